@@ -26,9 +26,8 @@ __global__ void __launch_bounds__(kThreads)
   let_successor_start();
   const QkvRow parts =
       qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
-  if (keys)
-    make_row<format>(parts, args.num_heads, args.num_kv_heads, kv_head, rotation, keys,
-                     keys + size_t{1} * args.num_kv_heads * kPageElements);
+  const CurrentKeyValue<format> current(parts, args.num_heads, args.num_kv_heads, kv_head);
+  if (keys) current.store(rotation, keys, keys + size_t{1} * args.num_kv_heads * kPageElements);
   if (!args.queries) return;
   const int group_heads = args.num_heads / args.num_kv_heads, head = static_cast<int>(threadIdx.x) / kHalf,
             element = static_cast<int>(threadIdx.x) % kHalf;

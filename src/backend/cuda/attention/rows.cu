@@ -1,5 +1,6 @@
 // Attention with sinks over the paged cache. A CTA takes one row of the step, one key/value head with the query heads
-// that share it, and a chunk of eight pages, one page per warp. Scores and outputs are tensor-core products with 16
+// that share it, and chunks of eight pages, one page per warp. The next chunk's keys and values are asked for as soon as those of this one
+// have left their registers. Scores and outputs are tensor-core products with 16
 // rows; the (up to 8) query heads fill the upper half, the lower half is zero. The row's position alone decides which
 // page goes to which warp and chunk, and in which order their results are joined. So a row gets the same bits in
 // every batch.
@@ -22,6 +23,7 @@ namespace {
 
 constexpr int kAttendWarps{kChunkPages};  // one page per warp
 constexpr int kAttendThreads{32 * kAttendWarps};
+constexpr int kAttendCtas{2};  // that share a multiprocessor
 
 // A product whose lower rows of A are zero.
 __device__ void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0, uint32_t b1) {
@@ -42,16 +44,22 @@ struct PageRegisters {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
   // keys_from(position, element) is called with what is the lane's own, and returns at(positions, elements), the place so much further on,
-  // which is known when this is compiled. A value lies `to_value` elements behind its key.
+  // which is known when this is compiled.
   template <typename KeysFrom>
-  __device__ void load(const KeysFrom& keys_from, size_t to_value) {
+  __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const auto key_at = keys_from(g, size_t{8} * t), value_at = keys_from(2 * t, to_value + 8 * g);
+    const auto key_at = keys_from(g, size_t{8} * t);
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         keys[n][half] = *reinterpret_cast<const Eight*>(key_at(8 * n, 32 * half));
+  }
+  // A value lies `to_value` elements behind its key.
+  template <typename KeysFrom>
+  __device__ void load_values(const KeysFrom& keys_from, size_t to_value) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const auto value_at = keys_from(2 * t, to_value + 8 * g);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -83,10 +91,11 @@ struct PageSums {
 };
 
 // `queries`: the lane's A registers of the four 16-wide steps over D. Positions outside of [first, last] are masked;
-// at least one position of the page is inside. Most pages lie inside as a whole: for these the code that masks is passed over.
-template <KvFormat format>
+// at least one position of the page is inside. Most pages lie inside as a whole: for these the code that masks is passed over. Calls
+// keys_are_used() when the page's keys may be replaced.
+template <KvFormat format, typename KeysAreUsed>
 __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, int first, int last,
-                                const uint32_t (&queries)[4][2]) {
+                                const uint32_t (&queries)[4][2], const KeysAreUsed& keys_are_used) {
   const int t = threadIdx.x % 4;
   const bool has_end = page_first + kPagePositions - 1 > last;
   float scores[4][4]{};  // tile n: positions 8 n + {2 t, 2 t + 1}
@@ -98,6 +107,7 @@ __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, int
       mma_upper(scores[n], queries[2 * half][0], queries[2 * half][1], k.x, k.y);
       mma_upper(scores[n], queries[2 * half + 1][0], queries[2 * half + 1][1], k.z, k.w);
     }
+  keys_are_used();
 #pragma unroll
   for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -189,15 +199,16 @@ __device__ uint32_t key_on_path(const AttendArgs& args, int row_index, const Row
 
 // `in_trees`: rows see their last positions on their paths (RowPath), else every position in its own slot. Where its keys lie changes nothing of
 // what a lane does with a position. `group_heads`: the query heads of a key/value head, for which a kernel would divide.
-template <KvFormat format, bool in_trees>
-__global__ void __launch_bounds__(kAttendThreads, 2)
+template <KvFormat format, bool in_trees, bool has_one_chunk>
+__global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     attend_kernel(const __grid_constant__ AttendArgs args, int group_heads, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   using Element = typename KvCodec<format>::Element;
   __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   __shared__ __align__(16) Element own_key[kHeadDim], own_value[kHeadDim];
+  // This holds the results of the pages of one chunk. With room for two chunks attention of a layer took 0.1 us longer (docs/decisions/0016).
   __shared__ __align__(16) float partials[kAttendWarps][kPartialFloats];
-  const int kv_head = static_cast<int>(blockIdx.x), chunk = static_cast<int>(blockIdx.y);
+  const int kv_head = static_cast<int>(blockIdx.x), chunk_step = static_cast<int>(gridDim.y);
   const int launch_row = static_cast<int>(blockIdx.z), row_index = args.first_row + launch_row;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 
@@ -207,29 +218,60 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   const int last = row.position, first = args.window ? max(0, last - args.window + 1) : 0;
   const int first_page = first / kPagePositions, num_pages = last / kPagePositions - first_page + 1;
   const int num_chunks = (num_pages + kChunkPages - 1) / kChunkPages;
-  if (chunk >= num_chunks) return;  // the launch has chunks for the longest row of a graph
-  const int page = chunk * kChunkPages + warp;
-  const bool has_page = page < num_pages;
-  const Element* keys = nullptr;
-  if (has_page)
-    keys = page_of<format>(args.pages, args.input, row, first_page + page, args.num_kv_heads, kv_head);
+  // From the last one back: the first CTA of each head has the chunk in which the row's own key lies.
+  const int first_chunk = num_chunks - 1 - static_cast<int>(blockIdx.y);
+  if (first_chunk < 0) return;  // the launch has CTAs for the longest row of a graph
   const size_t to_value = size_t{1} * args.num_kv_heads * kPageElements;
-  uint32_t lane_key = 0;
-  if constexpr (in_trees)
-    if (has_page) lane_key = key_on_path(args, row_index, row, first_page + page, kv_head);
-  const auto keys_from = [&](int position, size_t element) {
-    if constexpr (in_trees) {
-      const Element* const from = static_cast<const Element*>(args.pages.data) + element;
-      return [from, position, lane_key](int positions, int elements) {
-        return from + size_t{1} * __shfl_sync(~0u, lane_key, position + positions) * kHeadDim + elements;
-      };
-    } else {
-      const Element* const from = keys + (position * kHeadDim + element);
-      return [from](int positions, int elements) { return from + (positions * kHeadDim + elements); };
-    }
+  // The warp's page of a chunk. Where it lies is a number and no pointer, so that the compiler knows that it is global memory.
+  struct Place {
+    bool is_there;      // else the row has no such page
+    uint32_t keys;      // where they begin, in pages of a head from the beginning of the cache
+    uint32_t lane_key;  // in trees
   };
+  const auto place_of = [&](int chunk) {
+    Place place{chunk >= 0 && chunk * kChunkPages + warp < num_pages, 0, 0};
+    if (!place.is_there) return place;
+    const int page = first_page + chunk * kChunkPages + warp;
+    place.keys = 2 * page_id(args.pages, args.input, row, page) * args.num_kv_heads + kv_head;
+    if constexpr (in_trees) place.lane_key = key_on_path(args, row_index, row, page, kv_head);
+    return place;
+  };
+  Element* const cache = static_cast<Element*>(args.pages.data);
+  const auto keys_from = [cache](const Place& place) {
+    return [cache, place](int position, size_t element) {
+      if constexpr (in_trees) {
+        const Element* const from = cache + element;
+        return [from, position, place](int positions, int elements) {
+          return from + size_t{1} * __shfl_sync(~0u, place.lane_key, position + positions) * kHeadDim +
+                 elements;
+        };
+      } else {
+        const Element* const from =
+            cache + size_t{1} * place.keys * kPageElements + (position * kHeadDim + element);
+        return [from](int positions, int elements) { return from + (positions * kHeadDim + elements); };
+      }
+    };
+  };
+  // Registers hold no more than a page. That of the next chunk comes to L2 meanwhile: each lane asks for the position with its number.
+  const auto ask_for = [&](const Place& place) {
+    if (!place.is_there) return;
+    const Element* const key =
+        cache + (in_trees ? place.lane_key : place.keys * kPagePositions + static_cast<uint32_t>(lane)) *
+                    size_t{kHeadDim};
+    prefetch_to_l2(key);
+    prefetch_to_l2(key + to_value);
+  };
+  Place here = place_of(first_chunk);
   PageRegisters<format> cached;
-  if (has_page && args.writes_kv) cached.load(keys_from, to_value);
+  const auto load_first = [&] {
+    if (!here.is_there) return;
+    cached.load_keys(keys_from(here));
+    cached.load_values(keys_from(here), to_value);
+  };
+  if (args.writes_kv) load_first();
+  Place next{};
+  if constexpr (!has_one_chunk) next = place_of(first_chunk - chunk_step);
+  ask_for(next);
   const int element = static_cast<int>(threadIdx.x) % kHalf;
   const Rotation rotation(args.rope, element, row.position);
   // Each warp joins one head's results. The sink is used behind the products: to wait for it here would be to wait for the pages, which were
@@ -240,57 +282,18 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
 
   const QkvRow parts =
       qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
-  if (has_page && !args.writes_kv) cached.load(keys_from, to_value);
+  if (!args.writes_kv) load_first();
   static_assert(kMaxGroupHeads * kHalf == kAttendThreads);
-  const int own_head = static_cast<int>(threadIdx.x) / kHalf;
-  float2 rotated{0, 0};
-  if (own_head < group_heads) {
-    const int q = (kv_head * group_heads + own_head) * kHeadDim + element;
-    rotated = rotation(parts(q), parts(q + kHalf));
-  }
+  // Without a branch, so that the row's own q, k and v are asked for at once. Heads that are not there repeat the last one.
+  const int own_head = static_cast<int>(threadIdx.x) / kHalf,
+            q = (kv_head * group_heads + min(own_head, group_heads - 1)) * kHeadDim + element;
+  const float first_of_q = parts(q), second_of_q = parts(q + kHalf);
+  const CurrentKeyValue<format> current(parts, args.num_heads, args.num_kv_heads, kv_head);
+  const bool writes_kv = args.writes_kv && blockIdx.y == 0;
+  const float2 rotated = rotation(first_of_q, second_of_q);
   queries[own_head][element] = __float2bfloat16_rn(rotated.x);
   queries[own_head][element + kHalf] = __float2bfloat16_rn(rotated.y);
-  const bool writes_kv = args.writes_kv && chunk == num_chunks - 1;
-  if (writes_kv)
-    make_row<format>(parts, args.num_heads, args.num_kv_heads, kv_head, rotation, own_key, own_value);
-  __syncthreads();
-
-  if (has_page) {
-    if (writes_kv && page == num_pages - 1) {
-      const int position = last % kPagePositions;
-      cached.replace(position, own_key, own_value);
-      // Each lane copies one word of the key and one of the value.
-      if (lane < static_cast<int>(sizeof(own_key) / sizeof(uint32_t))) {
-        const auto put = [&](const Element* to, const Element* from) {
-          reinterpret_cast<uint32_t*>(const_cast<Element*>(to) + position * kHeadDim)[lane] =
-              reinterpret_cast<const uint32_t*>(from)[lane];
-        };
-        put(keys, own_key);
-        put(keys + to_value, own_value);
-      }
-    }
-    uint32_t a[4][2];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const uint4 words = *reinterpret_cast<const uint4*>(&queries[g][32 * half + 8 * t]);
-      a[2 * half][0] = words.x;
-      a[2 * half][1] = words.y;
-      a[2 * half + 1][0] = words.z;
-      a[2 * half + 1][1] = words.w;
-    }
-    const PageSums page_sums = attend_page(cached, (first_page + page) * kPagePositions, first, last, a);
-    const Partial own{partials[warp]};
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {  // elements 16 t + 4 n and on
-      const float(&out)[8][2] = page_sums.out;
-      const int c = n / 2, j = n % 2 * 4;
-      own.four(g, 4 * t + n) = make_float4(out[j][c], out[j + 1][c], out[j + 2][c], out[j + 3][c]);
-    }
-    if (t == 0) {
-      own.reference(g) = page_sums.reference;
-      own.sum(g) = page_sums.sum;
-    }
-  }
+  if (writes_kv) current.store(rotation, own_key, own_value);
   __syncthreads();
 
   const auto store = [&](const Joined& joined) {
@@ -303,7 +306,58 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
     put(2 * lane + 1, joined.out.y);
   };
   const size_t first_partial = (size_t{1} * launch_row * args.num_kv_heads + kv_head) * args.max_chunks;
-  if (warp < group_heads) {
+#pragma unroll 1
+  for (int chunk = first_chunk; chunk >= 0; chunk = has_one_chunk ? -1 : chunk - chunk_step) {
+    if (chunk != first_chunk) {
+      __syncthreads();  // the chunk before has been joined
+      ask_for(next);
+    }
+    const int first_of_page = (first_page + chunk * kChunkPages + warp) * kPagePositions;
+    if (here.is_there) {
+      if (writes_kv && last / kPagePositions == first_of_page / kPagePositions) {
+        const int position = last % kPagePositions;
+        cached.replace(position, own_key, own_value);
+        // Each lane copies one word of the key and one of the value.
+        if (lane < static_cast<int>(sizeof(own_key) / sizeof(uint32_t))) {
+          Element* const keys = cache + size_t{1} * here.keys * kPageElements + position * kHeadDim;
+          const auto put = [&](Element* to, const Element* from) {
+            reinterpret_cast<uint32_t*>(to)[lane] = reinterpret_cast<const uint32_t*>(from)[lane];
+          };
+          put(keys, own_key);
+          put(keys + to_value, own_value);
+        }
+      }
+      uint32_t a[4][2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint4 words = *reinterpret_cast<const uint4*>(&queries[g][32 * half + 8 * t]);
+        a[2 * half][0] = words.x;
+        a[2 * half][1] = words.y;
+        a[2 * half + 1][0] = words.z;
+        a[2 * half + 1][1] = words.w;
+      }
+      const PageSums page_sums = attend_page(cached, first_of_page, first, last, a, [&] {
+        if (next.is_there) cached.load_keys(keys_from(next));
+      });
+      const Partial own{partials[warp]};
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {  // elements 16 t + 4 n and on
+        const float(&out)[8][2] = page_sums.out;
+        const int c = n / 2, j = n % 2 * 4;
+        own.four(g, 4 * t + n) = make_float4(out[j][c], out[j + 1][c], out[j + 2][c], out[j + 3][c]);
+      }
+      if (t == 0) {
+        own.reference(g) = page_sums.reference;
+        own.sum(g) = page_sums.sum;
+      }
+    } else if (next.is_there) {  // the warp has no page in the row's last chunk, which is not full
+      cached.load_keys(keys_from(next));
+    }
+    if (next.is_there) cached.load_values(keys_from(next), to_value);
+    here = next;
+    if constexpr (!has_one_chunk) next = place_of(chunk - 2 * chunk_step);
+    __syncthreads();
+    if (warp >= group_heads) continue;
     // Lane p knows the factor of page p.
     const int num_partials = min(kAttendWarps, num_pages - chunk * kChunkPages);
     float factor = -INFINITY, sum = 0;
@@ -331,14 +385,14 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
       }
     }
   }
-  if (num_chunks == 1 ||
-      !is_last_of(args.tickets + launch_row * args.num_kv_heads + kv_head, static_cast<unsigned>(num_chunks)))
+  if (num_chunks == 1 || !is_last_of(args.tickets + launch_row * args.num_kv_heads + kv_head,
+                                     static_cast<unsigned>(min(num_chunks, chunk_step))))
     return;
   // The last CTA of a key/value head joins its chunks. It asks for as many outputs as its registers hold, together with the references and
   // sums, and for a later chunk's as soon as one has been added: trips to memory are what it waits for.
   if (warp >= group_heads) return;
-  const Partial first_chunk{args.partials + first_partial * kPartialFloats};
-  const float2* const outs = &first_chunk.two(warp, lane);
+  const Partial begin{args.partials + first_partial * kPartialFloats};
+  const float2* const outs = &begin.two(warp, lane);
   constexpr int kOutsOfChunk{kPartialFloats / 2};
   float2 ahead[32];
 #pragma unroll
@@ -346,14 +400,14 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
   float reference = -INFINITY, sum = 0;  // of the lane's chunk among 32
   const auto load_chunk = [&](int c) {
-    reference = c < num_chunks ? __ldcg(&first_chunk.reference(warp) + c * kPartialFloats) : -INFINITY;
-    sum = c < num_chunks ? __ldcg(&first_chunk.sum(warp) + c * kPartialFloats) : 0;
+    reference = c < num_chunks ? __ldcg(&begin.reference(warp) + c * kPartialFloats) : -INFINITY;
+    sum = c < num_chunks ? __ldcg(&begin.sum(warp) + c * kPartialFloats) : 0;
   };
   load_chunk(lane);
   Joined joined;
   joined.reference = reference;
   for (int c = lane + 32; c < num_chunks; c += 32)
-    joined.reference = fmaxf(joined.reference, __ldcg(&first_chunk.reference(warp) + c * kPartialFloats));
+    joined.reference = fmaxf(joined.reference, __ldcg(&begin.reference(warp) + c * kPartialFloats));
   joined.reference = reduce_warp(joined.reference, Maximum());
   for (int first_of_32 = 0; first_of_32 < num_chunks; first_of_32 += 32) {
     const float factor = power_of_two(reference - joined.reference), sum_now = sum;
@@ -369,25 +423,48 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   store(joined);
 }
 
+// A CTA takes up to so many chunks. One after the other costs less than CTA after CTA: the next chunk's pages are on their way while this
+// one's are joined. More of them would let a batch wait for its longest row.
+constexpr int kMostChunks{4};
+
+// Calls f(kernel) with the kernel of such a launch. `has_one_chunk`: each of its CTAs takes one. The loop over chunks costs a row of one chunk half a
+// microsecond (docs/decisions/0016), so that kernel has none.
+template <typename F>
+void with_kernel(KvFormat format, bool in_trees, bool has_one_chunk, const F& f) {
+  const auto with_rest = [&](auto of_format) {
+    constexpr KvFormat kFormat{of_format()};
+    if (has_one_chunk)
+      in_trees ? f(attend_kernel<kFormat, true, true>) : f(attend_kernel<kFormat, false, true>);
+    else
+      in_trees ? f(attend_kernel<kFormat, true, false>) : f(attend_kernel<kFormat, false, false>);
+  };
+  if (format == KvFormat::kBf16)
+    with_rest(std::integral_constant<KvFormat, KvFormat::kBf16>());
+  else
+    with_rest(std::integral_constant<KvFormat, KvFormat::kE4m3>());
+}
+
 }  // namespace
 
 void prepare_attend_rows() {
-  prefer_shared_memory(attend_kernel<KvFormat::kBf16, false>);
-  prefer_shared_memory(attend_kernel<KvFormat::kE4m3, false>);
-  prefer_shared_memory(attend_kernel<KvFormat::kBf16, true>);
-  prefer_shared_memory(attend_kernel<KvFormat::kE4m3, true>);
+  for (const KvFormat format : {KvFormat::kBf16, KvFormat::kE4m3})
+    for (const bool in_trees : {false, true})
+      for (const bool has_one_chunk : {false, true})
+        with_kernel(format, in_trees, has_one_chunk, [](auto* kernel) { prefer_shared_memory(kernel); });
 }
 
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args) {
-  const bool is_bf16 = args.pages.format == KvFormat::kBf16, in_trees = args.input.paths != nullptr;
-  launch(gpu, {Operation::kAttend, "attend"},
-         in_trees  ? is_bf16 ? attend_kernel<KvFormat::kBf16, true> : attend_kernel<KvFormat::kE4m3, true>
-          : is_bf16 ? attend_kernel<KvFormat::kBf16, false>
-                   : attend_kernel<KvFormat::kE4m3, false>,
-         {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(args.max_chunks),
-               static_cast<unsigned>(num_rows)),
-          kAttendThreads},
-         args, args.num_heads / args.num_kv_heads);
+  const int at_once = kAttendCtas * gpu.target.num_multiprocessors / (args.num_kv_heads * num_rows),
+            ctas_of_head =
+                std::clamp(at_once, (args.max_chunks + kMostChunks - 1) / kMostChunks, args.max_chunks);
+  with_kernel(args.pages.format, args.input.paths != nullptr, ctas_of_head == args.max_chunks,
+              [&](auto* kernel) {
+                launch(gpu, {Operation::kAttend, "attend"}, kernel,
+                       {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(ctas_of_head),
+                             static_cast<unsigned>(num_rows)),
+                        kAttendThreads},
+                       args, args.num_heads / args.num_kv_heads);
+              });
 }
 
 }  // namespace nibble::cuda

@@ -42,6 +42,11 @@ __device__ inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {
                : "memory");
 }
 
+// Asks for the 128 bytes around `from`, for a later load to find them in L2.
+__device__ inline void prefetch_to_l2(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
 // Loads that are issued where they stand. The compiler moves an ordinary load to where its value is used, which may
 // be behind many later requests.
 __device__ inline float load_now(const float* from) {

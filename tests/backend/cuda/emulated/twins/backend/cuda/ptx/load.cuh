@@ -30,6 +30,8 @@ inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {
   }
 }
 
+inline void prefetch_to_l2(const void*) {}
+
 template <typename T>
 T load_now(const T* from) {
   return *from;
