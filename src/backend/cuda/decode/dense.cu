@@ -1,5 +1,6 @@
 // The dense matrix products: qkv, project, unembed.
 #include <algorithm>
+#include <type_traits>
 
 #include "backend/cuda/decode/with_warps.h"
 #include "backend/cuda/device/inputs.cuh"
@@ -12,7 +13,7 @@ namespace {
 
 // Streams this CTA's share of a matrix past the activations, which load(shared, first column, count) brings. Then
 // calls take(row, column, sum, extra, part, is_whole) for each sum of the CTA's strips. extra = prepare(row, column)
-// is the term that joins the sum, such as a bias: it is prefetched before the streaming, which hides its latency.
+// is what joins the sum, such as a bias: it is asked for before the streaming, which hides its latency.
 template <Layout layout, int warps, int slots, typename Load, typename Prepare, typename Take>
 __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weights, int cols, int num_tokens,
                               int pass_columns, bool whole_strips, const Load& load, const Prepare& prepare,
@@ -35,7 +36,8 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
     const int first_strip = from / segments, num_strips = (end - 1) / segments - first_strip + 1;
     const auto row_of = [&](int i) { return first_strip * kStripRows + divide(i, count); };
     const int own = static_cast<int>(threadIdx.x), num_sums = num_strips * kStripRows * count;
-    float ready = 0, ready_scale = 1;
+    std::invoke_result_t<Prepare, int, int> ready{};
+    float ready_scale = 1;
     const auto scale_of_row = [&](int row) {
       return layout == Layout::kE4m3 ? load_now(weights.row_scales + row) : 1.0f;
     };
@@ -90,6 +92,12 @@ __global__ void __launch_bounds__(32 * warps, 1)
       });
 }
 
+// What joins a sum of project().
+struct ProjectTerms {
+  ResidualTerms<float> residual;
+  float bias;
+};
+
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     project_kernel(const __grid_constant__ ProjectArgs args, int pass_columns, Timestamps timestamps) {
@@ -98,15 +106,20 @@ __global__ void __launch_bounds__(32 * warps, 1)
   stream_matrix<layout, warps, slots>(
       timestamps, args.weights, args.cols, args.num_tokens, pass_columns, false,
       [&](__nv_bfloat16* to, int first, int count) {
-        copy_rows<warps>(args.attended + size_t{1} * first * args.cols, args.cols, count, to,
-                         activation_stride(args.cols));
+        ask_for_rows(args.attended + size_t{1} * first * args.cols, args.cols, count, to,
+                     activation_stride(args.cols), static_cast<int>(threadIdx.x), 32 * warps);
+        wait_for_rows();
       },
       [&](int row, int token) {
-        return (residual.x ? residual.one(token, row) : 0.0f) + bias_at(args.bias, row);
+        return ProjectTerms{residual.x ? residual.ask<float>(token, row) : ResidualTerms<float>{},
+                            bias_at(args.bias, row)};
       },
-      [&](int row, int token, float sum, float x_and_bias, int part, bool is_whole) {
+      [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
         const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
                      at = size_t{1} * token * residual.hidden + row;
+        // To add the terms up earlier would be to wait for them before the products.
+        terms.residual.x = from_here(terms.residual.x);
+        const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
         args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
         if (is_whole) args.parts[rest + at] = 0;
       });

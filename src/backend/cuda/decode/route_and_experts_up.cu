@@ -81,8 +81,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const UnitRange of_row = share_of_strips(weights, weights.num_strips);
   wait_for_predecessor(timestamps);
   let_successor_start();
+  NormInput norm = args.norm;
+  norm.residual.experts = nullptr;  // which the compiler so knows
   norm_weights.load(
-      args.norm, 1, [](int) { return 0; }, shared.activations, activation_stride(cols),
+      norm, 1, [](int) { return 0; }, shared.activations, activation_stride(cols),
       [&](int, int i, float4 x, uint2) {
         if (cta == 0) reinterpret_cast<float4*>(args.x)[i] = x;
       });

@@ -9,39 +9,42 @@
 
 namespace nibble::cuda {
 
+// Elements of the residual stream whose terms have been asked for, and not waited for. `T`: float, or float4 for four neighbours.
+template <typename T>
+struct ResidualTerms {
+  T x, rest, experts[kMaxExpertsPerToken];
+};
+
 struct Residual : ResidualInput {
   __device__ explicit Residual(const ResidualInput& input) : ResidualInput(input) {}
 
-  // Elements 4 i .. 4 i + 3. All loads are issued first, then added in order.
-  __device__ float4 four(int token, int i) const {
-    const size_t at = (size_t{1} * token * hidden) / 4 + i;
-    float4 sum = reinterpret_cast<const float4*>(x)[at], rest{}, more[kMaxExpertsPerToken];
-    if (x_rest) rest = reinterpret_cast<const float4*>(x_rest)[at];
-    const auto* outputs =
-        reinterpret_cast<const float4*>(experts) + size_t{1} * token * num_experts * (hidden / 4) + i;
+  // Elements i of a token, or 4 i .. 4 i + 3.
+  template <typename T>
+  __device__ ResidualTerms<T> ask(int token, int i) const {
+    const auto at = [this, i](const float* rows, int row) {
+      return reinterpret_cast<const T*>(rows + size_t{1} * row * hidden)[i];
+    };
+    ResidualTerms<T> terms{};
+    terms.x = at(x, token);
+    if (x_rest) terms.rest = at(x_rest, token);
 #pragma unroll
     for (int k = 0; k < kMaxExpertsPerToken; ++k)
-      if (experts && k < num_experts) more[k] = outputs[k * (hidden / 4)];
-    if (x_rest) add(sum, rest);
-#pragma unroll
-    for (int k = 0; k < kMaxExpertsPerToken; ++k)
-      if (experts && k < num_experts) add(sum, more[k]);
-    return sum;
+      if (experts && k < num_experts) terms.experts[k] = at(experts, token * num_experts + k);
+    return terms;
   }
-  __device__ float one(int token, int i) const {
-    float sum = x[size_t{1} * token * hidden + i], rest = 0, more[kMaxExpertsPerToken];
-    if (x_rest) rest = x_rest[size_t{1} * token * hidden + i];
+  // Adds them up, always in the same order.
+  template <typename T>
+  __device__ T sum(const ResidualTerms<T>& terms) const {
+    T sum = terms.x;
+    if (x_rest) add(sum, terms.rest);
 #pragma unroll
     for (int k = 0; k < kMaxExpertsPerToken; ++k)
-      if (experts && k < num_experts) more[k] = experts[(size_t{1} * token * num_experts + k) * hidden + i];
-    if (x_rest) sum += rest;
-#pragma unroll
-    for (int k = 0; k < kMaxExpertsPerToken; ++k)
-      if (experts && k < num_experts) sum += more[k];
+      if (experts && k < num_experts) add(sum, terms.experts[k]);
     return sum;
   }
 
  private:
+  static __device__ void add(float& sum, float more) { sum += more; }
   static __device__ void add(float4& sum, float4 more) {
     sum.x += more.x;
     sum.y += more.y;
@@ -74,7 +77,10 @@ __device__ inline float4 four_floats(uint2 four) {
 //
 // The squares are added up in the order of a CTA with 16 warps, whatever CTA does it: thread i of those adds fours i and i + 512, each warp
 // its threads' sums, and then the warps follow in order. A CTA with 8 warps does the work of two warps in each.
-template <int warps>
+//
+// The terms of `ahead` fours of a thread are asked for at once: those that are asked for when the first have been added up are one more trip
+// to L2. So many fours take 4 registers for each term.
+template <int warps, int ahead = 2>
 class NormWeights {
  public:
   __device__ NormWeights(const float* weights, int hidden) {
@@ -101,14 +107,25 @@ class NormWeights {
           if (at_once == 1 || first + row < count) f(row, first + row);
       };
       float4 x[at_once][kFours];
-      for_each_row([&](int row, int column) {
-        const int token = token_at(column);
 #pragma unroll
-        for (int n = 0; n < kFours; ++n) {
-          const int i = n * kThreads + static_cast<int>(threadIdx.x);
-          x[row][n] = i < num_fours ? residual.four(token, i) : make_float4(0, 0, 0, 0);
-        }
-      });
+      for (int from = 0; from < kFours; from += ahead) {
+        ResidualTerms<float4> terms[at_once][ahead];
+        const auto for_fours = [&](const auto& f) {
+#pragma unroll
+          for (int n = 0; n < ahead; ++n) f(n, (from + n) * kThreads + static_cast<int>(threadIdx.x));
+        };
+        for_each_row([&](int row, int column) {
+          const int token = token_at(column);
+          for_fours([&](int n, int i) {
+            if (i < num_fours) terms[row][n] = residual.ask<float4>(token, i);
+          });
+        });
+        for_each_row([&](int row, int) {
+          for_fours([&](int n, int i) {
+            x[row][from + n] = i < num_fours ? residual.sum(terms[row][n]) : make_float4(0, 0, 0, 0);
+          });
+        });
+      }
       auto& of_rows = sums[first / at_once % 2];  // two buffers: other warps may still read the last rows'
       for_each_row([&](int row, int) {
 #pragma unroll
@@ -150,22 +167,27 @@ class NormWeights {
  private:
   static constexpr int kOrderWarps{16}, kShares{kOrderWarps / warps};
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
+  static_assert(kFours % ahead == 0);
 
   float4 fours_[kFours];
 };
 
-// Copies neighbouring rows of a bfloat16 matrix [., cols] to shared memory, all at once: to[row] = row, with zeros up to whole tiles. Rows
-// that went through registers came one after the other: 8 rows of 4,096 took 5 us longer than one. Synchronizes the CTA at the end.
-template <int warps>
-__device__ void copy_rows(const __nv_bfloat16* from, int cols, int num_rows, __nv_bfloat16* to, int stride) {
-  const int num_eights = padded_cols(cols) / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < num_rows * num_eights; i += 32 * warps) {
-    const int row = num_rows == 1 ? 0 : i / num_eights, first = 8 * (i - row * num_eights);
+// Asks for neighbouring rows of a bfloat16 matrix [., cols], all at once, in shared memory: to[row] = row, with zeros up to whole tiles. Rows that
+// went through registers came one after the other: 8 rows of 4,096 took 5 us longer than one. `num_threads` threads of the CTA share the
+// work, of which this one has the number `thread`. wait_for_rows() waits for it.
+__device__ inline void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, __nv_bfloat16* to,
+                                    int stride, int thread, int num_threads) {
+  for (int first = 8 * thread; first < padded_cols(cols); first += 8 * num_threads) {
     const bool is_there = first < cols;
-    copy_16(shared_address(to + row * stride + first), from + size_t{1} * row * cols + (is_there ? first : 0),
-            is_there ? 16 : 0);
+    const __nv_bfloat16* of_row = from + (is_there ? first : 0);
+    uint32_t at = shared_address(to + first);
+    for (int row = 0; row < num_rows; ++row, of_row += cols, at += sizeof(*to) * stride)
+      copy_16(at, of_row, is_there ? 16 : 0);
   }
   end_copies();
+}
+// Called by all threads of the CTA, which it synchronizes.
+__device__ inline void wait_for_rows() {
   wait_for_copies<0>();
   __syncthreads();
 }

@@ -35,9 +35,10 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 // Normalises the token of this CTA. `row`, in shared memory, becomes its norm, padded with zeros to whole tiles.
 using NormRow = __nv_bfloat16[kMaxHidden];
+template <int ahead>
 __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timestamps, NormRow& row) {
   const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
-  const NormWeights<kWarps> norm_weights(args.norm.weights, hidden);
+  const NormWeights<kWarps, ahead> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
   const int from = args.rows ? args.rows[token] : token;  // may be of the step's input: not before the wait
@@ -51,12 +52,14 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   out.pad(token);
 }
 
-// A CTA for each token. Two share a multiprocessor, so that one loads while the other adds up.
-__global__ void __launch_bounds__(kThreads, 2)
+// A CTA for each token. Where there are more than multiprocessors, two share one: then one loads while the other adds up, and has registers for
+// half of what it loads at once.
+template <int ctas>
+__global__ void __launch_bounds__(kThreads, ctas)
     rms_norm_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ __align__(16) NormRow row;
-  rms_norm_token(args, timestamps, row);
+  rms_norm_token<2 / ctas>(args, timestamps, row);
 }
 
 // The same, and the norm once more in a format of block-scaled products.
@@ -65,7 +68,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     rms_norm_blocks_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ __align__(16) NormRow row;
-  rms_norm_token(args, timestamps, row);
+  rms_norm_token<1>(args, timestamps, row);
   const int num_eights = padded_cols(args.norm.residual.hidden) / 8, eight = static_cast<int>(threadIdx.x);
   static_assert(sizeof(NormRow) / sizeof(row[0]) <= 8 * kThreads);  // each thread has one
   store_eight<format>(args.blocks, static_cast<int>(blockIdx.x), eight, eight < num_eights, row + 8 * eight);
@@ -80,7 +83,9 @@ void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args) {
       launch(gpu, {Operation::kRmsNorm, "rms_norm"}, rms_norm_blocks_kernel<format()>, shape, args);
     });
   else
-    launch(gpu, {Operation::kRmsNorm, "rms_norm"}, rms_norm_kernel, shape, args);
+    launch(gpu, {Operation::kRmsNorm, "rms_norm"},
+           args.num_tokens > gpu.target.num_multiprocessors ? rms_norm_kernel<2> : rms_norm_kernel<1>, shape,
+           args);
 }
 void rank_experts(const LaunchContext& gpu, const RouteArgs& args) {
   const auto ctas = static_cast<unsigned>((args.num_tokens + kWarps - 1) / kWarps);
@@ -99,7 +104,8 @@ void route_wgmma(const LaunchContext& gpu, const RouteArgs& args) {
 
 void prepare_prompt_rows() {
   prefer_shared_memory(rank_experts_kernel);
-  prefer_shared_memory(rms_norm_kernel);
+  prefer_shared_memory(rms_norm_kernel<1>);
+  prefer_shared_memory(rms_norm_kernel<2>);
   for (const BlockFormat each : kBlockFormats)
     with_block_format(each, [](auto format) { prefer_shared_memory(rms_norm_blocks_kernel<format()>); });
 }

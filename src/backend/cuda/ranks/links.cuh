@@ -131,7 +131,7 @@ struct RowOfCta {
 
   // Leaves the norm of a row of x in shared memory. The thread has stored its fours of x there itself, at once before this. The norm is
   // made of what is loaded again, so that it is rms_norm() that computes it, to the bit. Synchronizes the CTA at the end.
-  static __device__ void normalise(const SumArgs& args, const NormWeights<warps>& weights, int row,
+  static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};
     norm.residual.x = args.out;

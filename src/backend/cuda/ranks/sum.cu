@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
   __shared__ __align__(16) SharedNorm normed;
   const Links& links = args.links;
   const int hidden = links.hidden, first = static_cast<int>(blockIdx.x), step = static_cast<int>(gridDim.x);
-  const NormWeights<kWarps> norm_weights(args.norm.weights, args.norm.weights ? hidden : 0);
+  const NormWeights<kWarps, 1> norm_weights(args.norm.weights, args.norm.weights ? hidden : 0);
   wait_for_predecessor(timestamps);
   let_successor_start();
   const uint32_t tag = tag_in_step(links, args.number);
