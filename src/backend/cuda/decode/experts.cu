@@ -11,54 +11,64 @@
 namespace nibble::cuda {
 namespace {
 
-template <int warps>
+// `ranks`: the step has few tokens (are_matched). Each CTA then chooses their experts, and has the activations of all of them in shared memory
+// before it knows its groups.
+template <int warps, bool ranks>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.up.weights;
-  const int cols = args.up.hidden, num_pairs = args.num_tokens * args.experts_per_token;
-  const auto warp = static_cast<int>(threadIdx.x / 32);
-  const bool ranks = args.routing.experts;
+  const int cols = args.up.hidden, stride = activation_stride(cols), K = args.experts_per_token,
+            num_pairs = args.num_tokens * K;
+  const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
+  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus);
   __shared__ int chosen[kMatchedPairs];
   wait_for_predecessor(timestamps);
   let_successor_start();
-  if (ranks) {
-    if (warp < args.num_tokens) {
-      const float* logits = args.logits + size_t{1} * warp * args.num_experts;
+  if constexpr (ranks) {
+    const auto thread = static_cast<int>(threadIdx.x), token = thread / 32;
+    if (token < args.num_tokens)
       rank_for_cta(
-          args.num_experts, args.experts_per_token, args.own, warp,
-          [&](int expert) { return __ldcg(logits + expert); }, args.routing, tag_of(args.routing),
-          blockIdx.x == 0, chosen);
-    }
+          args.num_experts, K, args.own, token,
+          [&](int expert) { return __ldcg(args.logits + size_t{1} * token * args.num_experts + expert); },
+          args.routing, tag_of(args.routing), blockIdx.x == 0, chosen);
+    // Warps that rank nothing have time for the rows.
+    const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
+    if (thread >= first)
+      ask_for_rows(args.normed, cols, args.num_tokens, shared.activations, stride, thread - first,
+                   32 * warps - first);
     __syncthreads();
   }
+  const auto expert_of = [&](int pair) { return number_of(args.own, chosen[pair]); };
   const GroupTable table =
-      ranks ? GroupTable(args.groups, num_pairs, [&](int pair) { return number_of(args.own, chosen[pair]); })
-            : GroupTable(args.groups, args.max_groups);
+      ranks ? GroupTable(args.groups, num_pairs, expert_of) : GroupTable(args.groups, args.max_groups);
   const UnitRange share = share_of_groups(weights, table.count());
-  const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
-  ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, shared.ring);
-  const auto row_at = [&](const Group& group) {
-    return [&](int column) { return group.pair(column) / args.experts_per_token; };
-  };
+  if (ranks && share.first == share.last) return wait_for_rows();  // a rank may have no chosen expert
+  ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
   RowPrefetch<warps> rows;
+  const auto row_at = [&](const Group& group) { return [&](int column) { return group.pair(column) / K; }; };
   for (int from = share.first; from < share.last;) {
     const Piece piece = piece_from(weights, share, from);
     const Group group = table.group(piece.group);
     const bool is_first = from == share.first;
     // Activations are requested first: behind weights they would wait for those.
-    if (is_first) rows.prefetch(args.normed, cols, group.count, row_at(group));
+    if (!ranks && is_first) rows.prefetch(args.normed, cols, group.count, row_at(group));
     auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
     if (is_first) {
       stream.start_prefetch();
       stream.fill_ring();
     }
-    rows.store(args.normed, cols, group.count, row_at(group), shared.activations, activation_stride(cols));
-    if (piece.last < share.last) {
-      const Group next = table.group(piece.group + 1);
-      rows.prefetch(args.normed, cols, next.count, row_at(next));
+    if constexpr (ranks) {
+      if (is_first) wait_for_rows();
+      epilogue.run(stream, columns_of(group, K, shared.activations, stride), shared);
+    } else {
+      rows.store(args.normed, cols, group.count, row_at(group), shared.activations, stride);
+      if (piece.last < share.last) {
+        const Group next = table.group(piece.group + 1);
+        rows.prefetch(args.normed, cols, next.count, row_at(next));
+      }
+      epilogue.run(stream, {shared.activations, stride, group.count}, shared);
     }
-    epilogue.run(stream, cols, shared);
     from = piece.last;
   }
 }
@@ -120,7 +130,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     }
     rows.store(args.gated, cols, group.count, row_at(group), shared.activations, activation_stride(cols));
     ask_for_next();
-    epilogue.run(stream, cols, shared);
+    epilogue.run(stream, {shared.activations, activation_stride(cols), group.count}, shared);
   };
   if constexpr (is_single) {
     UnitRange share = share_of_strips(weights, weights.num_strips);
@@ -184,9 +194,14 @@ void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
                                          units_of_cta(grid, weights, num_places(weights, args.max_groups)));
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.up.weights = shape.strips(weights, grid.x);
+  const auto kernel = [&](auto w) {
+    constexpr int warps = decltype(w)::value;
+    return args.routing.experts ? experts_up_kernel<warps, true> : experts_up_kernel<warps, false>;
+  };
   launch(gpu, {Operation::kExpertsUp, "experts_up"},
-         shape.of.warps == 8 ? experts_up_kernel<8> : experts_up_kernel<16>, alone(shape, grid), launched,
-         shape.columns);
+         shape.of.warps == 8 ? kernel(std::integral_constant<int, 8>())
+                             : kernel(std::integral_constant<int, 16>()),
+         alone(shape, grid), launched, shape.columns);
 }
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   ExpertsDownArgs launched = args;
@@ -213,8 +228,10 @@ void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
 }
 
 void prepare_experts() {
-  allow_all_shared_bytes(experts_up_kernel<8>);
-  allow_all_shared_bytes(experts_up_kernel<16>);
+  allow_all_shared_bytes(experts_up_kernel<8, true>);
+  allow_all_shared_bytes(experts_up_kernel<8, false>);
+  allow_all_shared_bytes(experts_up_kernel<16, true>);
+  allow_all_shared_bytes(experts_up_kernel<16, false>);
   allow_all_shared_bytes(experts_down_kernel<8, true, true>);
   allow_all_shared_bytes(experts_down_kernel<8, true, false>);
   allow_all_shared_bytes(experts_down_kernel<8, false, true>);

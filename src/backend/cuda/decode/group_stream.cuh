@@ -78,6 +78,12 @@ struct GroupMatrices {
 template <int warps, typename Matrices>
 using ExpertStream = UnitStream<Layout::kMxfp4, warps, kExpertSlots, Matrices>;
 
+// A group's columns where all tokens of the step have their rows in shared memory.
+__device__ inline Columns columns_of(const Group& group, int experts_per_token,
+                                     const __nv_bfloat16* activations, int stride) {
+  return {activations, stride, group.count, group.pair(Columns::of_lane(group.count)) / experts_per_token};
+}
+
 // Epilogue: adds up a piece's segments, kRows values for each strip and column. prepare(strip, row) prefetches the
 // bias; take(strip, row, column, prepared, sum) applies it and stores the result, where sum(row) adds up the segments
 // of a row of the strip.
@@ -92,12 +98,12 @@ class Epilogue {
   }
   // Streams the piece's weights past the activations, and finishes the sums batch by batch.
   template <typename Stream>
-  __device__ void run(Stream& stream, int cols, const CtaMemory& shared) {
+  __device__ void run(Stream& stream, const Columns& columns, const CtaMemory& shared) {
     const int capacity = shared.num_partials / (kStripRows * count_), segments = weights_.num_segments;
     for (int from = piece_.first; from < piece_.last;) {
       const int end = batch_end(from, piece_.last, segments, capacity);
       if (from != piece_.first) prepare_first(from, end);
-      stream.run(end, {shared.activations, activation_stride(cols), count_}, shared.partials, from);
+      stream.run(end, columns, shared.partials, from);
       __syncthreads();
       for (int i = static_cast<int>(threadIdx.x); i < num_values(from, end); i += 32 * warps) {
         const int column = i - divide(i, count_) * count_, row = row_of(i), strip = strip_of(i, from);

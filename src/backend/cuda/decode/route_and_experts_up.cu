@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   stream.start_prefetch();
   stream.fill_ring();
   pass_on();
-  epilogue.run(stream, cols, shared);
+  epilogue.run(stream, {shared.activations, activation_stride(cols), 1}, shared);
 }
 
 // The same of two tokens. Every CTA ranks the experts of both, and the strips of all groups are shared: which experts these are decides what
@@ -189,9 +189,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
       stream.start_prefetch();
       stream.fill_ring();
     }
-    CtaMemory of_group = shared;  // one token's norm or, from the first on, both
-    of_group.activations += group.pair(0) / K * stride;
-    epilogue.run(stream, cols, of_group);
+    // One token's norm or, from the first on, both.
+    const __nv_bfloat16* const norms = shared.activations + group.pair(0) / K * stride;
+    epilogue.run(stream, {norms, stride, group.count}, shared);
     from = piece.last;
   }
 }

@@ -96,20 +96,34 @@ class Ring {
   uint32_t phase_{0};
 };
 
-// The activations of a pass: [count] rows in shared memory.
+// Returns the ring of the warp that calls it, among those of a CTA. It may be made before anybody knows what it will hold.
+template <Layout layout, int slots>
+__device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Bus bus) {
+  const unsigned thread = thread_of_cta();
+  return {rings + thread / 32 * warp_ring_bytes(layout, slots), thread % 32, bus};
+}
+
+// The activations of a pass: rows in shared memory, `stride` apart, for `count` columns that hold a token.
 struct Columns {
   const __nv_bfloat16* activations;
-  int stride;
-  int count;  // columns that hold a token
+  int stride, count;
+  int row;  // that a lane reads for its column
+
+  __device__ Columns(const __nv_bfloat16* activations, int stride, int count, int row)
+      : activations(activations), stride(stride), count(count), row(row) {}
+  // Column n has row n.
+  __device__ Columns(const __nv_bfloat16* activations, int stride, int count)
+      : Columns(activations, stride, count, of_lane(count)) {}
+  // Returns the lane's column: column g, or the last one where there is no such column. The sums of a column depend on no other column, and
+  // nobody takes the sums of one that holds no token, so nothing has to be zero.
+  static __device__ int of_lane(int count) { return min(static_cast<int>(threadIdx.x) % 32 / 4, count - 1); }
 };
 
-// A lane reads its column of them: column g, or the last one where there is no such column. The sums of a column depend on no other
-// column, and nobody takes the sums of one that holds no token, so nothing has to be zero.
+// Where a lane reads its column's row.
 class LaneColumn {
  public:
   __device__ LaneColumn(const Columns& columns, int lane)
-      : address_(shared_address(columns.activations + min(lane / 4, columns.count - 1) * columns.stride +
-                                lane % 4 * 8)) {}
+      : address_(shared_address(columns.activations + columns.row * columns.stride + lane % 4 * 8)) {}
   // A lane's B registers for both products of a group of 32 columns of the contraction.
   __device__ uint4 activations(int tile, int group) const {
     return load_shared_16(address_ +
@@ -153,16 +167,19 @@ template <Layout layout, int warps, int slots, typename Matrices = OneMatrix>
 class UnitStream {
  public:
   // Takes units first + warp, first + warp + warps, ... below `last`.
-  __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* ring)
+  __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last,
+                        const Ring<layout, slots>& ring)
       : strips_(strips),
         matrices_(matrices),
         thread_(thread_of_cta()),
         last_(last),
         to_prefetch_(strips, first + static_cast<int>(thread_ / 32)),
         to_multiply_(to_prefetch_),
-        ring_(ring + thread_ / 32 * warp_ring_bytes(layout, slots), thread_ % 32, strips.bus) {
+        ring_(ring) {
     find_matrix();
   }
+  __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
+      : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings, strips.bus)) {}
 
   // start_prefetch() prefetches the first weights, which depend on nothing. fill_ring(), called after the activations have been
   // requested, prefetches as many more as the ring holds.
