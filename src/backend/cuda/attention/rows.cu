@@ -164,6 +164,11 @@ struct Partial {
   __device__ float2& two(int head, int i) const {
     return reinterpret_cast<float2*>(&four(head, i / 2))[i % 2];
   }
+  // Returns the element of a head's output that lies at this place among them.
+  static __device__ int element_at(int head, int place) {
+    const int four = place / 4;
+    return 4 * (four ^ (four / 8 + head % 2 * 2)) + place % 4;
+  }
   __device__ float& reference(int head) const { return data[kMaxGroupHeads * kHeadDim + head]; }
   __device__ float& sum(int head) const { return data[kMaxGroupHeads * (kHeadDim + 1) + head]; }
 };
@@ -180,6 +185,68 @@ struct Joined {
 };
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
+
+// Partial results of one head, in shared memory: of so many chunks.
+constexpr int kTileChunks{72};  // all of a row of 16,384 positions
+struct JoinedTile {
+  float outs[kTileChunks][kHeadDim];
+  float factors[kTileChunks], sums[kTileChunks];
+};
+
+// A CTA joins the chunks of one head: lane l of its first warp gets the elements 2 l and 2 l + 1 that lie at those places (Partial::element_at).
+// `of_row`: the row's first chunk.
+__device__ Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
+  __shared__ float of_warps[kAttendWarps];
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto load = [](const float& of_first_chunk, int c) {
+    return __ldcg(&of_first_chunk + c * kPartialFloats);
+  };
+  Joined joined;
+  for (int first = 0; first < num_chunks; first += kTileChunks) {
+    const int count = min(kTileChunks, num_chunks - first);
+    __syncthreads();  // others may still read the tile, and what lies in its place
+    // Asked for together with the references and sums.
+    constexpr int kFours{kHeadDim / 4},
+        kOfThread{(kTileChunks * kFours + kAttendThreads - 1) / kAttendThreads};
+    float4 outs[kOfThread];
+    const auto for_fours = [&](const auto& f) {
+#pragma unroll
+      for (int n = 0; n < kOfThread; ++n)
+        if (const int i = n * kAttendThreads + thread; i / kFours < count) f(outs[n], i / kFours, i % kFours);
+    };
+    for_fours([&](float4& four, int c, int i) {
+      four = __ldcg(
+          reinterpret_cast<const float4*>(of_row.data + (first + c) * kPartialFloats + head * kHeadDim) + i);
+    });
+    float reference = -INFINITY, sum = 0;
+    if (thread < count) {
+      reference = load(of_row.reference(head), first + thread);
+      sum = load(of_row.sum(head), first + thread);
+    }
+    if (first == 0) {
+      float largest = reference;
+      for (int c = kTileChunks + thread; c < num_chunks; c += kAttendThreads)
+        largest = fmaxf(largest, load(of_row.reference(head), c));
+      largest = reduce_warp(largest, Maximum());
+      if (thread % 32 == 0) of_warps[thread / 32] = largest;
+      __syncthreads();
+#pragma unroll
+      for (const float of_warp : of_warps) joined.reference = fmaxf(joined.reference, of_warp);
+    }
+    if (thread < count) {
+      tile.factors[thread] = power_of_two(reference - joined.reference);
+      tile.sums[thread] = sum;
+    }
+    for_fours([&](const float4& four, int c, int i) { reinterpret_cast<float4*>(tile.outs[c])[i] = four; });
+    __syncthreads();
+    if (thread < 32) {
+#pragma unroll 8
+      for (int c = 0; c < count; ++c)
+        joined.add(tile.factors[c], tile.sums[c], reinterpret_cast<const float2*>(tile.outs[c])[thread]);
+    }
+  }
+  return joined;
+}
 
 // Returns where a lane's key lies, in rows of kHeadDim elements from the beginning of the cache: the key of the position with the lane's number
 // on a page, as a row of a tree sees it. Positions behind the row are not used and need no slot of their own.
@@ -206,8 +273,12 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   using Element = typename KvCodec<format>::Element;
   __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   __shared__ __align__(16) Element own_key[kHeadDim], own_value[kHeadDim];
-  // This holds the results of the pages of one chunk. With room for two chunks attention of a layer took 0.1 us longer (docs/decisions/0016).
-  __shared__ __align__(16) float partials[kAttendWarps][kPartialFloats];
+  // The results of the pages of one chunk, and when all chunks are through, one head's of several chunks. With room for two chunks attention of a layer
+  // took 0.1 us longer (docs/decisions/0016).
+  __shared__ __align__(16) union {
+    float of_pages[kAttendWarps][kPartialFloats];
+    JoinedTile of_chunks;
+  } results;
   const int kv_head = static_cast<int>(blockIdx.x), chunk_step = static_cast<int>(gridDim.y);
   const int launch_row = static_cast<int>(blockIdx.z), row_index = args.first_row + launch_row;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -296,14 +367,15 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   if (writes_kv) current.store(rotation, own_key, own_value);
   __syncthreads();
 
-  const auto store = [&](const Joined& joined) {
-    const SinkFactors factors(joined.reference, from_here(sink) * kLog2E);
-    const auto put = [&](int d, float out) {
-      args.out[element_of(row_index, kv_head * group_heads + warp, args.num_heads, args.image_rows, d)] =
-          factors(out, joined.sum);
+  // Elements d and d + 1 of a head.
+  const auto store = [&](const Joined& joined, int head, int d, float sink_of_head) {
+    const SinkFactors factors(joined.reference, sink_of_head * kLog2E);
+    const auto put = [&](int element, float out) {
+      args.out[element_of(row_index, kv_head * group_heads + head, args.num_heads, args.image_rows,
+                          element)] = factors(out, joined.sum);
     };
-    put(2 * lane, joined.out.x);
-    put(2 * lane + 1, joined.out.y);
+    put(d, joined.out.x);
+    put(d + 1, joined.out.y);
   };
   const size_t first_partial = (size_t{1} * launch_row * args.num_kv_heads + kv_head) * args.max_chunks;
 #pragma unroll 1
@@ -339,7 +411,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
       const PageSums page_sums = attend_page(cached, first_of_page, first, last, a, [&] {
         if (next.is_there) cached.load_keys(keys_from(next));
       });
-      const Partial own{partials[warp]};
+      const Partial own{results.of_pages[warp]};
 #pragma unroll
       for (int n = 0; n < 4; ++n) {  // elements 16 t + 4 n and on
         const float(&out)[8][2] = page_sums.out;
@@ -362,7 +434,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     const int num_partials = min(kAttendWarps, num_pages - chunk * kChunkPages);
     float factor = -INFINITY, sum = 0;
     if (lane < num_partials) {
-      const Partial part{partials[lane]};
+      const Partial part{results.of_pages[lane]};
       factor = part.reference(warp);
       sum = part.sum(warp);
     }
@@ -373,9 +445,9 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     for (int p = 0; p < kAttendWarps; ++p)
       if (p < num_partials)
         joined.add(__shfl_sync(~0u, factor, p), __shfl_sync(~0u, sum, p),
-                   Partial{partials[p]}.two(warp, lane));
+                   Partial{results.of_pages[p]}.two(warp, lane));
     if (num_chunks == 1) {
-      store(joined);
+      store(joined, warp, 2 * lane, from_here(sink));
     } else {
       const Partial part{args.partials + (first_partial + chunk) * kPartialFloats};
       part.two(warp, lane) = joined.out;
@@ -385,13 +457,28 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
       }
     }
   }
-  if (num_chunks == 1 || !is_last_of(args.tickets + launch_row * args.num_kv_heads + kv_head,
-                                     static_cast<unsigned>(min(num_chunks, chunk_step))))
-    return;
+  if (num_chunks == 1) return;
+  unsigned* const ticket = args.tickets + launch_row * args.num_kv_heads + kv_head;
+  const int num_ctas = min(num_chunks, chunk_step);
+  const Partial begin{args.partials + first_partial * kPartialFloats};
+  if (args.num_joining > 0) {
+    const Meeting meeting(ticket, static_cast<unsigned>(num_ctas));
+    meeting.come();
+    const int num_joining = min(num_ctas, args.num_joining), own = static_cast<int>(blockIdx.y);
+    if (own >= num_joining) return;
+    meeting.wait();
+    for (int head = own; head < group_heads; head += num_joining) {
+      const Joined joined = join_head(results.of_chunks, begin, head, num_chunks);
+      if (warp == 0)
+        store(joined, head, Partial::element_at(head, 2 * lane),
+              load_now(args.sinks + kv_head * group_heads + head));
+    }
+    return meeting.go(static_cast<unsigned>(num_joining));
+  }
+  if (!is_last_of(ticket, static_cast<unsigned>(num_ctas))) return;
   // The last CTA of a key/value head joins its chunks. It asks for as many outputs as its registers hold, together with the references and
   // sums, and for a later chunk's as soon as one has been added: trips to memory are what it waits for.
   if (warp >= group_heads) return;
-  const Partial begin{args.partials + first_partial * kPartialFloats};
   const float2* const outs = &begin.two(warp, lane);
   constexpr int kOutsOfChunk{kPartialFloats / 2};
   float2 ahead[32];
@@ -420,12 +507,17 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
       if (first_of_32 + 32 + i < num_chunks) ahead[i] = __ldcg(later + i * kOutsOfChunk);
     }
   }
-  store(joined);
+  store(joined, warp, 2 * lane, from_here(sink));
 }
 
-// A CTA takes up to so many chunks. One after the other costs less than CTA after CTA: the next chunk's pages are on their way while this
-// one's are joined. More of them would let a batch wait for its longest row.
-constexpr int kMostChunks{4};
+// A CTA takes up to so many chunks of a batch, which would else wait for its longest row; of few rows as many as make all CTAs resident. One after
+// the other costs less than CTA after CTA: the next chunk's pages are on their way while this one's are joined.
+constexpr int kMostChunks{4}, kFewRows{2};
+
+// Up to so many chunks are joined by the last CTA to end. It took 7 us for those of 16,384 positions, because the next launch's weights keep memory busy
+// meanwhile, and a multiprocessor gets its share of what memory gives. More chunks are joined by several CTAs, which each wait for all and take one
+// head; all must be resident for that, as __launch_bounds__ promises (docs/decisions/0016).
+constexpr int kLastJoins{8};
 
 // Calls f(kernel) with the kernel of such a launch. `has_one_chunk`: each of its CTAs takes one. The loop over chunks costs a row of one chunk half a
 // microsecond (docs/decisions/0016), so that kernel has none.
@@ -455,15 +547,19 @@ void prepare_attend_rows() {
 
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args) {
   const int at_once = kAttendCtas * gpu.target.num_multiprocessors / (args.num_kv_heads * num_rows),
-            ctas_of_head =
-                std::clamp(at_once, (args.max_chunks + kMostChunks - 1) / kMostChunks, args.max_chunks);
+            least = num_rows <= kFewRows ? 1 : (args.max_chunks + kMostChunks - 1) / kMostChunks,
+            ctas_of_head = std::clamp(at_once, least, args.max_chunks);
+  AttendArgs launched = args;
+  const bool are_resident =
+      args.num_kv_heads * num_rows * ctas_of_head <= kAttendCtas * gpu.target.num_multiprocessors;
+  if (are_resident && args.max_chunks > kLastJoins) launched.num_joining = args.num_heads / args.num_kv_heads;
   with_kernel(args.pages.format, args.input.paths != nullptr, ctas_of_head == args.max_chunks,
               [&](auto* kernel) {
                 launch(gpu, {Operation::kAttend, "attend"}, kernel,
                        {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(ctas_of_head),
                              static_cast<unsigned>(num_rows)),
                         kAttendThreads},
-                       args, args.num_heads / args.num_kv_heads);
+                       launched, args.num_heads / args.num_kv_heads);
               });
 }
 

@@ -14,4 +14,20 @@ __device__ inline unsigned increment_up_to(unsigned* number, unsigned last) {
   return before;
 }
 
+// The same, of any addition.
+__device__ inline unsigned add_in_order(unsigned* number, unsigned more) {
+  unsigned before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(number), "r"(more)
+               : "memory");
+  return before;
+}
+// What others stored before they added to the number is there behind it.
+__device__ inline unsigned load_acquire(const unsigned* number) {
+  unsigned now;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(number) : "memory");
+  return now;
+}
+
 }  // namespace nibble::cuda
