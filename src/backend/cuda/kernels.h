@@ -71,6 +71,23 @@ struct RmsNormArgs {
 };
 void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 
+// kE4m3: an element is rounded to nearest even, saturating at 448, without a scale.
+enum class KvFormat { kBf16, kE4m3 };
+struct LayerPages {
+  void* data;      // [page, keys and values, Nkv, 32, D]
+  int is_sliding;  // selects the page table
+  KvFormat format;
+};
+
+// Pages that attention will read behind qkv(), which asks for them in L2 when its own weights have come. Until attention has begun and knows its
+// pages, memory would have nothing to do.
+struct PagesAhead {
+  StepInput input{};
+  LayerPages pages{};
+  int page_bytes{0};
+  int max_pages{0};  // of each row, the last ones; 0: nothing is asked for
+};
+
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
   NormInput norm;
@@ -81,6 +98,7 @@ struct QkvArgs {
   float* parts;          // [2, T, rows]
   int image_rows{0};     // of `normed`
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of qkv_split()
+  PagesAhead ahead{};
 };
 void qkv(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // takes the norm
@@ -88,13 +106,6 @@ void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // takes the no
 struct RopeInput {
   const float* frequencies;  // [D / 2]
   float concentration;
-};
-// kE4m3: an element is rounded to nearest even, saturating at 448, without a scale.
-enum class KvFormat { kBf16, kE4m3 };
-struct LayerPages {
-  void* data;      // [page, keys and values, Nkv, 32, D]
-  int is_sliding;  // selects the page table
-  KvFormat format;
 };
 
 // Writes rope(k) and v of every row to the cache, in the slots of StepInput, for steps in which rows of one sequence see each other.

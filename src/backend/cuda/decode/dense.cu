@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "backend/cuda/decode/pages_ahead.cuh"
 #include "backend/cuda/decode/with_warps.h"
 #include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/device/pdl.cuh"
@@ -14,10 +15,11 @@ namespace {
 // Streams this CTA's share of a matrix past the activations, which load(shared, first column, count) brings. Then
 // calls take(row, column, sum, extra, part, is_whole) for each sum of the CTA's strips. extra = prepare(row, column)
 // is what joins the sum, such as a bias: it is asked for before the streaming, which hides its latency.
-template <Layout layout, int warps, int slots, typename Load, typename Prepare, typename Take>
+// at_end() is called when the last weights have come, before their sums are taken.
+template <Layout layout, int warps, int slots, typename Load, typename Prepare, typename Take, typename AtEnd>
 __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weights, int cols, int num_tokens,
                               int pass_columns, bool whole_strips, const Load& load, const Prepare& prepare,
-                              const Take& take) {
+                              const Take& take, const AtEnd& at_end) {
   const CtaMemory shared = cta_memory<layout, warps, slots>(cols, pass_columns);
   const int first_column = static_cast<int>(blockIdx.y) * pass_columns;
   const int count = min(pass_columns, num_tokens - first_column);
@@ -46,6 +48,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
       ready_scale = scale_of_row(row_of(own));
     }
     stream.run(end, {shared.activations, activation_stride(cols), count}, shared.partials, from);
+    if (end == range.last) at_end();
     __syncthreads();
     for (int i = own; i < num_sums; i += 32 * warps) {
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
@@ -77,19 +80,23 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const EndTimestamp end_timestamp(timestamps);
   const int cols = args.norm.residual.hidden, rows = args.weights.rows;
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
+  PageAhead page(args.ahead, args.num_tokens);
   stream_matrix<layout, warps, slots>(
       timestamps, args.weights, cols, args.num_tokens, pass_columns, false,
       [&](__nv_bfloat16* to, int first, int count) {
+        page.read_row();
         norm_weights.load(
             args.norm, count, [&](int column) { return first + column; }, to, activation_stride(cols),
             Ignore{});
+        page.read_id();
       },
       [&](int row, int) { return bias_at(args.bias, row); },
       [&](int row, int token, float sum, float bias, int part, bool is_whole) {
         const size_t rest = size_t{1} * args.num_tokens * rows, at = size_t{1} * token * rows + row;
         args.parts[part * rest + at] = part ? sum : sum + bias;
         if (is_whole) args.parts[rest + at] = 0;
-      });
+      },
+      [&] { page.ask(); });
 }
 
 // What joins a sum of project().
@@ -122,7 +129,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
         const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
         args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
         if (is_whole) args.parts[rest + at] = 0;
-      });
+      },
+      [] {});
 }
 
 template <Layout layout, int warps, int slots>
@@ -141,7 +149,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
       [](int, int) { return 0.0f; },
       [&](int row, int output, float sum, float, int, bool) {
         args.logits[size_t{1} * output * args.row_stride + row] = sum;
-      });
+      },
+      [] {});
 }
 
 // kernel(warps, slots) is the kernel for those.

@@ -52,4 +52,11 @@ __device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] 
 #endif
 }
 
+// Has the copy engine bring num_bytes, a multiple of 16, to L2.
+__device__ inline void bulk_prefetch([[maybe_unused]] const void* from, [[maybe_unused]] int num_bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(num_bytes));
+#endif
+}
+
 }  // namespace nibble::cuda

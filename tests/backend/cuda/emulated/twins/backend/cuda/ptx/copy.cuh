@@ -51,4 +51,10 @@ inline void bulk_copy(uint32_t to, const void* from, int num_bytes, uint32_t bar
   for (; expected.num_arrivals > 0; --expected.num_arrivals) arrive(barrier);
 }
 
+// Reads the first and the last byte: they must be there.
+inline void bulk_prefetch(const void* from, int num_bytes) {
+  const auto* const bytes = static_cast<const volatile char*>(from);
+  static_cast<void>(bytes[0] + bytes[num_bytes - 1]);
+}
+
 }  // namespace nibble::cuda
