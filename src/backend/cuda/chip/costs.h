@@ -59,7 +59,9 @@ inline constexpr double kReadUse{0.98};
 inline constexpr double kSlotSeconds{1.0e-6};
 
 // A page of one key/value head and one row occupies a multiprocessor for so many clocks in attend_rows: between what a full layer takes longer
-// at 16,384 positions than at none, 19 us, and at 131,000, 203 us (one H200, records/cuda-profile.jsonl, commit dd36432).
+// at 16,384 positions than at none, 19 us, and at 131,000, 203 us (one H200, records/cuda-profile.jsonl, commit dd36432). Long rows have become
+// faster since: by 88d289a one H100 takes 950 clocks. That is not counted before an H200 has been measured too, so a step at 16,384 is predicted 9 %
+// too slow, and one at 131,000 27 %.
 inline constexpr double kAttendClocksPerPage{1600};
 
 // Microseconds of a launch in which nothing streams, at the clock of a Hopper; other chips take kSerialHz / clock as long. `serial`: the
