@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(kThreads)
   const Residual x(args.x);
   const int row = static_cast<int>(blockIdx.x), num_fours = x.hidden / 4;
   auto* to = reinterpret_cast<uint2*>(args.taps) + (size_t{1} * row * kNumTaps + args.tap) * num_fours;
-  for (int i = static_cast<int>(threadIdx.x); i < num_fours; i += kThreads) to[i] = four_bf16(x.sum(x.ask<float4>(row, i)));
+  for (int i = static_cast<int>(threadIdx.x); i < num_fours; i += kThreads)
+    to[i] = four_bf16(x.sum(x.ask<float4>(row, i)));
 }
 
 __global__ void __launch_bounds__(kThreads)

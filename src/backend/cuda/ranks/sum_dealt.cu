@@ -100,7 +100,8 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
     add_up(args, tag, row, sum);
     if constexpr (has_norm) {
       DealtRow::store(sum, hidden, args.out + at);
-      const NormWeights<kDealtWarps, 1> norm_weights(args.norm.weights, hidden);  // in L1 from the second row on
+      const NormWeights<kDealtWarps, 1> norm_weights(args.norm.weights,
+                                                     hidden);  // in L1 from the second row on
       DealtRow::normalise(args, norm_weights, of_step, normed);
       DealtRow::for_pieces(normed, of_step, hidden, args.norm.image_rows, [&](size_t element, uint4 piece) {
 #pragma unroll 1
