@@ -75,14 +75,15 @@ def test_a_run_of_bench_is_read_beside_older_lines_and_has_a_date(copy):
     assert performance("--root", copy).returncode == 0
     rows = (copy / "docs" / "performance.md").read_text().splitlines()
     assert "|  | 20b | MXFP4 | not measured | 901 (tg128) | 50 % | not measured | `f7f2f6c`, 2026-11-22 |" in rows
-    assert "| 20b | MXFP4 | BF16 | tg128 | 901 | 1,600 | 50 % |" in rows
+    assert "| 20b | MXFP4 | BF16 | tg128 | 901 | 1,600 | 50 % | `f7f2f6c` |" in rows
 
 
 def test_a_run_on_several_gpus_is_not_taken_for_one_on_one(copy):
     assert performance("--root", copy).returncode == 0
     rows = (copy / "docs" / "performance.md").read_text().splitlines()
-    [decoded] = [row for row in rows if row.startswith("| 120b | BF16 | BF16 | tg128 |")]
+    [prompt] = [row for row in rows if row.startswith("| 120b | BF16 | BF16 | pp2048 |")]
     record = copy / "records" / "cuda-bench.jsonl"
     runs = [json.loads(line) for line in record.read_text().splitlines()]
-    assert any("--tensor-parallel-size 2" in run.get("command_line", "") and run["nibble"]["commit"] == "f7f2f6cbf942" for run in runs)
-    assert "| 451 |" in decoded  # two have 594
+    of_two = [run for run in runs if "--tensor-parallel-size 2" in run.get("command_line", "") and run["nibble"]["commit"] == "f7f2f6cbf942"]
+    assert any(test["test"] == "pp2048" for run in of_two for test in run["tests"])
+    assert "| 33,626 |" in prompt  # two have 53,388
