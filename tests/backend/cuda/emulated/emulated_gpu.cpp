@@ -256,6 +256,8 @@ class Gpu {
 
 }  // namespace
 
+std::function<void(const void*, int)> on_prefetch;
+
 void yield() { multiprocessor->poll(); }
 void sync_cta() { multiprocessor->sync_all(); }
 void sync_some(int barrier, int num_threads) {

@@ -36,6 +36,9 @@ inline constexpr unsigned kMostResidents{16};
 // Each lane of a warp gives `bytes`. Returns those of all lanes, kExchangeBytes apart; they stay until the exchange after the next.
 const uint8_t* exchange_bytes(const void* own, size_t bytes);
 
+// Is called with what kernels ask to have in L2, where it is there: by several threads of the host at once.
+extern std::function<void(const void* from, int num_bytes)> on_prefetch;
+
 void run(const dim3& grid, const dim3& threads, size_t shared_bytes, const std::function<void()>& kernel);
 
 template <typename... Params, typename... Args>

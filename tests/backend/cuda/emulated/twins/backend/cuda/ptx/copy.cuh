@@ -55,6 +55,7 @@ inline void bulk_copy(uint32_t to, const void* from, int num_bytes, uint32_t bar
 inline void bulk_prefetch(const void* from, int num_bytes) {
   const auto* const bytes = static_cast<const volatile char*>(from);
   static_cast<void>(bytes[0] + bytes[num_bytes - 1]);
+  if (emulated::on_prefetch) emulated::on_prefetch(from, num_bytes);
 }
 
 }  // namespace nibble::cuda
