@@ -133,6 +133,7 @@ std::string describe(const DeviceCaps& caps) {
   if (caps.has_clusters) text += ", clusters";
   if (caps.has_dependent_launch) text += ", dependent launches";
   if (caps.has_block_products) text += ", block-scaled products";
+  if (caps.is_divided) text += ", divided by MPS";
   return text;
 }
 

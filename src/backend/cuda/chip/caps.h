@@ -26,6 +26,7 @@ struct DeviceProperties {
   size_t shared_bytes{0};  // per CTA, with opt-in
   size_t total_bytes{0};
   bool is_integrated{false};  // shares its memory with the host
+  bool is_divided{false};     // MPS may run other programs' kernels beside one's own
 };
 
 // The features are those that the code has which runs there: sm_100 runs the PTX of sm_80 and so has none, whatever the chip could do.

@@ -33,12 +33,26 @@ std::string why_no_device() {
 
 namespace {
 
+// Without MPS programs take turns, each with the whole GPU.
+bool is_divided(int device) {
+  int by_mps = 0;
+  if (cudaDeviceGetAttribute(&by_mps, cudaDevAttrMpsEnabled, device) == cudaSuccess) return by_mps != 0;
+  static_cast<void>(cudaGetLastError());  // a driver that does not know the question
+  return false;
+}
+
 DeviceCaps ask_for_caps(int device) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "asking for its properties");
-  DeviceCaps found =
-      caps_of({properties.name, 10 * properties.major + properties.minor, properties.multiProcessorCount,
-               properties.sharedMemPerBlockOptin, properties.totalGlobalMem, properties.integrated != 0});
+  DeviceCaps found = caps_of({properties.name, 10 * properties.major + properties.minor,
+                              properties.multiProcessorCount, properties.sharedMemPerBlockOptin,
+                              properties.totalGlobalMem, properties.integrated != 0, is_divided(device)});
+  if (found.is_divided)
+    log::warn(
+        "{}: MPS lets other programs run beside this one. CTAs of some kernels wait for each other, and with "
+        "a second program that does the same both may wait forever: be the only one on it, or end MPS "
+        "(echo quit | nvidia-cuda-mps-control)",
+        found.name);
   if (!found.is_of_family())
     log::info("{} is sm_{}, which nibble has no code for: it runs as {}", found.name,
               found.compute_capability, name(found.family));

@@ -1,7 +1,8 @@
-// Tests what the driver is asked, and how often. Two calls of the CUDA runtime are replaced here by the linker (--wrap), so this needs
+// Tests what the driver is asked, and how often. Three calls of the CUDA runtime are replaced here by the linker (--wrap), so this needs
 // no GPU.
 #include "backend/cuda/chip/device.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -22,6 +23,12 @@ cudaError_t __wrap_cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->major = 9;
   properties->totalGlobalMem = size_t{80} << 30;
   properties->sharedMemPerBlockOptin = size_t{227} << 10;
+  return cudaSuccess;
+}
+cudaError_t __real_cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t __wrap_cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  if (attribute != cudaDevAttrMpsEnabled) return __real_cudaDeviceGetAttribute(value, attribute, device);
+  *value = 1;
   return cudaSuccess;
 }
 cudaError_t __wrap_cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
@@ -54,6 +61,13 @@ TEST(CudaDevice, PlanningAsksForTheMemoryThatIsFreeNow) {
     free_now = bytes;
     EXPECT_EQ(free_device_bytes(known_gpu("h200")), bytes);
   }
+}
+
+// Two programs whose kernels wait for their own CTAs could keep each other from ending.
+TEST(CudaDevice, SaysWhereMpsDividesIt) {
+  EXPECT_TRUE(device_caps().is_divided);
+  EXPECT_THAT(describe(device_caps()), testing::EndsWith(", divided by MPS"));
+  EXPECT_THAT(describe(known_gpu("h200")), testing::Not(testing::HasSubstr("MPS")));
 }
 
 // There the driver calls only the pages free that hold nothing at all, not even a file that was read.
