@@ -111,10 +111,12 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
                              layer.down_bias, work.experts_out, work.gated_blocks, image_pairs});
 }
 
-// The last pages of each row of a layer, as many as make 16 MB: attention's CTAs ask for 17 MB at once on a Hopper, whose L2 has 50.
-PagesAhead pages_ahead(const Config& config, const StepInput& in, const LayerPages& pages, int num_rows) {
+// The last pages of each row of a layer, as many as make 16 MB: attention's CTAs ask for 17 MB at once on a Hopper, whose L2 has 50. On other
+// chips nobody has measured it.
+PagesAhead pages_ahead(const Config& config, const Target& target, const StepInput& in,
+                       const LayerPages& pages, int num_rows) {
   constexpr int kBytes{16 << 20};
-  if (pages.is_sliding) return {};
+  if (pages.is_sliding || target.family != Family::kSm90) return {};
   const int element = pages.format == KvFormat::kBf16 ? 2 : 1,
             page_bytes = 2 * config.num_kv_heads * kPagePositions * config.head_dim * element;
   return {in, pages, page_bytes, kBytes / page_bytes / num_rows};
@@ -141,7 +143,7 @@ void attention(const Model& model, size_t index, const Plan& plan, const Workspa
   else if (plan.has_norms(T) && (index == 0 || !sums_leave_norms(model, plan, work, T)))
     plan.rms_norm(stream, {norm, T, work.x, work.normed, {}, image_rows});
   plan.qkv(stream, {norm, work.normed, layer.qkv, layer.qkv_bias, T, work.qkv_parts, image_rows,
-                    work.segment_sums, pages_ahead(config, in, pages, T)});
+                    work.segment_sums, pages_ahead(config, plan.target(), in, pages, T)});
   if (!shape.writes_kv)
     plan.append(stream, {in, work.qkv_parts, plan.leaves_parts(T), T, Nq, Nkv, rope, pages,
                          shape.num_tiles > 0 ? work.attended : nullptr, image_rows});

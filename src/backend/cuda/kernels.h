@@ -138,8 +138,6 @@ struct AttendArgs {
   unsigned* tickets;   // [rows of the launch, Nkv], zero before and after every launch
   __nv_bfloat16* out;  // [T, Nq D]
   int image_rows{0};   // of `out`
-  // attend_rows() sets it: how many CTAs join a row's chunks of a key/value head. 0: the last one to end does.
-  int num_joining{0};
 };
 inline constexpr int kChunkPages{8};   // per CTA of attend_rows(): 256 positions
 inline constexpr int kMaxChunks{512};  // per row: 131,072 positions

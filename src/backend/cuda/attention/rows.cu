@@ -186,7 +186,7 @@ struct Joined {
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
-// Partial results of one head, in shared memory: of so many chunks.
+// Shared memory holds the partial results of one head for so many chunks.
 constexpr int kTileChunks{72};  // all of a row of 16,384 positions
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
@@ -264,11 +264,16 @@ __device__ uint32_t key_on_path(const AttendArgs& args, int row_index, const Row
          static_cast<uint32_t>(slot % kPagePositions);
 }
 
+// num_joining says how many CTAs join a row's chunks of a key/value head. Where it is 0, the last CTA to end does.
+struct LaunchedArgs : AttendArgs {
+  int num_joining;
+};
+
 // `in_trees`: rows see their last positions on their paths (RowPath), else every position in its own slot. Where its keys lie changes nothing of
 // what a lane does with a position. `group_heads`: the query heads of a key/value head, for which a kernel would divide.
 template <KvFormat format, bool in_trees, bool has_one_chunk>
 __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
-    attend_kernel(const __grid_constant__ AttendArgs args, int group_heads, Timestamps timestamps) {
+    attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   using Element = typename KvCodec<format>::Element;
   __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
@@ -549,17 +554,17 @@ void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args)
   const int at_once = kAttendCtas * gpu.target.num_multiprocessors / (args.num_kv_heads * num_rows),
             least = num_rows <= kFewRows ? 1 : (args.max_chunks + kMostChunks - 1) / kMostChunks,
             ctas_of_head = std::clamp(at_once, least, args.max_chunks);
-  AttendArgs launched = args;
   const bool are_resident =
       args.num_kv_heads * num_rows * ctas_of_head <= kAttendCtas * gpu.target.num_multiprocessors;
-  if (are_resident && args.max_chunks > kLastJoins) launched.num_joining = args.num_heads / args.num_kv_heads;
+  const int group_heads = args.num_heads / args.num_kv_heads;
+  const LaunchedArgs launched{args, are_resident && args.max_chunks > kLastJoins ? group_heads : 0};
   with_kernel(args.pages.format, args.input.paths != nullptr, ctas_of_head == args.max_chunks,
               [&](auto* kernel) {
                 launch(gpu, {Operation::kAttend, "attend"}, kernel,
                        {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(ctas_of_head),
                              static_cast<unsigned>(num_rows)),
                         kAttendThreads},
-                       launched, args.num_heads / args.num_kv_heads);
+                       launched, group_heads);
               });
 }
 

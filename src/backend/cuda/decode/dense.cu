@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       [&] { page.ask(); });
 }
 
-// What joins a sum of project().
+// The terms that project() adds to a sum.
 struct ProjectTerms {
   ResidualTerms<float> residual;
   float bias;

@@ -1,4 +1,4 @@
-// What qkv() asks to have in L2 for attention behind it. No result shows it, and no GPU tells: the emulated one does.
+// These tests hold which pages qkv() asks to have in L2 for attention behind it. No result shows that, and no GPU tells: the emulated one does.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -6,7 +6,6 @@
 
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/matrix.h"
 #include "tests/backend/cuda/emulated/emulated_gpu.h"
 #include "tests/backend/cuda/pretended.h"
