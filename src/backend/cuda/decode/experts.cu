@@ -91,7 +91,57 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, c
                                                                         prepare, take);
 }
 
-template <int warps, bool is_single, bool has_all>
+// The activations of a CTA's groups, one group after the other: ask() for those of one, then take() them, and ask for the next group's behind
+// that. Through registers there is room for one group.
+template <int warps, bool has_two>
+class GroupRows {
+ public:
+  __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int)
+      : from_(from), cols_(cols), to_(to) {}
+  __device__ void ask(const Group& group) { rows_.prefetch(from_, cols_, group.count, row_at(group)); }
+  // Synchronizes the CTA.
+  __device__ Columns take(const Group& group) {
+    rows_.store(from_, cols_, group.count, row_at(group), to_, activation_stride(cols_));
+    return {to_, activation_stride(cols_), group.count};
+  }
+
+ private:
+  static __device__ auto row_at(const Group& group) {
+    return [&group](int column) { return group.pair(column); };
+  }
+
+  const __nv_bfloat16* const from_;
+  const int cols_;
+  __nv_bfloat16* const to_;
+  RowPrefetch<warps> rows_;
+};
+// With room for two, a group's rows come while the one before is multiplied.
+template <int warps>
+class GroupRows<warps, true> {
+ public:
+  __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int columns)
+      : from_(from), cols_(cols), asked_(to), taken_(to + columns * activation_stride(cols)) {}
+  __device__ void ask(const Group& group) {
+    ask_for_rows(
+        from_, cols_, group.count, [&](int column) { return group.pair(column); }, asked_,
+        activation_stride(cols_), static_cast<int>(threadIdx.x), 32 * warps);
+  }
+  __device__ Columns take(const Group& group) {
+    wait_for_rows();
+    __nv_bfloat16* const rows = asked_;
+    asked_ = taken_;
+    taken_ = rows;
+    return {rows, activation_stride(cols_), group.count};
+  }
+
+ private:
+  const __nv_bfloat16* const from_;
+  const int cols_;
+  __nv_bfloat16 *asked_, *taken_;
+};
+
+// `has_two`: shared memory has room for the activations of two groups (GroupRows).
+template <int warps, bool is_single, bool has_all, bool has_two>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, int pass_columns,
                         Timestamps timestamps) {
@@ -99,21 +149,18 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const Strips& weights = args.weights;
   const int cols = args.intermediate;
   int slot = static_cast<int>(blockIdx.y);
-  const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
+  const CtaMemory shared =
+      cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, (has_two ? 2 : 1) * pass_columns);
   float single_weight = 0;
   __shared__ float weights_of_pairs[kMatchedPairs];
   // Whether the launch before this one has chosen the experts; then the groups are found here.
-  const bool has_mailbox = args.routing.experts;
+  const bool has_mailbox = has_two || args.routing.experts;
   const int num_pairs = args.num_tokens * args.experts_per_token;
   const auto weight_of = [&](int pair) {
     if (is_single) return single_weight;
     return has_mailbox ? weights_of_pairs[pair] : __ldcg(args.groups.weight + pair);
   };
-  const auto row_at = [](const Group& group) { return [&group](int column) { return group.pair(column); }; };
-  RowPrefetch<warps> rows;
-  const auto ask_for_rows = [&](const Group& group) {
-    rows.prefetch(args.gated, cols, group.count, row_at(group));
-  };
+  GroupRows<warps, has_two> rows(args.gated, cols, shared.activations, pass_columns);
   // `ask_for_next` is called when this piece's rows are in their place.
   const auto run = [&](auto& stream, const Piece& piece, const Group& group, bool is_first,
                        const auto& ask_for_next) {
@@ -122,15 +169,15 @@ __global__ void __launch_bounds__(32 * warps, 1)
       stream.start_prefetch();
       wait_for_predecessor(timestamps);
       let_successor_start();
-      ask_for_rows(group);
+      rows.ask(group);
       if (is_single) single_weight = __ldcg(args.routing.weights + slot);
       if (!is_single && has_mailbox && static_cast<int>(threadIdx.x) < num_pairs)
         weights_of_pairs[threadIdx.x] = __ldcg(args.routing.weights + threadIdx.x);
       stream.fill_ring();
     }
-    rows.store(args.gated, cols, group.count, row_at(group), shared.activations, activation_stride(cols));
+    const Columns columns = rows.take(group);
     ask_for_next();
-    epilogue.run(stream, {shared.activations, activation_stride(cols), group.count}, shared);
+    epilogue.run(stream, columns, shared);
   };
   if constexpr (is_single) {
     UnitRange share = share_of_strips(weights, weights.num_strips);
@@ -174,7 +221,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     for (int from = share.first; from < share.last;) {
       const Piece piece = piece_from(weights, share, from);
       run(stream, piece, table.group(piece.group), from == share.first, [&] {
-        if (piece.last < share.last) ask_for_rows(table.group(piece.group + 1));
+        if (piece.last < share.last) rows.ask(table.group(piece.group + 1));
       });
       from = piece.last;
     }
@@ -211,15 +258,24 @@ void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   const int columns = is_single ? 1 : std::min(args.groups.size, args.num_tokens);
   const unsigned strips =
       is_single ? strips_of_slots(args.weights, args.max_groups) : num_places(args.weights, args.max_groups);
-  const StreamShape shape = stream_shape(gpu.target.budget, args.weights, args.intermediate, columns,
-                                         units_of_cta(grid, args.weights, strips));
+  const auto shape_for = [&](int buffers) {
+    return stream_shape(gpu.target.budget, args.weights, args.intermediate, columns,
+                        units_of_cta(grid, args.weights, strips), buffers);
+  };
+  const StreamShape one = shape_for(1), two = shape_for(2);
+  const bool has_two =
+      !is_single && args.routing.experts && two.columns == columns && two.of.warps == one.of.warps;
+  const StreamShape& shape = has_two ? two : one;
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.weights = shape.strips(args.weights, grid.x);
   const bool has_all = args.own.count == args.num_experts;
   const auto kernel = [&](auto w) {
     constexpr int warps = decltype(w)::value;
-    if (!is_single) return experts_down_kernel<warps, false, true>;
-    return has_all ? experts_down_kernel<warps, true, true> : experts_down_kernel<warps, true, false>;
+    if (!is_single)
+      return has_two ? experts_down_kernel<warps, false, true, true>
+                     : experts_down_kernel<warps, false, true, false>;
+    return has_all ? experts_down_kernel<warps, true, true, false>
+                   : experts_down_kernel<warps, true, false, false>;
   };
   launch(gpu, {Operation::kExpertsDown, "experts_down"},
          shape.of.warps == 8 ? kernel(std::integral_constant<int, 8>())
@@ -232,12 +288,14 @@ void prepare_experts() {
   allow_all_shared_bytes(experts_up_kernel<8, false>);
   allow_all_shared_bytes(experts_up_kernel<16, true>);
   allow_all_shared_bytes(experts_up_kernel<16, false>);
-  allow_all_shared_bytes(experts_down_kernel<8, true, true>);
-  allow_all_shared_bytes(experts_down_kernel<8, true, false>);
-  allow_all_shared_bytes(experts_down_kernel<8, false, true>);
-  allow_all_shared_bytes(experts_down_kernel<16, true, true>);
-  allow_all_shared_bytes(experts_down_kernel<16, true, false>);
-  allow_all_shared_bytes(experts_down_kernel<16, false, true>);
+  allow_all_shared_bytes(experts_down_kernel<8, true, true, false>);
+  allow_all_shared_bytes(experts_down_kernel<8, true, false, false>);
+  allow_all_shared_bytes(experts_down_kernel<8, false, true, false>);
+  allow_all_shared_bytes(experts_down_kernel<8, false, true, true>);
+  allow_all_shared_bytes(experts_down_kernel<16, true, true, false>);
+  allow_all_shared_bytes(experts_down_kernel<16, true, false, false>);
+  allow_all_shared_bytes(experts_down_kernel<16, false, true, false>);
+  allow_all_shared_bytes(experts_down_kernel<16, false, true, true>);
 }
 
 }  // namespace nibble::cuda

@@ -46,8 +46,9 @@ constexpr size_t activation_bytes(int cols, int columns) {
 // The sums of a unit, which is a segment of a strip. A batch is whole strips, so there is room for a strip's segments at least.
 constexpr size_t unit_bytes(int columns) { return sizeof(float) * kStripRows * static_cast<size_t>(columns); }
 
-constexpr size_t stream_bytes(StreamWarps of, Layout layout, int cols, int columns, int units) {
-  return ring_bytes(layout, of) + activation_bytes(cols, columns) +
+// `rows`: activations of so many columns.
+constexpr size_t stream_bytes(StreamWarps of, Layout layout, int cols, int rows, int columns, int units) {
+  return ring_bytes(layout, of) + activation_bytes(cols, rows) +
          static_cast<size_t>(units) * unit_bytes(columns);
 }
 // The least that a pass of so many columns takes, with whatever warps.
@@ -56,7 +57,7 @@ constexpr size_t least_stream_bytes(Layout layout, int cols, int columns) {
   size_t least = 0;
   for (const StreamWarps of : kStreamWarps)
     if (is_for(of, layout)) {
-      const size_t bytes = stream_bytes(of, layout, cols, columns, num_segments);
+      const size_t bytes = stream_bytes(of, layout, cols, columns, columns, num_segments);
       least = least == 0 || bytes < least ? bytes : least;
     }
   return least;
@@ -82,14 +83,18 @@ struct StreamShape {
 
 // `columns`: how many there are; `cols`: width of the contraction; `units`: the most that a CTA takes. The best warps beside which the
 // columns fit are taken; if there are none, as many columns share a pass as fit, and passes are even. The rest goes to the sums of as many
-// units as there are.
-inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, int columns, int units) {
+// units as there are. `buffers`: the activations of so many passes lie side by side.
+inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, int columns, int units,
+                                int buffers = 1) {
   const Layout layout = strips.layout;
   const size_t room = usable_bytes(budget);
   const int least_units = std::min(units, strips.num_segments);
   int passed = std::min(columns, kMaxColumns);
   StreamWarps of{};
-  const auto fits = [&] { return stream_bytes(of, layout, cols, passed, least_units) <= room; };
+  const auto bytes_of = [&](int num) {
+    return stream_bytes(of, layout, cols, buffers * passed, passed, num);
+  };
+  const auto fits = [&] { return bytes_of(least_units) <= room; };
   for (const StreamWarps candidate : kStreamWarps) {
     if (!is_for(candidate, layout)) continue;
     of = candidate;
@@ -99,8 +104,8 @@ inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, i
   const int passes = (columns + passed - 1) / passed;
   passed = (columns + passes - 1) / passes;
   int kept = least_units;
-  while (kept < units && stream_bytes(of, layout, cols, passed, kept + 1) <= room) ++kept;
-  return {of, passed, stream_bytes(of, layout, cols, passed, kept)};
+  while (kept < units && bytes_of(kept + 1) <= room) ++kept;
+  return {of, passed, bytes_of(kept)};
 }
 
 }  // namespace nibble::cuda

@@ -172,19 +172,25 @@ class NormWeights {
   float4 fours_[kFours];
 };
 
-// Asks for neighbouring rows of a bfloat16 matrix [., cols], all at once, in shared memory: to[row] = row, with zeros up to whole tiles. Rows that
+// Asks for rows of a bfloat16 matrix [., cols], all at once, in shared memory: to[n] = row row_at(n), with zeros up to whole tiles. Rows that
 // went through registers came one after the other: 8 rows of 4,096 took 5 us longer than one. `num_threads` threads of the CTA share the
 // work, of which this one has the number `thread`. wait_for_rows() waits for it.
-__device__ inline void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, __nv_bfloat16* to,
-                                    int stride, int thread, int num_threads) {
+template <typename RowAt>
+__device__ void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, const RowAt& row_at,
+                             __nv_bfloat16* to, int stride, int thread, int num_threads) {
   for (int first = 8 * thread; first < padded_cols(cols); first += 8 * num_threads) {
     const bool is_there = first < cols;
-    const __nv_bfloat16* of_row = from + (is_there ? first : 0);
     uint32_t at = shared_address(to + first);
-    for (int row = 0; row < num_rows; ++row, of_row += cols, at += sizeof(*to) * stride)
-      copy_16(at, of_row, is_there ? 16 : 0);
+    for (int row = 0; row < num_rows; ++row, at += sizeof(*to) * stride)
+      copy_16(at, from + size_t{1} * row_at(row) * cols + (is_there ? first : 0), is_there ? 16 : 0);
   }
   end_copies();
+}
+// Asks for neighbouring ones.
+__device__ inline void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, __nv_bfloat16* to,
+                                    int stride, int thread, int num_threads) {
+  ask_for_rows(
+      from, cols, num_rows, [](int row) { return row; }, to, stride, thread, num_threads);
 }
 // Called by all threads of the CTA, which it synchronizes.
 __device__ inline void wait_for_rows() {

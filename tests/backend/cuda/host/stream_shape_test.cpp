@@ -17,15 +17,17 @@ TEST(CudaStreamShape, FitsTheBudgetAndHoldsAStripsSumsForAnyNumberOfColumns) {
     for (const Layout layout : kLayouts)
       for (const int cols : {160, 2880, 4096})
         for (const int columns : {1, 2, 5, 8, 16})
-          for (const int units : {1, 9, 31, 400}) {
-            const Strips strips = make_strips(layout, 2880, cols);
-            const StreamShape shape = stream_shape(budget, strips, cols, columns, units);
-            EXPECT_LE(shape.shared_bytes, usable_bytes(budget));
-            EXPECT_GE(shape.shared_bytes, stream_bytes(shape.of, layout, cols, shape.columns,
-                                                       std::min(units, strips.num_segments)));
-            EXPECT_TRUE(is_for(shape.of, layout));
-            EXPECT_GE(shape.columns, 1);
-          }
+          for (const int units : {1, 9, 31, 400})
+            for (const int buffers : {1, 2}) {
+              const Strips strips = make_strips(layout, 2880, cols);
+              const StreamShape shape = stream_shape(budget, strips, cols, columns, units, buffers);
+              EXPECT_LE(shape.shared_bytes, usable_bytes(budget));
+              EXPECT_GE(shape.shared_bytes,
+                        stream_bytes(shape.of, layout, cols, buffers * shape.columns, shape.columns,
+                                     std::min(units, strips.num_segments)));
+              EXPECT_TRUE(is_for(shape.of, layout));
+              EXPECT_GE(shape.columns, 1);
+            }
 }
 
 TEST(CudaStreamShape, OnHopperIsTheOneThatWasMeasured) {
@@ -33,6 +35,14 @@ TEST(CudaStreamShape, OnHopperIsTheOneThatWasMeasured) {
   const StreamShape shape = stream_shape(Budget::k227, strips, 4096, 8, 31);
   EXPECT_EQ(shape.of.warps, 16);
   EXPECT_EQ(shape.of.slots, 3);
+  EXPECT_EQ(shape.columns, 8);
+}
+
+// experts_down() then has the next expert's activations while it multiplies (decode/experts.cu).
+TEST(CudaStreamShape, OnHopperHoldsTheActivationsOfTwoGroups) {
+  const StreamShape shape = stream_shape(Budget::k227, make_strips(Layout::kMxfp4, 2880, 2880), 2880, 8, 360,
+                                         /*buffers=*/2);
+  EXPECT_EQ(shape.of.warps, 16);
   EXPECT_EQ(shape.columns, 8);
 }
 
