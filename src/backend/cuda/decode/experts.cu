@@ -53,11 +53,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const bool is_first = from == share.first;
     // Activations are requested first: behind weights they would wait for those.
     if (!ranks && is_first) rows.prefetch(args.normed, cols, group.count, row_at(group));
-    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
     if (is_first) {
       stream.start_prefetch();
       stream.fill_ring();
     }
+    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
     if constexpr (ranks) {
       if (is_first) wait_for_rows();
       epilogue.run(stream, columns_of(group, K, shared.activations, stride), shared);
@@ -160,13 +160,14 @@ __global__ void __launch_bounds__(32 * warps, 1)
     if (is_single) return single_weight;
     return has_mailbox ? weights_of_pairs[pair] : __ldcg(args.groups.weight + pair);
   };
+  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus);
   GroupRows<warps, has_two> rows(args.gated, cols, shared.activations, pass_columns);
   // `ask_for_next` is called when this piece's rows are in their place.
   const auto run = [&](auto& stream, const Piece& piece, const Group& group, bool is_first,
                        const auto& ask_for_next) {
+    if (is_first) stream.start_prefetch();
     auto epilogue = down_epilogue<warps>(args, piece, group, weight_of);
     if (is_first) {
-      stream.start_prefetch();
       wait_for_predecessor(timestamps);
       let_successor_start();
       rows.ask(group);
@@ -200,7 +201,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     }
     const int expert = taken.expert;
     ExpertStream<warps, OneMatrix> stream(weights, {weights.data + expert * weights.matrix_bytes()},
-                                          share.first, share.last, shared.ring);
+                                          share.first, share.last, ring);
     run(stream, piece_of_slot(share), {expert, 1, nullptr, 0, slot}, true, [] {});
   } else {
     __shared__ int chosen_of_pairs[kMatchedPairs];
@@ -216,8 +217,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
                                  [&](int pair) { return number_of(args.own, chosen_of_pairs[pair]); })
                     : GroupTable(args.groups, args.max_groups);
     const UnitRange share = share_of_groups(weights, table.count());
-    ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last,
-                                              shared.ring);
+    ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
     for (int from = share.first; from < share.last;) {
       const Piece piece = piece_from(weights, share, from);
       run(stream, piece, table.group(piece.group), from == share.first, [&] {

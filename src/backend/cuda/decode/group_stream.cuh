@@ -120,7 +120,8 @@ class Epilogue {
 
  private:
   __device__ int num_values(int from, int end) const {
-    return (end - from) / weights_.num_segments * kRows * count_;
+    return static_cast<int>(weights_.by_segments.quotient(static_cast<unsigned>(end - from))) * kRows *
+           count_;
   }
   __device__ int row_of(int i) const { return divide(i, count_) % kRows; }
   __device__ int strip_of(int i, int from) const {

@@ -79,6 +79,15 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, 1);
   const UnitRange of_row = share_of_strips(weights, weights.num_strips);
+  // The router's sums lie where the rings of the last warps will be. The others' are ready before.
+  using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
+  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus, Later());
+  const int sums_bytes = args.router.num_strips * args.router.num_segments * static_cast<int>(unit_bytes(1));
+  auto* const sums = reinterpret_cast<float*>(reinterpret_cast<uint8_t*>(shared.activations) - sums_bytes);
+  const bool is_under_sums =
+      shared.ring + (threadIdx.x / 32 + 1) * warp_ring_bytes(Layout::kMxfp4, kExpertSlots) >
+      reinterpret_cast<uint8_t*>(sums);
+  if (!is_under_sums) ring.init();
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
@@ -91,7 +100,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   __shared__ float logits[kMaxExperts];
   __shared__ SlotPart taken;
   gather_logits<warps, 1>(args, segment, unit, tag, bias, {shared.activations, activation_stride(cols), 1},
-                          reinterpret_cast<float*>(shared.ring), logits);
+                          sums, logits);
   // One warp ranks the experts, only down to this CTA's slot, unless others decide what it takes: each place waits for the one before.
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
   const bool ranks = threadIdx.x < 32;
@@ -115,6 +124,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     if (lane == 0) taken = part;
   }
   __syncthreads();
+  if (is_under_sums) ring.init();
   if (timestamps.middle && threadIdx.x == 0) atomicMax(timestamps.middle, now_ns());
   const SlotPart part = has_all ? SlotPart{slot, taken.expert, 0, 1} : taken;
   const auto pass_on = [&] {
@@ -130,11 +140,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const UnitRange share =
       has_all ? of_row : share_of_strips(weights, weights.num_strips, part.row, part.num_rows);
   const Group group{part.expert, 1, nullptr, 0, part.slot};
-  auto epilogue = up_epilogue<warps>(args.up, piece_of_slot(share), group, args.gated);
   ExpertStream<warps, OneMatrix> stream(weights, {weights.data + group.expert * weights.matrix_bytes()},
-                                        share.first, share.last, shared.ring);
+                                        share.first, share.last, ring);
   stream.start_prefetch();
   stream.fill_ring();
+  auto epilogue = up_epilogue<warps>(args.up, piece_of_slot(share), group, args.gated);
   pass_on();
   epilogue.run(stream, {shared.activations, activation_stride(cols), 1}, shared);
 }
@@ -184,11 +194,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
   for (int from = share.first; from < share.last;) {
     const Piece piece = piece_from(weights, share, from);
     const Group group = table.group(piece.group);
-    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
     if (from == share.first) {
       stream.start_prefetch();
       stream.fill_ring();
     }
+    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
     // One token's norm or, from the first on, both.
     const __nv_bfloat16* const norms = shared.activations + group.pair(0) / K * stride;
     epilogue.run(stream, {norms, stride, group.count}, shared);

@@ -44,10 +44,15 @@ inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
 template <Layout layout, int slots>
 class Ring {
  public:
-  __device__ Ring(uint8_t* memory, unsigned lane, Bus bus)
-      : memory_(shared_address(memory)), lane_(lane), pace_(bus) {
+  struct Later {};  // its memory holds something else until init() is called
+
+  __device__ Ring(uint8_t* memory, unsigned lane, Bus bus) : Ring(memory, lane, bus, Later()) { init(); }
+  __device__ Ring(uint8_t* memory, unsigned lane, Bus bus, Later)
+      : memory_(shared_address(memory)), lane_(lane), pace_(bus) {}
+  // Called once, by the whole warp.
+  __device__ void init() const {
     constexpr unsigned kArrivals{kHasBulkCopies ? 1 : 32};
-    if (lane == 0) {
+    if (lane_ == 0) {
 #pragma unroll
       for (int slot = 0; slot < slots; ++slot) init_barrier(barrier(slot), kArrivals);
       fence_barrier_init();
@@ -97,10 +102,10 @@ class Ring {
 };
 
 // Returns the ring of the warp that calls it, among those of a CTA. It may be made before anybody knows what it will hold.
-template <Layout layout, int slots>
-__device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Bus bus) {
+template <Layout layout, int slots, typename... Later>
+__device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Bus bus, Later... later) {
   const unsigned thread = thread_of_cta();
-  return {rings + thread / 32 * warp_ring_bytes(layout, slots), thread % 32, bus};
+  return {rings + thread / 32 * warp_ring_bytes(layout, slots), thread % 32, bus, later...};
 }
 
 // The activations of a pass: rows in shared memory, `stride` apart, for `count` columns that hold a token.
