@@ -106,9 +106,10 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
                              work.normed_blocks, work.gated_blocks, work.gathered, image_rows, image_pairs,
                              work.router_logits, routing, config.num_experts, config.experts()});
   }
-  plan.experts_down(stream, {work.gated, groups, routing, config.experts(), config.num_experts, T, K,
-                             plan.max_groups(T), config.hidden, config.intermediate, layer.down,
-                             layer.down_bias, work.experts_out, work.gated_blocks, image_pairs});
+  plan.experts_down(
+      stream, {work.gated, groups, routing, config.experts(), config.num_experts, T, K, plan.max_groups(T),
+               config.hidden, config.intermediate, layer.down, layer.down_bias, work.experts_out,
+               work.gated_blocks, image_pairs, work.down_turns});
 }
 
 // The last pages of each row of a layer, as many as make 16 MB: attention's CTAs ask for 17 MB at once on a Hopper, whose L2 has 50. On other

@@ -284,6 +284,7 @@ struct ExpertsDownArgs {
   float* out;                // [T K, H]
   BlockRows gated_blocks{};  // [T K, I], of experts_down_blocks() in place of gated
   int image_pairs{0};        // of `gated`
+  unsigned* turns{nullptr};  // [K], 0 before and after: experts_down() counts its CTAs
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
 

@@ -80,6 +80,7 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   w.segment_sums = w.attend_partials;
   take(w.embed_ticket, 1);
   take(w.route_ticket, 1);
+  take(w.down_turns, kMaxExpertsPerToken);
   take(w.sample_tickets, kOutputRows);
   take(w.unembed_deals, 1 + kMostDeals);
   take(w.attend_tickets, T * Nkv);

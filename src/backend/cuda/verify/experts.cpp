@@ -314,6 +314,7 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
                        i)] =
           gated[static_cast<size_t>(pair) * static_cast<size_t>(I) + static_cast<size_t>(i)];
   const DeviceArray<uint16_t> device_gated(image_pairs ? image : gated);
+  const DeviceArray<unsigned> turns(std::vector<unsigned>(static_cast<size_t>(K), 0));
   ExpertsDownArgs args{bf16(device_gated),
                        groups.view(),
                        has_mailbox ? mailbox.view() : RoutingMailbox{},
@@ -328,7 +329,8 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
                        device_bias.data(),
                        out.data(),
                        {},
-                       image_pairs};
+                       image_pairs,
+                       turns.data()};
   Activations x(T * K, I, gated);
   std::optional<DeviceBlocks> device_blocks;
   if (const auto format = block_format_of(subject.row)) {
@@ -342,6 +344,7 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   check(cudaStreamSynchronize(subject.stream()), "checking experts_down");
 
   const auto actual = out.read(comparison, "out");
+  for (const unsigned turn : turns.read(comparison, "turns")) comparison.equal("turn", 0, 0, turn, 0);
   routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
     const Products products = matrix.times(x, pairs, e);
     for (size_t p = 0; p < pairs.size(); ++p)

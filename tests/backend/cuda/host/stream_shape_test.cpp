@@ -116,6 +116,25 @@ TEST(CudaStreamShape, SharesTheStripsOfGroupsCompletelyAndEvenlyWhereStepsBetwee
       }
 }
 
+// Turns are taken in the order in which CTAs begin: the first have most.
+TEST(CudaStreamShape, SharesByTurnsAreCompleteAndBecomeSmallerByAnEvenStep) {
+  for (const unsigned num_ctas : {1u, 7u, 33u, 132u, 200u})
+    for (const unsigned slope : {0u, 3u, 16u})
+      for (const unsigned count : {0u, 1u, 180u, 720u, 5822u}) {
+        const TurnShares shares(num_ctas, slope);
+        EXPECT_EQ(shares.first(count, 0), 0u);
+        EXPECT_EQ(shares.first(count, num_ctas), count);
+        const double mean = static_cast<double>(count) / num_ctas;
+        for (unsigned turn = 0; turn < num_ctas; ++turn) {
+          const unsigned first = shares.first(count, turn), last = shares.first(count, turn + 1);
+          ASSERT_LE(first, last);
+          const double step = slope / static_cast<double>(TurnShares::kSlopeOne),
+                       expected = mean * (1 + step - step * (2 * turn + 1) / num_ctas);
+          EXPECT_NEAR(last - first, expected, 1.2) << turn << " of " << num_ctas << ", " << count;
+        }
+      }
+}
+
 TEST(CudaDivisor, DividesAsTheProcessorDoes) {
   for (const unsigned divisor :
        {1u, 2u, 3u, 5u, 9u, 33u, 48u, 132u, 180u, 641u, 65535u, 65536u, (1u << 31) - 1, 1u << 31}) {

@@ -10,6 +10,7 @@ inline unsigned increment_up_to(unsigned* number, unsigned last) {
   }
   return before;
 }
+inline unsigned take_turn(unsigned* number, unsigned last) { return increment_up_to(number, last); }
 
 inline unsigned add_in_order(unsigned* number, unsigned more) {
   return std::atomic_ref<unsigned>(*number).fetch_add(more);
