@@ -161,7 +161,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
     if (is_single) return single_weight;
     return has_mailbox ? weights_of_pairs[pair] : __ldcg(args.groups.weight + pair);
   };
-  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus);
+  // The warp that asks for the choice of a single token's experts does so before it makes its ring ready.
+  using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
+  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus, Later());
+  const bool asks = is_single && threadIdx.x < 32;
+  if (!asks) ring.init();
   GroupRows<warps, has_two> rows(args.gated, cols, shared.activations, pass_columns);
   // `ask_for_next` is called when this piece's rows are in their place.
   const auto run = [&](auto& stream, const Piece& piece, const Group& group, bool is_first,
@@ -200,6 +204,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       if (threadIdx.x == 0) taken = part;
     }
     __syncthreads();
+    if (asks) ring.init();
     if constexpr (!has_all) {
       if (taken.num_rows == 0) return wait_for_predecessor(timestamps);
       slot = taken.slot;

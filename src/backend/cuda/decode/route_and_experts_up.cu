@@ -31,10 +31,12 @@ __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, floa
 }
 // Leaves the router's logits of one token or two in shared memory, kMaxExperts apart, and synchronizes the CTA. One warp of the launch adds
 // up each segment of the router and publishes the sums; every CTA polls for all sums and adds up the segments. No kernel has to end for that.
-// `sums`: room for the sums of all segments. The ring has it: no weights are asked for before the experts are known.
-template <int warps, int tokens>
+// `sums`: room for the sums of all segments. The rings have it: no weights are asked for before the experts are known. `meanwhile` is called when
+// the CTA's own are on their way.
+template <int warps, int tokens, typename Meanwhile>
 __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSegment& segment, int unit,
-                              uint32_t tag, float bias, const Columns& columns, float* sums, float* logits) {
+                              uint32_t tag, float bias, const Columns& columns, float* sums, float* logits,
+                              const Meanwhile& meanwhile) {
   static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);  // lane 4 n has the columns 0 and 1
   const auto thread = static_cast<int>(threadIdx.x);
   const int token = tokens == 1 ? 0 : thread / kMaxExperts;
@@ -54,6 +56,7 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSeg
       }
     }
   }
+  meanwhile();
   wait_for_all<32 * warps>(args.routing.sums, tokens * num_sums, tag, sums);
   __syncthreads();
   if (token < tokens && expert < args.router.rows)
@@ -79,7 +82,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, 1);
   const UnitRange of_row = share_of_strips(weights, weights.num_strips);
-  // The router's sums lie where the rings of the last warps will be. The others' are ready before.
+  // The router's sums lie where the rings of the last warps will be. The others' are made ready while the sums of other CTAs come.
   using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
   const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus, Later());
   const int sums_bytes = args.router.num_strips * args.router.num_segments * static_cast<int>(unit_bytes(1));
@@ -87,7 +90,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const bool is_under_sums =
       shared.ring + (threadIdx.x / 32 + 1) * warp_ring_bytes(Layout::kMxfp4, kExpertSlots) >
       reinterpret_cast<uint8_t*>(sums);
-  if (!is_under_sums) ring.init();
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
@@ -100,7 +102,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
   __shared__ float logits[kMaxExperts];
   __shared__ SlotPart taken;
   gather_logits<warps, 1>(args, segment, unit, tag, bias, {shared.activations, activation_stride(cols), 1},
-                          sums, logits);
+                          sums, logits, [&] {
+                            if (!is_under_sums) ring.init();
+                          });
   // One warp ranks the experts, only down to this CTA's slot, unless others decide what it takes: each place waits for the one before.
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
   const bool ranks = threadIdx.x < 32;
@@ -179,7 +183,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   auto* const sums = reinterpret_cast<float*>(shared.ring);
   float* const logits = sums + kTokens * args.router.num_strips * args.router.num_segments * kStripRows;
   gather_logits<warps, kTokens>(args, segment, unit, tag, bias, {shared.activations, stride, kTokens}, sums,
-                                logits);
+                                logits, [] {});
   __shared__ int chosen[kTokens * kMaxExpertsPerToken];
   if (const int token = thread / 32; token < kTokens)
     rank_for_cta(
