@@ -353,8 +353,9 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   // Each warp joins one head's results. The sink is used behind the products: to wait for it here would be to wait for the pages, which were
   // asked for before it, and the row's q would be asked for only then.
   const float sink = warp < group_heads ? load_now(args.sinks + kv_head * group_heads + warp) : 0.0f;
+  // Its CTAs leave multiprocessors free, on which the next launch can ask for its first weights.
+  let_successor_start_early();
   wait_for_predecessor(timestamps);
-  let_successor_start();
 
   const QkvRow parts =
       qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
