@@ -97,6 +97,12 @@ class NormWeights {
   template <int at_once = 1, typename TokenAt, typename Visit>
   __device__ void load(const NormInput& args, int count, const TokenAt& token_at, __nv_bfloat16* to,
                        int stride, const Visit& visit) const {
+    load<at_once>(args, count, token_at, to, stride, visit, [] {});
+  }
+  // `when_here` is called when the last row's terms have come.
+  template <int at_once = 1, typename TokenAt, typename Visit, typename WhenHere>
+  __device__ void load(const NormInput& args, int count, const TokenAt& token_at, __nv_bfloat16* to,
+                       int stride, const Visit& visit, const WhenHere& when_here) const {
     __shared__ float sums[2][at_once][kOrderWarps];
     const Residual residual(args.residual);
     const int num_fours = residual.hidden / 4;
@@ -139,6 +145,7 @@ class NormWeights {
           if (threadIdx.x % 32 == 0) of_rows[row][share * warps + threadIdx.x / 32] = squares;
         }
       });
+      if (first + at_once >= count) when_here();
       __syncthreads();
       for_each_row([&](int row, int column) {
         float sum = 0;
