@@ -31,7 +31,7 @@ def test_the_committed_tables_and_pictures_are_those_of_the_committed_records():
 def test_a_figure_changed_by_hand_or_in_a_record_is_noticed_and_mended(copy):
     document = copy / "docs" / "performance.md"
     made = document.read_text()
-    document.write_text(made.replace("| 33,626 (pp2048) |", "| 43,626 (pp2048) |"))
+    document.write_text(made.replace("| 34,117 (pp2048) |", "| 44,117 (pp2048) |"))
     assert document.read_text() != made
     done = performance("--check", "--root", copy)
     assert done.returncode == 1 and done.stdout.startswith("docs/performance.md: not what records/ make of it")
@@ -79,11 +79,18 @@ def test_a_run_of_bench_is_read_beside_older_lines_and_has_a_date(copy):
 
 
 def test_a_run_on_several_gpus_is_not_taken_for_one_on_one(copy):
-    assert performance("--root", copy).returncode == 0
-    rows = (copy / "docs" / "performance.md").read_text().splitlines()
-    [prompt] = [row for row in rows if row.startswith("| 120b | BF16 | BF16 | pp2048 |")]
+    def prompt():
+        assert performance("--root", copy).returncode == 0
+        [row] = [row for row in (copy / "docs" / "performance.md").read_text().splitlines() if row.startswith("| 120b | BF16 | BF16 | pp2048 |")]
+        return row
+
+    before = prompt()
     record = copy / "records" / "cuda-bench.jsonl"
     runs = [json.loads(line) for line in record.read_text().splitlines()]
+    commits = {run["nibble"]["commit"] for run in runs if "tests" in run}
+    [shown] = [commit for commit in commits if commit.startswith(before.split("`")[1])]
     of_two = [run for run in runs if "--tensor-parallel-size 2" in run.get("command_line", "") and run["nibble"]["commit"] == "f7f2f6cbf942"]
     assert any(test["test"] == "pp2048" for run in of_two for test in run["tests"])
-    assert "| 33,626 |" in prompt  # two have 53,388
+    as_shown = [run | {"nibble": run["nibble"] | {"commit": shown}} for run in of_two]
+    record.write_text("".join(json.dumps(run) + "\n" for run in runs + as_shown))
+    assert prompt() == before  # two have 53,388
