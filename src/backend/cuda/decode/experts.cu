@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "backend/cuda/decode/group_rows.cuh"
 #include "backend/cuda/decode/group_stream.cuh"
 #include "backend/cuda/decode/pass_routing.cuh"
 #include "backend/cuda/device/pdl.cuh"
@@ -91,55 +92,6 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, c
   return Epilogue<kStripRows, warps, decltype(prepare), decltype(take)>(args.weights, piece, group.count,
                                                                         prepare, take);
 }
-
-// The activations of a CTA's groups, one group after the other: ask() for those of one, then take() them, and ask for the next group's behind
-// that. Through registers there is room for one group.
-template <int warps, bool has_two>
-class GroupRows {
- public:
-  __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int)
-      : from_(from), cols_(cols), to_(to) {}
-  __device__ void ask(const Group& group) { rows_.prefetch(from_, cols_, group.count, row_at(group)); }
-  // Synchronizes the CTA.
-  __device__ Columns take(const Group& group) {
-    rows_.store(from_, cols_, group.count, row_at(group), to_, activation_stride(cols_));
-    return {to_, activation_stride(cols_), group.count};
-  }
-
- private:
-  static __device__ auto row_at(const Group& group) {
-    return [&group](int column) { return group.pair(column); };
-  }
-
-  const __nv_bfloat16* const from_;
-  const int cols_;
-  __nv_bfloat16* const to_;
-  RowPrefetch<warps> rows_;
-};
-// With room for two, a group's rows come while the one before is multiplied.
-template <int warps>
-class GroupRows<warps, true> {
- public:
-  __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int columns)
-      : from_(from), cols_(cols), asked_(to), taken_(to + columns * activation_stride(cols)) {}
-  __device__ void ask(const Group& group) {
-    ask_for_rows(
-        from_, cols_, group.count, [&](int column) { return group.pair(column); }, asked_,
-        activation_stride(cols_), static_cast<int>(threadIdx.x), 32 * warps);
-  }
-  __device__ Columns take(const Group& group) {
-    wait_for_rows();
-    __nv_bfloat16* const rows = asked_;
-    asked_ = taken_;
-    taken_ = rows;
-    return {rows, activation_stride(cols_), group.count};
-  }
-
- private:
-  const __nv_bfloat16* const from_;
-  const int cols_;
-  __nv_bfloat16 *asked_, *taken_;
-};
 
 // `has_two`: shared memory has room for the activations of two groups (GroupRows).
 template <int warps, bool is_single, bool has_all, bool has_two>

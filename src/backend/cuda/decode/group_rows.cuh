@@ -1,0 +1,57 @@
+// The activations of a CTA's groups in experts_down(): those of their pairs, row by row.
+#pragma once
+
+#include "backend/cuda/decode/group_table.cuh"
+#include "backend/cuda/device/inputs.cuh"
+
+namespace nibble::cuda {
+
+// One group after the other: ask() for its rows, then take() them, and ask for the next group's behind that. take() synchronizes the CTA. Where shared
+// memory has room for one group alone, the next one's rows wait in registers, as many as these hold.
+template <int warps, bool has_two>
+class GroupRows {
+ public:
+  __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int)
+      : from_(from), cols_(cols), to_(to) {}
+  __device__ void ask(const Group& group) { rows_.prefetch(from_, cols_, group.count, row_at(group)); }
+  __device__ Columns take(const Group& group) {
+    rows_.store(from_, cols_, group.count, row_at(group), to_, activation_stride(cols_));
+    return {to_, activation_stride(cols_), group.count};
+  }
+
+ private:
+  static __device__ auto row_at(const Group& group) {
+    return [&group](int column) { return group.pair(column); };
+  }
+
+  const __nv_bfloat16* const from_;
+  const int cols_;
+  __nv_bfloat16* const to_;
+  RowPrefetch<warps> rows_;
+};
+// With room for two, the next group's rows come while this one is multiplied. `columns`: the most that a group has.
+template <int warps>
+class GroupRows<warps, true> {
+ public:
+  __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int columns)
+      : from_(from), cols_(cols), asked_(to), taken_(to + columns * activation_stride(cols)) {}
+  __device__ void ask(const Group& group) {
+    ask_for_rows(
+        from_, cols_, group.count, [&](int column) { return group.pair(column); }, asked_,
+        activation_stride(cols_), static_cast<int>(threadIdx.x), 32 * warps);
+  }
+  __device__ Columns take(const Group& group) {
+    wait_for_rows();
+    __nv_bfloat16* const rows = asked_;
+    asked_ = taken_;
+    taken_ = rows;
+    return {rows, activation_stride(cols_), group.count};
+  }
+
+ private:
+  const __nv_bfloat16* const from_;
+  const int cols_;
+  __nv_bfloat16 *asked_, *taken_;
+};
+
+}  // namespace nibble::cuda
