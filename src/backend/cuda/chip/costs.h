@@ -60,8 +60,7 @@ inline constexpr double kSlotSeconds{1.0e-6};
 
 // A page of one key/value head and one row occupies a multiprocessor for so many clocks in attend_rows: between what a full layer takes longer
 // at 16,384 positions than at none, 19 us, and at 131,000, 203 us (one H200, records/cuda-profile.jsonl, commit dd36432). Long rows have become
-// faster since: by 88d289a one H100 takes 950 clocks. That is not counted before an H200 has been measured too, so a step at 16,384 is predicted 9 %
-// too slow, and one at 131,000 27 %.
+// faster since: by 88d289a one H100 takes 950 clocks. That is not counted before an H200 has been measured too.
 inline constexpr double kAttendClocksPerPage{1600};
 
 // Microseconds of a launch in which nothing streams, at the clock of a Hopper; other chips take kSerialHz / clock as long. `serial`: the
@@ -73,6 +72,10 @@ inline constexpr double kAttendClocksPerPage{1600};
 // a layer, route, experts_up and experts_down 10.1, the ends of a step 6.8, the prologue 2.3; within these they are divided by those parts
 // and by the timestamps of docs/decisions/0005 (the last CTA of experts_up is 3.5 us behind the first). All predicted speeds are within
 // 9 % of the measured, and those of depth 0 within 7 %. rms_norm is that of docs/decisions/0016, on an H200.
+//
+// Steps of few rows have become shorter since, on an H100 by what docs/decisions/0016 tells last; these times are refitted when an H200 has been measured
+// too. Until then an H100's speed is predicted 9, 5 and 8 % too low for one row with layers in BF16, FP8 and MXFP4 (7c07be4), 11 to 13 % at
+// depth 16,384, 5 to 6 % for 2 and 4 rows, and within 2 % for 8 and more.
 inline constexpr double kSerialHz{1.98e9};
 struct SerialCost {
   Operation operation;
