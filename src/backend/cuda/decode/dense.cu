@@ -12,17 +12,15 @@
 namespace nibble::cuda {
 namespace {
 
-// Streams this CTA's share of a matrix past the activations, which load(shared, first column, count, fill) asks for and wait_for_load() waits
-// for. load() calls fill(), which asks for the rest of the rings, when more weights no longer delay the activations. Then calls
+// Streams this CTA's share of a matrix past the activations, which load(shared, first column, count, fill) brings. It calls fill(), which asks
+// for the rest of the rings, when more weights no longer delay them. Then calls
 // take(row, column, sum, extra, part, is_whole) for each sum of the CTA's strips. extra = prepare(row, column) is what joins the sum, such as
 // a bias: it is asked for before the streaming, which hides its latency. at_end() is called when the last weights have come, before their
 // sums are taken.
-template <Layout layout, int warps, int slots, typename Load, typename Wait, typename Prepare, typename Take,
-          typename AtEnd>
+template <Layout layout, int warps, int slots, typename Load, typename Prepare, typename Take, typename AtEnd>
 __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weights, int cols, int num_tokens,
-                              int pass_columns, bool whole_strips, const Load& load,
-                              const Wait& wait_for_load, const Prepare& prepare, const Take& take,
-                              const AtEnd& at_end) {
+                              int pass_columns, bool whole_strips, const Load& load, const Prepare& prepare,
+                              const Take& take, const AtEnd& at_end) {
   const CtaMemory shared = cta_memory<layout, warps, slots>(cols, pass_columns);
   const int first_column = static_cast<int>(blockIdx.y) * pass_columns;
   const int count = min(pass_columns, num_tokens - first_column);
@@ -33,7 +31,6 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
   wait_for_predecessor(timestamps);
   let_successor_start();
   load(shared.activations, first_column, count, [&] { stream.fill_ring(); });
-  wait_for_load();
 
   const int segments = weights.num_segments, capacity = shared.num_partials / (kStripRows * count);
   for (int from = range.first; from < range.last;) {
@@ -102,7 +99,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
         if (!kFillsUnderNorm<layout>) fill();
         page.read_id();
       },
-      [] {}, [&](int row, int) { return bias_at(args.bias, row); },
+      [&](int row, int) { return bias_at(args.bias, row); },
       [&](int row, int token, float sum, float bias, int part, bool is_whole) {
         const size_t rest = size_t{1} * args.num_tokens * rows, at = size_t{1} * token * rows + row;
         args.parts[part * rest + at] = part ? sum : sum + bias;
@@ -128,8 +125,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
         ask_for_rows(args.attended + size_t{1} * first * args.cols, args.cols, count, to,
                      activation_stride(args.cols), static_cast<int>(threadIdx.x), 32 * warps);
         fill();
+        wait_for_rows();
       },
-      [] { wait_for_rows(); },
       [&](int row, int token) {
         return ProjectTerms{residual.x ? residual.ask<float>(token, row) : ResidualTerms<float>{},
                             bias_at(args.bias, row)};
@@ -157,10 +154,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
       [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
         norm_weights.load(
             args.norm, count, [&](int column) { return args.rows[first + column]; }, to,
-            activation_stride(cols), Ignore{}, [] {});
+            activation_stride(cols), Ignore{});
         fill();
       },
-      [] {}, [](int, int) { return 0.0f; },
+      [](int, int) { return 0.0f; },
       [&](int row, int output, float sum, float, int, bool) {
         args.logits[size_t{1} * output * args.row_stride + row] = sum;
       },

@@ -7,7 +7,6 @@
 #include "backend/cuda/decode/group_stream.cuh"
 #include "backend/cuda/decode/pass_routing.cuh"
 #include "backend/cuda/device/pdl.cuh"
-#include "backend/cuda/ptx/atomic.cuh"
 #include "core/check.h"
 
 namespace nibble::cuda {
@@ -138,7 +137,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     epilogue.run(stream, columns, shared);
   };
   if constexpr (is_single) {
-    UnitRange share = share_of_strips(weights, weights.num_strips);
+    UnitRange share{};
     // route_and_experts_up publishes its choice long before it ends: the weights are requested before the activations are there.
     const auto chosen = [&](int of_slot) {
       return static_cast<int>(wait_for(args.routing.experts + of_slot, tag_of(args.routing)));
@@ -147,7 +146,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     __shared__ unsigned turn;
     if constexpr (has_all) {
       if (threadIdx.x == 0) {
-        const unsigned own_turn = take_turn(args.turns + slot, gridDim.x - 1);  // both are asked for at once
+        const unsigned own_turn = atomicInc(args.turns + slot, gridDim.x - 1);  // both are asked for at once
         taken.expert = chosen(slot);
         turn = own_turn;
       }
@@ -177,7 +176,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const auto thread = static_cast<int>(threadIdx.x);
     __shared__ unsigned turn;
     if (has_mailbox) {
-      if (thread == 32 * warps - 1) turn = take_turn(args.turns, gridDim.x - 1);
+      if (thread == 32 * warps - 1) turn = atomicInc(args.turns, gridDim.x - 1);
       if (thread < num_pairs)
         chosen_of_pairs[thread] =
             static_cast<int>(wait_for(args.routing.experts + thread, tag_of(args.routing)));

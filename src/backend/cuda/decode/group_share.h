@@ -31,8 +31,8 @@ constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta
 }
 
 // Shares for CTAs that begin one by one, as those of the launch before them end, and take turns in that order: the first asks for its weights some
-// 3 us before the last, whose own come behind what all others have asked for. Shares become smaller by an even step from one turn to the next, so that
-// all end at about the same time (docs/decisions/0016).
+// 3 us before the last, whose own come behind what all others have asked for. Shares become smaller by an even step from one turn to the next, so
+// that a late CTA has less to do (docs/decisions/0016 tells what that gains).
 class TurnShares {
  public:
   // The first share is larger by slope / kSlopeOne than the mean, the last one smaller by as much. `slope`: below kSlopeOne.

@@ -1,7 +1,8 @@
 // Programmatic dependent launch: a kernel may begin while the one before it still runs. Until wait_for_predecessor()
 // it may read only weights and what earlier steps left; after that it sees everything that the kernels before it
 // wrote (PTX ISA: griddepcontrol). It may read the step's input as well, unless it is the kernel right behind embed, which brings that: a
-// kernel begins when the one before it is behind its wait, so when the one before that has ended; attend_rows() alone lets its successor begin earlier.
+// kernel begins when the one before it is behind its wait, so when the one before that has ended. Behind attend_rows() alone it begins earlier,
+// when qkv() is behind its wait, so when embed has ended too.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -37,8 +38,8 @@ class EndTimestamp {
 
 // Called after wait_for_predecessor(), so that what the next kernel reads before its own wait is never older than what this one may read.
 __device__ inline void let_successor_start() { launch_dependents(); }
-// Called before wait_for_predecessor(), where the next kernel reads nothing but weights, and what earlier steps left, before its own wait: it may begin
-// while the kernel before this one still runs. Behind its wait it sees everything as ever, since this one ends behind its own.
+// Called before wait_for_predecessor(), where the next kernel reads nothing of this step but its input before its own wait: it may begin while
+// the kernel before this one still runs. Behind its wait it sees everything as ever, since this one ends behind its own.
 __device__ inline void let_successor_start_early() { launch_dependents(); }
 
 struct LaunchShape {

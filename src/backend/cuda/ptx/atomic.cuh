@@ -14,16 +14,6 @@ __device__ inline unsigned increment_up_to(unsigned* number, unsigned last) {
   return before;
 }
 
-// The same without an order.
-__device__ inline unsigned take_turn(unsigned* number, unsigned last) {
-  unsigned before;
-  asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;"
-               : "=r"(before)
-               : "l"(number), "r"(last)
-               : "memory");
-  return before;
-}
-
 // Adds to a number, in the same order with what was stored, and returns what it was.
 __device__ inline unsigned add_in_order(unsigned* number, unsigned more) {
   unsigned before;

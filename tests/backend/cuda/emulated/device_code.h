@@ -115,6 +115,13 @@ template <typename T>
 T atomicAdd(T* number, T more) {
   return std::atomic_ref(*number).fetch_add(more);
 }
+inline unsigned atomicInc(unsigned* number, unsigned last) {
+  const std::atomic_ref<unsigned> shared(*number);
+  unsigned before = shared.load();
+  while (!shared.compare_exchange_weak(before, before >= last ? 0 : before + 1)) {
+  }
+  return before;
+}
 // Puts `other` in the place of the number where that is better.
 template <typename T, typename Better>
 T replace_by(T* number, T other, const Better& is_better) {
