@@ -47,20 +47,21 @@ ResidualInput stream_in_parts(const Model& model, const Plan& plan, const Worksp
   return r;
 }
 
+// The chunks of the longest row that attend_rows() sees in a layer.
+int chunks_of(const Config& config, const DeviceLayer& layer, const StepShape& shape) {
+  if (layer.kind != LayerKind::kSliding) return shape.full_chunks;
+  return std::min(shape.full_chunks, chunks_for((config.window + kPagePositions - 2) / kPagePositions + 1));
+}
+
 // Attention of a layer. Long runs of one sequence's rows are attended to in tiles. The positions of every other row are split over CTAs,
 // whose partial results take scratch, which limits the rows of a launch.
 void attend(const Config& config, const DeviceLayer& layer, const Plan& plan, const Workspace& work,
             const StepShape& shape, Stream stream, AttendArgs args) {
-  const bool is_sliding = layer.kind == LayerKind::kSliding;
-  if (is_sliding) args.window = config.window;
+  if (layer.kind == LayerKind::kSliding) args.window = config.window;
   if (shape.num_tiles > 0)
     plan.attend_tiles(stream, shape.num_tiles,
                       {args.input, args.num_heads, args.num_kv_heads, args.pages, args.window, args.sinks,
                        args.out, args.image_rows});
-  args.max_chunks = shape.full_chunks;
-  if (is_sliding)
-    args.max_chunks =
-        std::min(args.max_chunks, chunks_for((config.window + kPagePositions - 2) / kPagePositions + 1));
   args.partials = work.attend_partials;
   args.tickets = work.attend_tickets;
   const int rows_per_launch = rows_of_attend(config.num_kv_heads, args.max_chunks);
@@ -148,12 +149,13 @@ void attention(const Model& model, size_t index, const Plan& plan, const Workspa
   if (!shape.writes_kv)
     plan.append(stream, {in, work.qkv_parts, plan.leaves_parts(T), T, Nq, Nkv, rope, pages,
                          shape.num_tiles > 0 ? work.attended : nullptr, image_rows});
+  const int max_chunks = chunks_of(config, layer, shape);
   attend(config, layer, plan, work, shape, stream,
          {in, work.qkv_parts, plan.leaves_parts(T), T, Nq, Nkv, rope, pages, /*window=*/0, layer.sinks,
           shape.writes_kv,
-          /*first_row=*/0, /*max_chunks=*/0, nullptr, nullptr, work.attended, image_rows});
+          /*first_row=*/0, max_chunks, nullptr, nullptr, work.attended, image_rows});
   plan.project(stream, {work.attended, Nq * config.head_dim, x, layer.o, layer.o_bias, T, work.project_parts,
-                        image_rows, work.segment_sums});
+                        image_rows, work.segment_sums, max_chunks});
 }
 
 }  // namespace

@@ -186,10 +186,16 @@ class UnitStream {
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
       : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings, strips.bus)) {}
 
-  // start_prefetch() prefetches the first weights, which depend on nothing. fill_ring(), called after the activations have been
+  // start_prefetch() prefetches the first weights, which depend on nothing: `ahead` slots. fill_ring(), called after the activations have been
   // requested, prefetches as many more as the ring holds.
-  __device__ void start_prefetch() { prefetch<slots_ahead(slots)>(); }
-  __device__ void fill_ring() { prefetch<slots - slots_ahead(slots)>(); }
+  template <int ahead = slots_ahead(slots)>
+  __device__ void start_prefetch() {
+    prefetch<ahead>();
+  }
+  template <int ahead = slots_ahead(slots)>
+  __device__ void fill_ring() {
+    prefetch<slots - ahead>();
+  }
 
   // Multiplies all units below `end`, and leaves their sums in partials[(unit - base) * 16 * columns.count + row *
   // columns.count + column].

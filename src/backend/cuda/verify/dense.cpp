@@ -187,6 +187,19 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
       comparison.near("x", t, row, joined(subject, actual, at), x + b + expected.sums[at],
                       with_rest(expected.bounds[at], expected.sums[at], x, b));
     }
+  const DeviceArray<float> parts_behind_short(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
+  ProjectArgs behind_short_args = args;
+  behind_short_args.attended_chunks = 1;  // rings are then filled in another order
+  behind_short_args.parts = parts_behind_short.data();
+  subject.launch(behind_short_args);
+  check(cudaStreamSynchronize(subject.stream()), "checking project behind a short attention");
+  const std::vector<float> behind_short = parts_behind_short.read(comparison, "parts");
+  for (int t = 0; t < T; ++t)
+    for (int row = 0; row < rows; ++row) {
+      const size_t at = expected.at(t, row);
+      comparison.equal("bits behind a short attention", t, row, joined(subject, behind_short, at),
+                       joined(subject, actual, at));
+    }
   const DeviceArray<uint16_t> natural(attended);
   args.attended = bf16(natural);
   args.image_rows = 0;
