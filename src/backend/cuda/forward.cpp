@@ -64,6 +64,8 @@ void attend(const Config& config, const DeviceLayer& layer, const Plan& plan, co
                        args.out, args.image_rows});
   args.partials = work.attend_partials;
   args.tickets = work.attend_tickets;
+  args.mailbox = work.attend_mailbox;
+  args.mailbox_partials = work.mailbox_partials;
   const int rows_per_launch = rows_of_attend(config.num_kv_heads, args.max_chunks);
   for (args.first_row = 0; args.first_row < shape.num_single_rows; args.first_row += rows_per_launch)
     plan.attend_rows(stream, std::min(rows_per_launch, shape.num_single_rows - args.first_row), args);

@@ -138,6 +138,9 @@ struct AttendArgs {
   unsigned* tickets;   // [rows of the launch, Nkv], zero before and after every launch
   __nv_bfloat16* out;  // [T, Nq D]
   int image_rows{0};   // of `out`
+  // [mailbox_partials, kPartialFloats], zero before and after every launch. Launches whose partial results it holds may join them there.
+  float* mailbox{nullptr};
+  int mailbox_partials{0};
 };
 inline constexpr int kChunkPages{8};   // per CTA of attend_rows(): 256 positions
 inline constexpr int kMaxChunks{512};  // per row: 131,072 positions

@@ -193,54 +193,75 @@ struct JoinedTile {
   float factors[kTileChunks], sums[kTileChunks];
 };
 
-// A CTA joins the chunks of one head: lane l of its first warp gets the elements 2 l and 2 l + 1 that lie at those places (Partial::element_at).
-// `of_row`: the row's first chunk.
+// Partial results in a mailbox: CTAs store them there while others wait for them. A word that is 0 has not come, so a zero is stored as -0, which
+// changes no sum: these begin with 0. Each word has one reader, which puts 0 back.
+__device__ bool has_come(float word) { return __float_as_uint(word) != 0; }
+__device__ bool has_come(const float4& words) {
+  return has_come(words.x) && has_come(words.y) && has_come(words.z) && has_come(words.w);
+}
+__device__ float as_word(float value) { return has_come(value) ? value : -0.0f; }
+// Asks once more for what has not come. Several are asked for at once where nobody looks at them in between.
+template <typename T>
+__device__ void ask_again(T& words, const T* from) {
+  if (!has_come(words)) words = load_relaxed(from);
+}
+
+// A CTA joins the chunks of one head, as they come to the mailbox: lane l of its first warp gets the elements 2 l and 2 l + 1 that lie at those
+// places (Partial::element_at). `of_row`: the row's first chunk.
 __device__ Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];
   const int thread = static_cast<int>(threadIdx.x);
-  const auto load = [](const float& of_first_chunk, int c) {
-    return __ldcg(&of_first_chunk + c * kPartialFloats);
-  };
+  const auto reference_of = [&](int c) { return &of_row.reference(head) + c * kPartialFloats; };
+  const auto sum_of = [&](int c) { return &of_row.sum(head) + c * kPartialFloats; };
   Joined joined;
   for (int first = 0; first < num_chunks; first += kTileChunks) {
     const int count = min(kTileChunks, num_chunks - first);
     __syncthreads();  // others may still read the tile, and what lies in its place
-    // Asked for together with the references and sums.
     constexpr int kFours{kHeadDim / 4},
         kOfThread{(kTileChunks * kFours + kAttendThreads - 1) / kAttendThreads};
-    float4 outs[kOfThread];
+    float4 outs[kOfThread]{};
     const auto for_fours = [&](const auto& f) {
 #pragma unroll
       for (int n = 0; n < kOfThread; ++n)
-        if (const int i = n * kAttendThreads + thread; i / kFours < count) f(outs[n], i / kFours, i % kFours);
+        if (const int i = n * kAttendThreads + thread; i / kFours < count)
+          f(outs[n], i / kFours, i % kFours,
+            reinterpret_cast<float4*>(of_row.data + (first + i / kFours) * kPartialFloats + head * kHeadDim) +
+                i % kFours);
     };
-    for_fours([&](float4& four, int c, int i) {
-      four = __ldcg(
-          reinterpret_cast<const float4*>(of_row.data + (first + c) * kPartialFloats + head * kHeadDim) + i);
-    });
-    float reference = -INFINITY, sum = 0;
-    if (thread < count) {
-      reference = load(of_row.reference(head), first + thread);
-      sum = load(of_row.sum(head), first + thread);
+    const bool has_chunk = thread < count;
+    float reference = has_chunk ? 0 : -INFINITY, sum = has_chunk ? 0 : 1;
+    for (bool have_all = false; !have_all;) {
+      for_fours([](float4& four, int, int, const float4* from) { ask_again(four, from); });
+      ask_again(reference, reference_of(first + thread));
+      ask_again(sum, sum_of(first + thread));
+      have_all = has_come(reference) && has_come(sum);
+      for_fours([&](const float4& four, int, int, const float4*) { have_all = have_all && has_come(four); });
     }
     if (first == 0) {
       float largest = reference;
-      for (int c = kTileChunks + thread; c < num_chunks; c += kAttendThreads)
-        largest = fmaxf(largest, load(of_row.reference(head), c));
+      for (int c = kTileChunks + thread; c < num_chunks; c += kAttendThreads) {
+        float later = 0;
+        while (!has_come(later)) ask_again(later, reference_of(c));
+        largest = fmaxf(largest, later);
+      }
       largest = reduce_warp(largest, Maximum());
       if (thread % 32 == 0) of_warps[thread / 32] = largest;
       __syncthreads();
 #pragma unroll
       for (const float of_warp : of_warps) joined.reference = fmaxf(joined.reference, of_warp);
     }
-    if (thread < count) {
+    if (has_chunk) {
       tile.factors[thread] = power_of_two(reference - joined.reference);
       tile.sums[thread] = sum;
+      *reference_of(first + thread) = *sum_of(first + thread) = 0;
     }
-    for_fours([&](const float4& four, int c, int i) { reinterpret_cast<float4*>(tile.outs[c])[i] = four; });
+    for_fours([&](const float4& four, int c, int i, float4* from) {
+      reinterpret_cast<float4*>(tile.outs[c])[i] = four;
+      *from = {};
+    });
     __syncthreads();
     if (thread < 32) {
-#pragma unroll 8
+#pragma unroll 16
       for (int c = 0; c < count; ++c)
         joined.add(tile.factors[c], tile.sums[c], reinterpret_cast<const float2*>(tile.outs[c])[thread]);
     }
@@ -264,7 +285,7 @@ __device__ uint32_t key_on_path(const AttendArgs& args, int row_index, const Row
          static_cast<uint32_t>(slot % kPagePositions);
 }
 
-// num_joining says how many CTAs join a row's chunks of a key/value head. Where it is 0, the last CTA to end does.
+// num_joining says how many CTAs join a row's chunks of a key/value head, by the mailbox. Where it is 0, the last CTA to end does.
 struct LaunchedArgs : AttendArgs {
   int num_joining;
 };
@@ -384,6 +405,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     put(d + 1, joined.out.y);
   };
   const size_t first_partial = (size_t{1} * launch_row * args.num_kv_heads + kv_head) * args.max_chunks;
+  float* const partials = args.num_joining > 0 ? args.mailbox : args.partials;
 #pragma unroll 1
   for (int chunk = first_chunk; chunk >= 0; chunk = has_one_chunk ? -1 : chunk - chunk_step) {
     if (chunk != first_chunk) {
@@ -455,32 +477,28 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     if (num_chunks == 1) {
       store(joined, warp, 2 * lane, from_here(sink));
     } else {
-      const Partial part{args.partials + (first_partial + chunk) * kPartialFloats};
-      part.two(warp, lane) = joined.out;
+      const Partial part{partials + (first_partial + chunk) * kPartialFloats};
+      store_relaxed(&part.two(warp, lane), {as_word(joined.out.x), as_word(joined.out.y)});
       if (lane == 0) {
-        part.reference(warp) = joined.reference;
-        part.sum(warp) = joined.sum;
+        store_relaxed(&part.reference(warp), as_word(joined.reference));
+        store_relaxed(&part.sum(warp), as_word(joined.sum));
       }
     }
   }
   if (num_chunks == 1) return;
-  unsigned* const ticket = args.tickets + launch_row * args.num_kv_heads + kv_head;
   const int num_ctas = min(num_chunks, chunk_step);
-  const Partial begin{args.partials + first_partial * kPartialFloats};
+  const Partial begin{partials + first_partial * kPartialFloats};
   if (args.num_joining > 0) {
-    const Meeting meeting(ticket, static_cast<unsigned>(num_ctas));
-    meeting.come();
     const int num_joining = min(num_ctas, args.num_joining), own = static_cast<int>(blockIdx.y);
     if (own >= num_joining) return;
-    meeting.wait();
     for (int head = own; head < group_heads; head += num_joining) {
+      const float sink_of_head = load_now(args.sinks + kv_head * group_heads + head);
       const Joined joined = join_head(results.of_chunks, begin, head, num_chunks);
-      if (warp == 0)
-        store(joined, head, Partial::element_at(head, 2 * lane),
-              load_now(args.sinks + kv_head * group_heads + head));
+      if (warp == 0) store(joined, head, Partial::element_at(head, 2 * lane), from_here(sink_of_head));
     }
-    return meeting.go(static_cast<unsigned>(num_joining));
+    return;
   }
+  unsigned* const ticket = args.tickets + launch_row * args.num_kv_heads + kv_head;
   if (!is_last_of(ticket, static_cast<unsigned>(num_ctas))) return;
   // The last CTA of a key/value head joins its chunks. It asks for as many outputs as its registers hold, together with the references and
   // sums, and for a later chunk's as soon as one has been added: trips to memory are what it waits for.
@@ -521,8 +539,8 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
 constexpr int kMostChunks{4}, kFewRows{2};
 
 // Up to so many chunks are joined by the last CTA to end. It took 7 us for those of 16,384 positions, because the next launch's weights keep memory busy
-// meanwhile, and a multiprocessor gets its share of what memory gives. More chunks are joined by several CTAs, which each wait for all and take one
-// head; all must be resident for that, as __launch_bounds__ promises (docs/decisions/0016).
+// meanwhile, and a multiprocessor gets its share of what memory gives. More chunks are joined by several CTAs, which each take one head and wait for
+// its words of all chunks; all must be resident for that, as __launch_bounds__ promises (docs/decisions/0016).
 constexpr int kLastJoins{8};
 
 // Calls f(kernel) with the kernel of such a launch. `has_one_chunk`: each of its CTAs takes one. The loop over chunks costs a row of one chunk half a
@@ -558,7 +576,9 @@ void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args)
   const bool are_resident =
       args.num_kv_heads * num_rows * ctas_of_head <= kAttendCtas * gpu.target.num_multiprocessors;
   const int group_heads = args.num_heads / args.num_kv_heads;
-  const LaunchedArgs launched{args, are_resident && args.max_chunks > kLastJoins ? group_heads : 0};
+  const bool has_room = num_rows * args.num_kv_heads * args.max_chunks <= args.mailbox_partials;
+  const LaunchedArgs launched{args,
+                              are_resident && has_room && args.max_chunks > kLastJoins ? group_heads : 0};
   with_kernel(args.pages.format, args.input.paths != nullptr, ctas_of_head == args.max_chunks,
               [&](auto* kernel) {
                 launch(gpu, {Operation::kAttend, "attend"}, kernel,

@@ -1,5 +1,4 @@
-// How the last of several CTAs to end its part of some work finds out that it is the last, or how some of them wait for all, and go on with what
-// all of them wrote.
+// How the last of several CTAs to end its part of some work finds out that it is the last, and goes on with what all of them wrote.
 #pragma once
 
 #include "backend/cuda/ptx/atomic.cuh"
@@ -18,34 +17,5 @@ __device__ inline bool is_last_of(unsigned* ticket, unsigned count) {
   __syncthreads();
   return is_last;
 }
-
-// CTAs that wait for each other: they must all be resident at once. What is_last_of() says of loads and fences holds here as well. The ticket
-// counts in its lower half who has come, in its upper half who has gone again.
-class Meeting {
- public:
-  // `count` CTAs come, below 2^16.
-  __device__ Meeting(unsigned* ticket, unsigned count) : ticket_(ticket), count_(count) {}
-
-  // Each of them calls this.
-  __device__ void come() const {
-    __syncthreads();
-    if (threadIdx.x == 0) add_in_order(ticket_, 1);
-  }
-  // Those that go on with what all wrote call these two.
-  __device__ void wait() const {
-    if (threadIdx.x == 0)
-      while (load_acquire(ticket_) % kGone != count_) {
-      }
-    __syncthreads();
-  }
-  __device__ void go(unsigned num_waiting) const {
-    if (threadIdx.x == 0 && add_in_order(ticket_, kGone) / kGone == num_waiting - 1) *ticket_ = 0;
-  }
-
- private:
-  static constexpr unsigned kGone{1 << 16};
-  unsigned* const ticket_;
-  const unsigned count_;
-};
 
 }  // namespace nibble::cuda

@@ -207,6 +207,8 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
   args.max_chunks = shape.draft_chunks;
   args.partials = work.attend_partials;
   args.tickets = work_.attend_tickets;
+  args.mailbox = work.attend_mailbox;
+  args.mailbox_partials = work.mailbox_partials;
   const int rows_per_launch = rows_of_attend(args.num_kv_heads, args.max_chunks);
   for (args.first_row = 0; args.first_row < shape.num_chains; args.first_row += rows_per_launch)
     attend_rows(on(stream), std::min(rows_per_launch, shape.num_chains - args.first_row), args);

@@ -24,6 +24,15 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   return rows > 1 ? static_cast<int>(rows) : 1;
 }
 
+// Where partial results of attention are joined by several CTAs (AttendArgs): those of two rows of the longest context. Of more rows so many
+// chunks are not resident at once.
+constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
+  constexpr int kRows{2};
+  int chunks = 1;
+  while (chunks < kMaxChunks && chunks * kChunkPages * kPagePositions < max_context) chunks *= 2;
+  return kRows * num_kv_heads * chunks;
+}
+
 // Activations of a step of up to T rows, and scratch that kernels hand to each other.
 struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
@@ -46,6 +55,8 @@ struct Workspace {
   // [1 + kMostDeals].
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
+  float* attend_mailbox{nullptr};  // [mailbox_partials, kPartialFloats], zero before the first step
+  int mailbox_partials{0};
   float* rope_frequencies{nullptr};  // [D / 2]
   float rope_concentration{1};
   uint8_t* input{nullptr};  // step_input.h

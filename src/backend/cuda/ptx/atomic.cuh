@@ -14,20 +14,4 @@ __device__ inline unsigned increment_up_to(unsigned* number, unsigned last) {
   return before;
 }
 
-// Adds to a number, in the same order with what was stored, and returns what it was.
-__device__ inline unsigned add_in_order(unsigned* number, unsigned more) {
-  unsigned before;
-  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
-               : "=r"(before)
-               : "l"(number), "r"(more)
-               : "memory");
-  return before;
-}
-// Loads a number. The caller then sees all that other threads stored before they added to it.
-__device__ inline unsigned load_acquire(const unsigned* number) {
-  unsigned now;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(number) : "memory");
-  return now;
-}
-
 }  // namespace nibble::cuda

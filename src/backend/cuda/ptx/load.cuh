@@ -81,6 +81,27 @@ __device__ inline uint64_t load_relaxed(const uint64_t* from) {
 __device__ inline void store_relaxed(uint64_t* to, uint64_t word) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
+// Several at once, each of which is a word of its own: some may have come, and others not.
+__device__ inline float load_relaxed(const float* from) {
+  float word;
+  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(word) : "l"(from) : "memory");
+  return word;
+}
+__device__ inline float4 load_relaxed(const float4* from) {
+  float4 words;
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(words.x), "=f"(words.y), "=f"(words.z), "=f"(words.w)
+               : "l"(from)
+               : "memory");
+  return words;
+}
+__device__ inline void store_relaxed(float* to, float word) {
+  asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(to), "f"(word) : "memory");
+}
+__device__ inline void store_relaxed(float2* to, float2 words) {
+  asm volatile("st.relaxed.gpu.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(words.x), "f"(words.y)
+               : "memory");
+}
 // The same among the warps of a CTA, in its shared memory.
 __device__ inline uint64_t load_relaxed_in_cta(const uint64_t* from) {
   uint64_t word;

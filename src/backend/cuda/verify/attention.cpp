@@ -1,5 +1,6 @@
 // The checks of append and attend.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -235,21 +236,35 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   const DeviceArray<float> device_sinks(sinks),
       partials(launch_heads * static_cast<size_t>(max_chunks) * kPartialFloats);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(launch_heads, 0));
-  const DeviceArray<uint16_t> out(attended_elements(c));
+  const auto num_partials = static_cast<int>(launch_heads) * max_chunks;
+  const DeviceArray<float> mailbox(
+      std::vector<float>(static_cast<size_t>(num_partials) * size_t{kPartialFloats}, 0));
+  const DeviceArray<uint16_t> out(attended_elements(c)), out_of_last(attended_elements(c));
   check(cudaDeviceSynchronize(), "preparing a check");
-  for (int row = 0; row < T; row += rows_per_launch)
-    subject.launch(std::min(rows_per_launch, T - row),
-                   AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
-                              c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
-                              c.writes_kv(), row, max_chunks, partials.data(), tickets.data(), bf16(out),
-                              image_rows_of(c)});
-  check(cudaStreamSynchronize(subject.stream()), "checking attend_rows");
+  const auto attend = [&](const DeviceArray<uint16_t>& to, int mailbox_partials) {
+    for (int row = 0; row < T; row += rows_per_launch)
+      subject.launch(
+          std::min(rows_per_launch, T - row),
+          AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
+                     c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
+                     c.writes_kv(), row, max_chunks, partials.data(), tickets.data(), bf16(to),
+                     image_rows_of(c), mailbox.data(), mailbox_partials});
+    check(cudaStreamSynchronize(subject.stream()), "checking attend_rows");
+  };
+  attend(out, num_partials);
+  attend(out_of_last, 0);  // without a mailbox the last CTA to end joins all
 
   for (const unsigned ticket : tickets.read(comparison, "tickets"))
     comparison.equal("ticket", 0, 0, ticket, 0);
+  for (const float word : mailbox.read(comparison, "mailbox"))
+    comparison.equal("mailbox", 0, 0, std::bit_cast<uint32_t>(word), 0);
   const auto before = step.cache.bits(), after = step.cache.read(comparison);
   check_appended(comparison, step, before, after);
-  check_attended(comparison, step, sinks, read_attended(comparison, c, out));
+  const std::vector<uint16_t> actual = read_attended(comparison, c, out),
+                              of_last = read_attended(comparison, c, out_of_last);
+  check_attended(comparison, step, sinks, actual);
+  for (size_t at = 0; at < actual.size(); ++at)
+    comparison.equal("bits without a mailbox", 0, static_cast<ptrdiff_t>(at), of_last[at], actual[at]);
 }
 
 // A run is cut into tiles at every kTileRows rows, as a step does it.

@@ -43,6 +43,19 @@ inline uint64_t load_relaxed(const uint64_t* from) {
   return std::atomic_ref(*const_cast<uint64_t*>(from)).load();
 }
 inline void store_relaxed(uint64_t* to, uint64_t word) { std::atomic_ref(*to).store(word); }
+inline float load_relaxed(const float* from) {
+  emulated::yield();
+  return std::atomic_ref(*const_cast<float*>(from)).load();
+}
+inline float4 load_relaxed(const float4* from) {
+  const auto* words = reinterpret_cast<const float*>(from);
+  return {load_relaxed(words), load_relaxed(words + 1), load_relaxed(words + 2), load_relaxed(words + 3)};
+}
+inline void store_relaxed(float* to, float word) { std::atomic_ref(*to).store(word); }
+inline void store_relaxed(float2* to, float2 words) {
+  store_relaxed(&to->x, words.x);
+  store_relaxed(&to->y, words.y);
+}
 inline uint64_t load_relaxed_in_cta(const uint64_t* from) { return load_relaxed(from); }
 inline void store_relaxed_in_cta(uint64_t* to, uint64_t word) { store_relaxed(to, word); }
 
