@@ -17,7 +17,8 @@ namespace {
 // take(row, column, sum, extra, part, is_whole) for each sum of the CTA's strips. extra = prepare(row, column) is what joins the sum, such as
 // a bias: it is asked for before the streaming, which hides its latency. at_end() is called when the last weights have come, before their
 // sums are taken. `spares`: one slot of a ring fewer is asked for before the activations.
-template <Layout layout, int warps, int slots, typename Load, typename Prepare, typename Take, typename AtEnd>
+template <Layout layout, int warps, int slots, bool is_short, typename Load, typename Prepare, typename Take,
+          typename AtEnd>
 __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weights, int cols, int num_tokens,
                               int pass_columns, bool whole_strips, const Load& load, const Prepare& prepare,
                               const Take& take, const AtEnd& at_end, bool spares = false) {
@@ -25,8 +26,8 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
   const int first_column = static_cast<int>(blockIdx.y) * pass_columns;
   const int count = min(pass_columns, num_tokens - first_column);
   const UnitRange range = share_of(weights, whole_strips, blockIdx.x);
-  UnitStream<layout, warps, slots> stream(weights, OneMatrix{weights.data}, range.first, range.last,
-                                          shared.ring);
+  UnitStream<layout, warps, slots, OneMatrix, is_short> stream(weights, OneMatrix{weights.data}, range.first,
+                                                               range.last, shared.ring);
   constexpr int kFewer{slots_ahead(slots) - 1};
   spares ? stream.template start_prefetch<kFewer>() : stream.start_prefetch();
   wait_for_predecessor(timestamps);
@@ -67,6 +68,11 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
   }
 }
 
+// Whether a warp has few units of qkv() and project(): in MXFP4, whose slots hold a whole one, one or two on a Hopper. BF16 and FP8 run through a slot
+// several times for each.
+template <Layout layout>
+inline constexpr bool kIsShort{layout == Layout::kMxfp4};
+
 // Whether qkv() asks for the rest of its rings when the norm's terms have come, or when it has worked out the norm. On an H100 the former gained
 // 0.4 us of a layer in BF16, and lost 0.3 in FP8 and 0.1 in MXFP4 (docs/decisions/0016).
 template <Layout layout>
@@ -88,7 +94,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const int cols = args.norm.residual.hidden, rows = args.weights.rows;
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   PageAhead page(args.ahead, args.num_tokens);
-  stream_matrix<layout, warps, slots>(
+  stream_matrix<layout, warps, slots, kIsShort<layout>>(
       timestamps, args.weights, cols, args.num_tokens, pass_columns, false,
       [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
         page.read_row();
@@ -130,7 +136,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     project_kernel(const __grid_constant__ ProjectArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Residual residual(args.residual);
-  stream_matrix<layout, warps, slots>(
+  stream_matrix<layout, warps, slots, kIsShort<layout>>(
       timestamps, args.weights, args.cols, args.num_tokens, pass_columns, false,
       [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
         ask_for_rows(args.attended + size_t{1} * first * args.cols, args.cols, count, to,
@@ -160,7 +166,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const EndTimestamp end_timestamp(timestamps);
   const int cols = args.norm.residual.hidden;
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
-  stream_matrix<layout, warps, slots>(
+  stream_matrix<layout, warps, slots, /*is_short=*/false>(
       timestamps, args.weights, cols, args.num_rows, pass_columns, true,
       [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
         norm_weights.load(

@@ -168,7 +168,9 @@ struct OneMatrix {
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-template <Layout layout, int warps, int slots, typename Matrices = OneMatrix>
+// `is_short`: a warp has one unit or two. Then a loop over a slot's tiles is better than their code one after the other, which a launch has to fetch
+// and executes once: in MXFP4 a step of one row on an H200 took 1,387 us in place of 1,402 (docs/decisions/0016). Longer streams want the code.
+template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:
   // Takes units first + warp, first + warp + warps, ... below `last`.
@@ -233,7 +235,10 @@ class UnitStream {
             mma_bf16(sums, a[1], b.z, b.w);
           }
         };
-        if (count == kSlotTiles) {
+        if constexpr (is_short) {
+#pragma unroll 1
+          for (int i = 0; i < count; ++i) add(i);
+        } else if (count == kSlotTiles) {
 #pragma unroll
           for (int i = 0; i < kSlotTiles; ++i) add(i);
         } else {
