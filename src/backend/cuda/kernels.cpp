@@ -10,15 +10,17 @@ namespace nibble::cuda {
 void prepare_kernels() {
   memory_bus();  // before a step is recorded, while memory may be taken
   prepare_embed();
+  // Kernels come to lie in memory as they are first touched, and where those of a step lie decides which of their instructions a multiprocessor keeps:
+  // of four orders of these this was the best (docs/decisions/0016).
+  prepare_route_and_experts_up();
+  prepare_experts();
+  prepare_attend_rows();
   prepare_linear();
   prepare_unembed_dealt();
   prepare_router();
   prepare_append();
-  prepare_attend_rows();
   prepare_attend_tiles();
   prepare_keep_drafts();
-  prepare_experts();
-  prepare_route_and_experts_up();
   prepare_prompt_dense();
   prepare_prompt_experts();
   prepare_prompt_blocks();

@@ -285,6 +285,11 @@ __device__ uint32_t key_on_path(const AttendArgs& args, int row_index, const Row
          static_cast<uint32_t>(slot % kPagePositions);
 }
 
+// The chunks of a launch: its rows have one each; or more, of which a CTA takes one; or of which it takes several. A loop over chunks costs a row of one
+// chunk half a microsecond. What joins chunks is two thirds of the instructions, and where they lie decides which ones of a layer's kernels a
+// multiprocessor keeps (docs/decisions/0016).
+enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
+
 // num_joining says how many CTAs join a row's chunks of a key/value head, by the mailbox. Where it is 0, the last CTA to end does.
 struct LaunchedArgs : AttendArgs {
   int num_joining;
@@ -292,7 +297,7 @@ struct LaunchedArgs : AttendArgs {
 
 // `in_trees`: rows see their last positions on their paths (RowPath), else every position in its own slot. Where its keys lie changes nothing of
 // what a lane does with a position. `group_heads`: the query heads of a key/value head, for which a kernel would divide.
-template <KvFormat format, bool in_trees, bool has_one_chunk>
+template <KvFormat format, bool in_trees, Chunks chunks>
 __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
@@ -314,7 +319,8 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   const RowInput row = args.input.rows[row_index];
   const int last = row.position, first = args.window ? max(0, last - args.window + 1) : 0;
   const int first_page = first / kPagePositions, num_pages = last / kPagePositions - first_page + 1;
-  const int num_chunks = (num_pages + kChunkPages - 1) / kChunkPages;
+  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // the CTA
+  const int num_chunks = chunks == Chunks::kOne ? 1 : (num_pages + kChunkPages - 1) / kChunkPages;
   // From the last one back: the first CTA of each head has the chunk in which the row's own key lies.
   const int first_chunk = num_chunks - 1 - static_cast<int>(blockIdx.y);
   if (first_chunk < 0) return;  // the launch has CTAs for the longest row of a graph
@@ -543,16 +549,21 @@ constexpr int kMostChunks{4}, kFewRows{2};
 // its words of all chunks; all must be resident for that, as __launch_bounds__ promises (docs/decisions/0016).
 constexpr int kLastJoins{8};
 
-// Calls f(kernel) with the kernel of such a launch. `has_one_chunk`: each of its CTAs takes one. The loop over chunks costs a row of one chunk half a
-// microsecond (docs/decisions/0016), so that kernel has none.
+// Calls f(kernel) with the kernel of such a launch.
 template <typename F>
-void with_kernel(KvFormat format, bool in_trees, bool has_one_chunk, const F& f) {
+void with_kernel(KvFormat format, bool in_trees, Chunks chunks, const F& f) {
   const auto with_rest = [&](auto of_format) {
     constexpr KvFormat kFormat{of_format()};
-    if (has_one_chunk)
-      in_trees ? f(attend_kernel<kFormat, true, true>) : f(attend_kernel<kFormat, false, true>);
+    const auto with_trees = [&](auto of_trees) {
+      constexpr bool kInTrees{of_trees()};
+      if (chunks == Chunks::kOne) f(attend_kernel<kFormat, kInTrees, Chunks::kOne>);
+      if (chunks == Chunks::kOneOfCta) f(attend_kernel<kFormat, kInTrees, Chunks::kOneOfCta>);
+      if (chunks == Chunks::kSeveralOfCta) f(attend_kernel<kFormat, kInTrees, Chunks::kSeveralOfCta>);
+    };
+    if (in_trees)
+      with_trees(std::true_type());
     else
-      in_trees ? f(attend_kernel<kFormat, true, false>) : f(attend_kernel<kFormat, false, false>);
+      with_trees(std::false_type());
   };
   if (format == KvFormat::kBf16)
     with_rest(std::integral_constant<KvFormat, KvFormat::kBf16>());
@@ -565,8 +576,8 @@ void with_kernel(KvFormat format, bool in_trees, bool has_one_chunk, const F& f)
 void prepare_attend_rows() {
   for (const KvFormat format : {KvFormat::kBf16, KvFormat::kE4m3})
     for (const bool in_trees : {false, true})
-      for (const bool has_one_chunk : {false, true})
-        with_kernel(format, in_trees, has_one_chunk, [](auto* kernel) { prefer_shared_memory(kernel); });
+      for (const Chunks chunks : {Chunks::kOne, Chunks::kOneOfCta, Chunks::kSeveralOfCta})
+        with_kernel(format, in_trees, chunks, [](auto* kernel) { prefer_shared_memory(kernel); });
 }
 
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args) {
@@ -579,14 +590,16 @@ void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args)
   const bool has_room = num_rows * args.num_kv_heads * args.max_chunks <= args.mailbox_partials;
   const LaunchedArgs launched{args,
                               are_resident && has_room && args.max_chunks > kLastJoins ? group_heads : 0};
-  with_kernel(args.pages.format, args.input.paths != nullptr, ctas_of_head == args.max_chunks,
-              [&](auto* kernel) {
-                launch(gpu, {Operation::kAttend, "attend"}, kernel,
-                       {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(ctas_of_head),
-                             static_cast<unsigned>(num_rows)),
-                        kAttendThreads},
-                       launched, group_heads);
-              });
+  const Chunks chunks = args.max_chunks == 1              ? Chunks::kOne
+                        : ctas_of_head == args.max_chunks ? Chunks::kOneOfCta
+                                                          : Chunks::kSeveralOfCta;
+  with_kernel(args.pages.format, args.input.paths != nullptr, chunks, [&](auto* kernel) {
+    launch(gpu, {Operation::kAttend, "attend"}, kernel,
+           {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(ctas_of_head),
+                 static_cast<unsigned>(num_rows)),
+            kAttendThreads},
+           launched, group_heads);
+  });
 }
 
 }  // namespace nibble::cuda
