@@ -34,7 +34,7 @@ inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up
 inline constexpr double kIssueUse{0.78};
 // Experts of 2 to 8 rows reach less on an H200 (docs/decisions/0015 has their times; the pipe of masks and shifts was busy for 0.82 in the busiest
 // multiprocessor), and those of a batch, whose warps wait for each other's stages, less again: fitted to the steps of records/cuda-profile.jsonl,
-// commit dd36432. Since then experts of a batch have become 4 to 5 % shorter, which no record says yet. The same fit has a CTA take so many microseconds where it goes on from one expert to the next: its strips begin
+// commit dd36432. Since then steps of 2 to 64 rows have become 4 to 8 % shorter than these say (docs/scaling.md). The same fit has a CTA take so many microseconds where it goes on from one expert to the next: its strips begin
 // in one and end in another in all steps but those of one token.
 inline constexpr double kFewIssueUse{0.57}, kBatchIssueUse{0.47}, kNextExpert{1.8};
 // Products: an H200 multiplied MXFP4 strips with 64 columns, without loads, at 0.59 of its rate (0.64 a clock and multiprocessor). In whole
@@ -60,7 +60,8 @@ inline constexpr double kSlotSeconds{1.0e-6};
 
 // A page of one key/value head and one row occupies a multiprocessor for so many clocks in attend_rows: between what a full layer takes longer
 // at 16,384 positions than at none, 19 us, and at 131,000, 203 us (one H200, records/cuda-profile.jsonl, commit dd36432). Long rows have become
-// faster since: by 88d289a one H100 takes 950 clocks. That is not counted before an H200 has been measured too.
+// faster since: one H100 takes 950 clocks by 88d289a, and a step at 16,384 on an H200 is 11 % shorter by befcd41 than predicted. That is counted
+// when 131,000 positions have been measured again.
 inline constexpr double kAttendClocksPerPage{1600};
 
 // Microseconds of a launch in which nothing streams, at the clock of a Hopper; other chips take kSerialHz / clock as long. `serial`: the
@@ -73,9 +74,8 @@ inline constexpr double kAttendClocksPerPage{1600};
 // and by the timestamps of docs/decisions/0005 (the last CTA of experts_up is 3.5 us behind the first). All predicted speeds are within
 // 9 % of the measured, and those of depth 0 within 7 %. rms_norm is that of docs/decisions/0016, on an H200.
 //
-// Steps of few rows have become shorter since, on an H100 by what docs/decisions/0016 tells last; these times are refitted when an H200 has been measured
-// too. Until then an H100's speed is predicted 9, 5 and 8 % too low for one row with layers in BF16, FP8 and MXFP4 (7c07be4), 11 to 13 % at
-// depth 16,384, 5 to 6 % for 2 and 4 rows, and within 2 % for 8 and more.
+// Steps of few rows have become shorter since, by what docs/decisions/0016 tells last. These times are yet to be fitted to that: an H200's speed is predicted
+// 4, 5 and 7 % too low for one row with layers in BF16, FP8 and MXFP4 (befcd41), an H100's 9, 6 and 9 %, and at depth 16,384 11 to 14 %.
 inline constexpr double kSerialHz{1.98e9};
 struct SerialCost {
   Operation operation;
