@@ -175,8 +175,8 @@ struct ProjectArgs {
   float* parts;          // [2, T, H]; x and b are in the first part
   int image_rows{0};     // of `attended`
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of project_split()
-  int attended_chunks{
-      0};  // of the longest row of the attention before, which project() spares (decode/dense.cu); 0: there is none
+  // Of the longest row of the attention before, which project() spares where that is short (decode/dense.cu); 0: there is none.
+  int attended_chunks{0};
 };
 void project(const LaunchContext& gpu, const ProjectArgs& args);
 
