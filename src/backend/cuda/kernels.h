@@ -175,7 +175,7 @@ struct ProjectArgs {
   float* parts;          // [2, T, H]; x and b are in the first part
   int image_rows{0};     // of `attended`
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of project_split()
-  // Of the longest row of the attention before, which project() spares where that is short (decode/dense.cu); 0: there is none.
+  // The attention before this product had so many chunks for its longest row, or there was none: 0. project() spares a short one (decode/dense.cu).
   int attended_chunks{0};
 };
 void project(const LaunchContext& gpu, const ProjectArgs& args);

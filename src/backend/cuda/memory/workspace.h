@@ -24,8 +24,8 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   return rows > 1 ? static_cast<int>(rows) : 1;
 }
 
-// Where partial results of attention are joined by several CTAs (AttendArgs): those of two rows of the longest context. Of more rows so many
-// chunks are not resident at once.
+// The partial results that the mailbox of attention has room for (AttendArgs): those of two rows of the longest context. Where more rows have more
+// chunks than that, their CTAs are not resident at once, and the last one joins.
 constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   constexpr int kRows{2};
   int chunks = 1;

@@ -81,7 +81,7 @@ __device__ inline uint64_t load_relaxed(const uint64_t* from) {
 __device__ inline void store_relaxed(uint64_t* to, uint64_t word) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
-// Several at once, each of which is a word of its own: some may have come, and others not.
+// Floats that are such words. Of four, or two, each is a word of its own: some may have come, and others not.
 __device__ inline float load_relaxed(const float* from) {
   float word;
   asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(word) : "l"(from) : "memory");

@@ -80,6 +80,8 @@ std::vector<AttendCase> attend_cases() {
   // Chunks of one row that several CTAs join, of which each takes one head, or heads of a tree's rows; and more than they join at once.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
+  // Zeros, which the mailbox must not take for words that have not come.
+  cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
   // Three chunks for a CTA, of which the first has one page, or all.
   cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});

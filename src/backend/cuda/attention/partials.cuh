@@ -1,0 +1,128 @@
+// Partial results of attend_rows(): those of a page, which warps of a CTA pass to each other in shared memory, and those of a chunk, which CTAs pass
+// to each other through a mailbox in memory, where the CTA that joins a head waits for them.
+#pragma once
+
+#include "backend/cuda/attention/page.cuh"
+#include "backend/cuda/ptx/load.cuh"
+
+namespace nibble::cuda {
+
+inline constexpr int kAttendWarps{kChunkPages};  // one page per warp
+inline constexpr int kAttendThreads{32 * kAttendWarps};
+
+// A partial result of a page or chunk, in memory: outputs [8 heads][64], then references [8], then sums [8]. The fours of a head's outputs
+// lie in an order by which neither the lanes that store a page's nor the two neighbours that a lane reads meet in a bank of shared memory.
+struct Partial {
+  float* data;
+  __device__ float4& four(int head, int i) const {
+    return reinterpret_cast<float4*>(data)[head * (kHeadDim / 4) + (i ^ (i / 8 + head % 2 * 2))];
+  }
+  __device__ float2& two(int head, int i) const {
+    return reinterpret_cast<float2*>(&four(head, i / 2))[i % 2];
+  }
+  // Returns the element of a head's output that lies at this place among them.
+  static __device__ int element_at(int head, int place) {
+    const int four = place / 4;
+    return 4 * (four ^ (four / 8 + head % 2 * 2)) + place % 4;
+  }
+  __device__ float& reference(int head) const { return data[kMaxGroupHeads * kHeadDim + head]; }
+  __device__ float& sum(int head) const { return data[kMaxGroupHeads * (kHeadDim + 1) + head]; }
+};
+
+// The join of partial results by one warp, for one head: lane l has elements 2 l and 2 l + 1 of the output.
+struct Joined {
+  float reference{-INFINITY}, sum{0};
+  float2 out{0, 0};
+  __device__ void add(float factor, float more_sum, const float2& more) {
+    sum = fmaf(more_sum, factor, sum);
+    out.x = fmaf(more.x, factor, out.x);
+    out.y = fmaf(more.y, factor, out.y);
+  }
+};
+
+static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
+
+// Shared memory holds the partial results of one head for so many chunks.
+inline constexpr int kTileChunks{72};  // all of a row of 16,384 positions
+struct JoinedTile {
+  float outs[kTileChunks][kHeadDim];
+  float factors[kTileChunks], sums[kTileChunks];
+};
+
+// Partial results in a mailbox: CTAs store them there while others wait for them. A word that is 0 has not come, so a zero is stored as -0, which
+// changes no sum: these begin with 0. Each word has one reader, which puts 0 back.
+__device__ inline bool has_come(float word) { return __float_as_uint(word) != 0; }
+__device__ inline bool has_come(const float4& words) {
+  return has_come(words.x) && has_come(words.y) && has_come(words.z) && has_come(words.w);
+}
+__device__ inline float as_word(float value) { return has_come(value) ? value : -0.0f; }
+// Asks once more for what has not come. Loads that follow one another are under way together if nobody looks at their words in between.
+template <typename T>
+__device__ inline void ask_again(T& words, const T* from) {
+  if (!has_come(words)) words = load_relaxed(from);
+}
+
+// A CTA joins the chunks of one head, as they come to the mailbox: lane l of its first warp gets the elements 2 l and 2 l + 1 that lie at those
+// places (Partial::element_at). `of_row`: the row's first chunk.
+__device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
+  __shared__ float of_warps[kAttendWarps];
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto reference_of = [&](int c) { return &of_row.reference(head) + c * kPartialFloats; };
+  const auto sum_of = [&](int c) { return &of_row.sum(head) + c * kPartialFloats; };
+  Joined joined;
+  for (int first = 0; first < num_chunks; first += kTileChunks) {
+    const int count = min(kTileChunks, num_chunks - first);
+    __syncthreads();  // others may still read the tile, and what lies in its place
+    constexpr int kFours{kHeadDim / 4},
+        kOfThread{(kTileChunks * kFours + kAttendThreads - 1) / kAttendThreads};
+    float4 outs[kOfThread]{};
+    const auto for_fours = [&](const auto& f) {
+#pragma unroll
+      for (int n = 0; n < kOfThread; ++n)
+        if (const int i = n * kAttendThreads + thread; i / kFours < count)
+          f(outs[n], i / kFours, i % kFours,
+            reinterpret_cast<float4*>(of_row.data + (first + i / kFours) * kPartialFloats + head * kHeadDim) +
+                i % kFours);
+    };
+    const bool has_chunk = thread < count;
+    float reference = has_chunk ? 0 : -INFINITY, sum = has_chunk ? 0 : 1;
+    for (bool have_all = false; !have_all;) {
+      for_fours([](float4& four, int, int, const float4* from) { ask_again(four, from); });
+      ask_again(reference, reference_of(first + thread));
+      ask_again(sum, sum_of(first + thread));
+      have_all = has_come(reference) && has_come(sum);
+      for_fours([&](const float4& four, int, int, const float4*) { have_all = have_all && has_come(four); });
+    }
+    if (first == 0) {
+      float largest = reference;
+      for (int c = kTileChunks + thread; c < num_chunks; c += kAttendThreads) {
+        float later = 0;
+        while (!has_come(later)) ask_again(later, reference_of(c));
+        largest = fmaxf(largest, later);
+      }
+      largest = reduce_warp(largest, Maximum());
+      if (thread % 32 == 0) of_warps[thread / 32] = largest;
+      __syncthreads();
+#pragma unroll
+      for (const float of_warp : of_warps) joined.reference = fmaxf(joined.reference, of_warp);
+    }
+    if (has_chunk) {
+      tile.factors[thread] = power_of_two(reference - joined.reference);
+      tile.sums[thread] = sum;
+      *reference_of(first + thread) = *sum_of(first + thread) = 0;
+    }
+    for_fours([&](const float4& four, int c, int i, float4* from) {
+      reinterpret_cast<float4*>(tile.outs[c])[i] = four;
+      *from = {};
+    });
+    __syncthreads();
+    if (thread < 32) {
+#pragma unroll 16
+      for (int c = 0; c < count; ++c)
+        joined.add(tile.factors[c], tile.sums[c], reinterpret_cast<const float2*>(tile.outs[c])[thread]);
+    }
+  }
+  return joined;
+}
+
+}  // namespace nibble::cuda
