@@ -7,12 +7,12 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 
 import pytest
 
+from ports import free_ports
 from test_cli import GOLDEN, NIBBLE, QUESTION
 from test_serve import ENDLESS, Server, first_event
 
@@ -20,17 +20,12 @@ LOST = 4  # exit code: another node was lost
 SPLITS = [[], ["--expert-parallel"]]
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
-
-
 @pytest.fixture
 def place(tmp_path):
     """The flags that all nodes of a group have."""
     secret = tmp_path / "secret"
     secret.write_text("a secret that two nodes share\n")
-    return ["--nodes", "2", "--head", f"127.0.0.1:{free_port()}", "--secret-file", str(secret)]
+    return ["--nodes", "2", "--head", f"127.0.0.1:{free_ports(1)[0]}", "--secret-file", str(secret)]
 
 
 @contextlib.contextmanager

@@ -1,13 +1,11 @@
 """Two replicas of the miniature model behind HAProxy and nginx, as deploy/ configures them but for ports: one is restarted while requests
 come, one dies, and conversations stay where their beginning is cached. tools/end_to_end unpacks the proxies."""
 
-import contextlib
 import itertools
 import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -17,6 +15,7 @@ import urllib.request
 import openai
 import pytest
 
+from ports import free_ports
 from test_serve import ENDLESS, NIBBLE, Server, first_event
 
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
@@ -26,13 +25,6 @@ ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, (PROXIES / "us
 FLAGS = ("--shutdown-delay", "1", "--context", "2048", "--max-sequences", "4")
 
 pytestmark = pytest.mark.skipif("E2E_PROXIES" not in os.environ, reason="tools/end_to_end unpacks HAProxy and nginx where it can")
-
-
-def free_ports(number):
-    """Ports that are free now: a replica must come back to its own."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
-        return [taken.getsockname()[1] for taken in sockets]
 
 
 def wait_until(holds, seconds=20):

@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,11 +29,20 @@ inline constexpr const char* kTestSecret{"a secret of some bytes"};
 
 inline Facts test_facts() { return {"0.1.0", "shape", "weights", "formats", "kernels", "links", "split"}; }
 
-// A port of the loopback device that is free now.
+// A port of the loopback device that is free now. The kernel gives ports from 32768 on to whoever asks for any
+// (ip_local_port_range), so one from there may be another process's before its head has bound it.
 inline tcp::endpoint free_address() {
   asio::io_context io;
-  tcp::acceptor acceptor(io, {asio::ip::make_address("127.0.0.1"), 0});
-  return acceptor.local_endpoint();
+  std::random_device random;
+  for (;;) {
+    const auto port = static_cast<uint16_t>(std::uniform_int_distribution<int>(15000, 32767)(random));
+    const tcp::endpoint address(asio::ip::make_address("127.0.0.1"), port);
+    tcp::acceptor acceptor(io, address.protocol());
+    acceptor.set_option(asio::socket_base::reuse_address(true));
+    error_code error;
+    acceptor.bind(address, error);
+    if (!error) return address;
+  }
 }
 
 // Two shares of nothing in particular.
