@@ -42,6 +42,7 @@ inline tcp::endpoint free_address() {
     error_code error;
     acceptor.bind(address, error);
     if (!error) return address;
+    if (error != asio::error::address_in_use) throw boost::system::system_error(error);
   }
 }
 
