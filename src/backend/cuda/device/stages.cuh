@@ -1,0 +1,61 @@
+// Stages in shared memory, through which some warps of a CTA pass to others what they bring from memory. A stage has two barriers: `full`
+// tells those that read that it has all that it should hold, `empty` tells those that fill it that all others have read it. A shape has
+//
+//   kStages, kStageBytes
+//   kCopyLanes    arrivals that make a stage full
+//   kWarps        the warps that read it
+#pragma once
+
+#include "backend/cuda/ptx/barrier.cuh"
+
+namespace nibble::cuda {
+
+template <typename Shape>
+class Stages {
+ public:
+  // Called by the whole CTA.
+  __device__ explicit Stages(uint8_t* memory)
+      : memory_(shared_address(memory)), is_first_lane_(threadIdx.x % 32 == 0), full_(memory_ + kBarriers) {
+    if (threadIdx.x == 0) {
+      for (int stage = 0; stage < Shape::kStages; ++stage) {
+        init_barrier(full_ + stage * 8, Shape::kCopyLanes);
+        init_barrier(full_ + kToEmpty + stage * 8, Shape::kWarps);
+      }
+      fence_barrier_init();
+    }
+    __syncthreads();
+  }
+  __device__ uint32_t address() const { return stage_; }  // of this stage, in shared memory
+  __device__ uint32_t full() const { return full_; }      // its barrier
+  __device__ void wait_until_full() const { wait(full_, phase_); }
+  __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // at first every stage is
+  __device__ void tell_when_full() const { arrive_after_copies(full_); }
+  // Called by a whole warp that has read the stage.
+  __device__ void tell_empty() const {
+    __syncwarp();
+    if (is_first_lane_) arrive(full_ + kToEmpty);
+  }
+  __device__ void advance() {
+    stage_ += Shape::kStageBytes;
+    full_ += 8;
+    if (stage_ != memory_ + kBarriers) return;
+    stage_ = memory_;
+    full_ = memory_ + kBarriers;
+    phase_ ^= 1;
+  }
+
+ private:
+  static constexpr int kBarriers{Shape::kStages * Shape::kStageBytes}, kToEmpty{8 * Shape::kStages};
+
+  const uint32_t memory_;
+  const bool is_first_lane_;
+  uint32_t stage_{memory_}, full_;  // of this stage: its address, and that of its full barrier
+  uint32_t phase_{0};
+};
+
+// The bytes that the stages of a shape take, with their barriers.
+constexpr int stages_bytes(int num_stages, int stage_bytes) {
+  return num_stages * (stage_bytes + 2 * static_cast<int>(sizeof(uint64_t)));
+}
+
+}  // namespace nibble::cuda
