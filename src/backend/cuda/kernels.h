@@ -117,7 +117,7 @@ struct AppendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  __nv_bfloat16* queries;  // [T, Nq D] or null: rope(q), for attend_tiles()
+  __nv_bfloat16* queries;  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles()
   int image_rows{0};       // of `queries`, whose cells then have their columns in natural order
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
@@ -159,7 +159,7 @@ struct AttendTilesArgs {
   LayerPages pages;
   int window;               // 0: no window
   const float* sinks;       // [Nq]
-  __nv_bfloat16* attended;  // [T, Nq D]: rope(q) as append() left it; becomes the result
+  __nv_bfloat16* attended;  // [T, Nq D]: the queries as append() left them; becomes the result
   int image_rows{0};        // of `attended`
 };
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);

@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(kThreads)
   const float2 rotated = rotation(parts(q), parts(q + kHalf));
   __nv_bfloat16* to =
       args.queries + first_of_tile(row_index, of_all, args.num_heads, args.image_rows) + element;
-  to[0] = __float2bfloat16_rn(rotated.x);
-  to[kHalf] = __float2bfloat16_rn(rotated.y);
+  to[0] = query_of(rotated.x);
+  to[kHalf] = query_of(rotated.y);
 }
 
 }  // namespace

@@ -20,7 +20,6 @@ namespace nibble::cuda {
 inline constexpr int kHeadDim{64};
 inline constexpr int kHalf{kHeadDim / 2};
 inline constexpr float kLog2E{1.4426950408889634f};
-inline constexpr float kScoreScale{kLog2E / 8};                 // 1 / sqrt(D); exponentials are of base 2
 inline constexpr int kPageElements{kPagePositions * kHeadDim};  // keys of one head in one page
 
 __device__ inline uint32_t pair_of(float low, float high) {
@@ -71,6 +70,12 @@ struct Rotation {
     return {first * cosine - second * sine, second * cosine + first * sine};
   }
 };
+
+// An element of a query, as keys are multiplied with it: divided by sqrt(D), and times what makes exponentials powers of two. It is rounded once, with
+// this factor: so scores come as they are from the products, and 16 multiplications of each lane, page and two rows are none.
+__device__ inline __nv_bfloat16 query_of(float rotated) {
+  return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
+}
 
 // A row of q, k and v as qkv() left it: two partial sums (kernels.h) that are added on reading.
 struct QkvRow {
@@ -128,28 +133,37 @@ class CurrentKeyValue {
   float first_, second_;
 };
 
-// 2^exponent for a whole exponent of at most 0; 0 below 2^-126, and for -inf or NaN.
+// 2^exponent for a whole exponent of at most 0; 0 below 2^-126, and for -inf or NaN. A sum of this size has the exponent in its lowest bits: to
+// convert it would take the unit that exponentials wait for.
 __device__ inline float power_of_two(float exponent) {
-  return exponent >= -126 ? __int_as_float((static_cast<int>(exponent) + 127) << 23) : 0.0f;
+  return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
 
-// The exponentials of the scores of one row on a page take their place; returns R, or -inf if all is masked. The row is the upper (half 0:
-// row g) or the lower one (half 1: row g + 8) of a lane's scores, which are positions 8 n + {2 t, 2 t + 1} in elements [n][2 half],
-// [n][2 half + 1]. Masked scores are -inf.
+// R for the largest score of a page: the least whole number that is not below it. Where all are masked it is a number from which no score is far enough
+// for an exponential above 0.
+__device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
+
+// The scores of a page that a lane has of its upper (half 0: row g) and its lower row (half 1: row g + 8) are those of positions 8 n + {2 t, 2 t + 1}, in
+// elements [n][2 half], [n][2 half + 1]. Masked scores are -inf. Returns the largest of one row.
+template <int half>
+__device__ float largest_of_lane(const float (&scores)[4][4]) {
+  const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
+  return fmaxf(fmaxf(of_two(0), of_two(1)), fmaxf(of_two(2), of_two(3)));
+}
+// Exponentials relative to R take the place of a row's scores.
+template <int half>
+__device__ void take_exponentials(float (&scores)[4][4], float reference) {
+#pragma unroll
+  for (int n = 0; n < 4; ++n)
+#pragma unroll
+    for (int c = 2 * half; c < 2 * half + 2; ++c) scores[n][c] = exp2_of(scores[n][c] - reference);
+}
+// The exponentials of the scores of one row on a page take their place; returns R.
 template <int half>
 __device__ float exponentials_of_page(float (&scores)[4][4]) {
-  float maximum = -INFINITY;
-#pragma unroll
-  for (int n = 0; n < 4; ++n)
-#pragma unroll
-    for (int c = 2 * half; c < 2 * half + 2; ++c) maximum = fmaxf(maximum, scores[n][c]);
-  maximum = ceilf(reduce_neighbours<4>(maximum, Maximum()));
-  const float subtracted = maximum == -INFINITY ? 0 : maximum;  // -inf - -inf is NaN
-#pragma unroll
-  for (int n = 0; n < 4; ++n)
-#pragma unroll
-    for (int c = 2 * half; c < 2 * half + 2; ++c) scores[n][c] = exp2_of(scores[n][c] - subtracted);
-  return maximum;
+  const float reference = reference_of(reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum()));
+  take_exponentials<half>(scores, reference);
+  return reference;
 }
 
 // Two ones in bfloat16. The sum of exponentials is a product with ones: it adds them up as they are rounded for the product with the
@@ -158,11 +172,13 @@ inline constexpr uint32_t kOnes{0x3F803F80};
 
 // Brings two partial softmaxes to the larger of their references.
 struct Join {
-  float reference, before, more;  // factors of the first and of the second
+  float reference, before, more;  // factors of the first and of the second, of which one is 1
   __device__ Join(float reference_before, float reference_more)
-      : reference(fmaxf(reference_before, reference_more)),
-        before(power_of_two(reference_before - reference)),
-        more(power_of_two(reference_more - reference)) {}
+      : reference(fmaxf(reference_before, reference_more)) {
+    const float ahead = reference_more - reference_before, factor = power_of_two(-fabsf(ahead));
+    before = ahead > 0 ? factor : 1;
+    more = ahead > 0 ? 1 : factor;
+  }
   __device__ float operator()(float value_before, float value_more) const {
     return fmaf(value_more, more, value_before * before);
   }

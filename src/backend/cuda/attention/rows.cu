@@ -106,10 +106,6 @@ __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, int
       mma_upper(scores[n], queries[2 * half + 1][0], queries[2 * half + 1][1], k.z, k.w);
     }
   keys_are_used();
-#pragma unroll
-  for (int n = 0; n < 4; ++n)
-#pragma unroll
-    for (int c = 0; c < 2; ++c) scores[n][c] = __fmul_rn(scores[n][c], kScoreScale);  // as in attend_tiles()
   if (has_end || page_first < first) {
 #pragma unroll
     for (int n = 0; n < 4; ++n)
@@ -278,8 +274,8 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   const CurrentKeyValue<format> current(parts, args.num_heads, args.num_kv_heads, kv_head);
   const bool writes_kv = args.writes_kv && blockIdx.y == 0;
   const float2 rotated = rotation(first_of_q, second_of_q);
-  queries[own_head][element] = __float2bfloat16_rn(rotated.x);
-  queries[own_head][element + kHalf] = __float2bfloat16_rn(rotated.y);
+  queries[own_head][element] = query_of(rotated.x);
+  queries[own_head][element + kHalf] = query_of(rotated.y);
   if (writes_kv) current.store(rotation, own_key, own_value);
   __syncthreads();
 

@@ -107,7 +107,7 @@ class PageCopier {
 // A lane's share of the outputs of both of its rows: [8 tiles of D][row g: 0 and 1, row g + 8: 2 and 3].
 using Outputs = float[8][4];
 
-// scores = scaled q k for the page in the stage.
+// scores = q k for the page in the stage.
 __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4], float (&scores)[4][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -118,12 +118,6 @@ __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4]
       mma_bf16(scores[n], queries[2 * half], k.x, k.y);
       mma_bf16(scores[n], queries[2 * half + 1], k.z, k.w);
     }
-#pragma unroll
-  for (int n = 0; n < 4; ++n)
-#pragma unroll
-    for (int c = 0; c < 4; ++c)
-      scores[n][c] =
-          __fmul_rn(scores[n][c], kScoreScale);  // not fused with what follows, as in attend_rows()
 }
 
 // outputs += exponentials v, and sums += exponentials: element 0 of row g, 2 of row g + 8.

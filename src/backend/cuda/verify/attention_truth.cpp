@@ -31,12 +31,11 @@ Power exact_power(double exponent) {
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
-// A score in powers of two: log2(e) q . k / 8.
+// A score in powers of two: q . k, since a query holds kQueryFactor.
 struct Score {
   double value, error;
 };
-// The tensor cores truncate 18 times for each 16 elements of D (matrix.cpp); then comes a product with a rounded
-// constant.
+// The tensor cores truncate 18 times for each 16 elements of D (matrix.cpp).
 Score score_of(const Rounded* query, const uint16_t* key_bits, const Rounded* own_key) {
   double sum = 0, magnitudes = 0, slack = 0;
   for (int i = 0; i < kHeadDim; ++i) {
@@ -46,8 +45,7 @@ Score score_of(const Rounded* query, const uint16_t* key_bits, const Rounded* ow
     slack += std::abs(k) * double{query[i].slack};
     if (own_key) slack += (std::abs(q) + double{query[i].slack}) * double{own_key[i].slack};
   }
-  const double scale = kLog2E / 8;
-  return {sum * scale, ((4 * 18 + 3) * kUlp * magnitudes + slack) * scale + 0x1p-120};
+  return {sum, 4 * 18 * kUlp * magnitudes + slack + 0x1p-120};
 }
 
 struct Head {
@@ -137,7 +135,8 @@ void attend_head(const Head& h, Attended* out) {
 }  // namespace
 
 // Rotates elements i and i + D/2 of q and k by the angle position * frequency_i, a float32 product. cosf and sinf are
-// off by 2 ulp; the concentration, the product and the sum round once each.
+// off by 2 ulp; the concentration, the product and the sum round once each. Then q is multiplied by kQueryFactor, which is rounded, as the
+// product is.
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());
@@ -148,7 +147,9 @@ RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
     const auto joined = [&](size_t i) { return parts[first + i] + parts[parts.size() / 2 + first + i]; };
     const auto round_kv = c.kv == Format::kE4m3 ? round_e4m3 : round_bf16;
     for (int head = 0; head < c.num_heads + 2 * c.num_kv_heads; ++head) {
-      const auto round_head = head < c.num_heads ? round_bf16 : round_kv;
+      const bool is_query = head < c.num_heads;
+      const auto round_head = is_query ? round_bf16 : round_kv;
+      const double factor = is_query ? kQueryFactor : 1;
       for (size_t i = 0; i < kHalf; ++i) {
         const size_t low = static_cast<size_t>(head * kHeadDim) + i, high = low + kHalf;
         if (head >= c.num_heads + c.num_kv_heads) {
@@ -161,11 +162,12 @@ RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
         const double cosine = std::cos(angle) * double{rope.concentration},
                      sine = std::sin(angle) * double{rope.concentration};
         const double a = joined(low), b = joined(high);
-        const auto bound = [](double x, double y) {
-          return 5 * kUlp * (std::abs(x) + std::abs(y)) + 0x1p-147;
+        const auto rounded = [&](double x, double y) {
+          return round_head(factor * (x + y),
+                            factor * ((is_query ? 7 : 5) * kUlp * (std::abs(x) + std::abs(y))) + 0x1p-147);
         };
-        numbers[first + low] = round_head(a * cosine - b * sine, bound(a * cosine, b * sine));
-        numbers[first + high] = round_head(b * cosine + a * sine, bound(b * cosine, a * sine));
+        numbers[first + low] = rounded(a * cosine, -b * sine);
+        numbers[first + high] = rounded(b * cosine, a * sine);
       }
     }
   });

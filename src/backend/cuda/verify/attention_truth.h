@@ -9,6 +9,9 @@
 
 namespace nibble::cuda::verify {
 
+// Queries are held times this: 1 / sqrt(D), and log2(e), since exponentials are of base 2.
+inline constexpr double kQueryFactor{1.4426950408889634 / 8};
+
 // q, k and v of every row, rounded to the formats that the kernels use, with q and k rotated by the row's position.
 class RotatedRows {
  public:
