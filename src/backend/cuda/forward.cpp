@@ -61,7 +61,7 @@ void attend(const Config& config, const DeviceLayer& layer, const Plan& plan, co
   if (shape.num_tiles > 0)
     plan.attend_tiles(stream, shape.num_tiles,
                       {args.input, args.num_heads, args.num_kv_heads, args.pages, args.window, args.sinks,
-                       args.out, args.image_rows});
+                       args.out, args.image_rows, work.tile_totals});
   args.partials = work.attend_partials;
   args.tickets = work.attend_tickets;
   args.mailbox = work.attend_mailbox;

@@ -47,6 +47,7 @@ size_t blocks(const Config&, Format) {
   return block_shared_bytes(format);
 }
 size_t tiles(const Config&, Format) { return attend_tiles_shared_bytes(); }
+size_t wgmma_tiles(const Config&, Format) { return attend_wgmma_shared_bytes(); }
 
 size_t wgmma(const Config&, Format weights) { return wgmma_shared_bytes(layout_of(weights)); }
 
@@ -99,9 +100,11 @@ constexpr KernelRow kRows[]{
     {kAppend,      kBf16,  kF32,     2,                 kAnyRows,          kEverywhere,     kNoPass,    &append,               kLittle,                        kAnyModel,           "append: rope",                                            kOnly,   &verify::check_append},
     {kAppend,      kE4m3,  kF32,     2,                 kAnyRows,          kEverywhere,     kNoPass,    &append,               kLittle,                        kAnyModel,           "append: rope",                                            kOnly,   &verify::check_append},
     {kAttend,      kBf16,  kBf16,    1,                 kMinTiledRows - 1, kEverywhere,     kNoPass,    &attend_rows,          kLittle,                        kAnyModel,           "attend_rows: rope, append, split over pages",             kStrips, &verify::check_attend_rows},
-    {kAttend,      kBf16,  kBf16,    kMinTiledRows,     kAnyRows,          kEverywhere,     kNoPass,    &attend_tiles,         &tiles,                         kAnyModel,           "attend_tiles: 24 rows of a sequence",                     kMany,   &verify::check_attend_tiles},
+    {kAttend,      kBf16,  kBf16,    kMinTiledRows,     kAnyRows,          kEverywhere,     kNoPass,    &attend_tiles,         &tiles,                         &why_not_mma,        "attend_tiles: 24 rows of a sequence",                     kMany,   &verify::check_attend_tiles},
+    {kAttend,      kBf16,  kBf16,    kMinTiledRows,     kAnyRows,          {Family::kSm90}, kNoPass,    &attend_wgmma,         &wgmma_tiles,                   &why_not_wgmma,      "attend_wgmma: 24 rows of a sequence",                     kWgmma,  &verify::check_attend_tiles},
     {kAttend,      kE4m3,  kBf16,    1,                 kMinTiledRows - 1, kEverywhere,     kNoPass,    &attend_rows,          kLittle,                        kAnyModel,           "attend_rows: rope, append, split over pages",             kStrips, &verify::check_attend_rows},
-    {kAttend,      kE4m3,  kBf16,    kMinTiledRows,     kAnyRows,          kEverywhere,     kNoPass,    &attend_tiles,         &tiles,                         kAnyModel,           "attend_tiles: 24 rows of a sequence",                     kMany,   &verify::check_attend_tiles},
+    {kAttend,      kE4m3,  kBf16,    kMinTiledRows,     kAnyRows,          kEverywhere,     kNoPass,    &attend_tiles,         &tiles,                         &why_not_mma,        "attend_tiles: 24 rows of a sequence",                     kMany,   &verify::check_attend_tiles},
+    {kAttend,      kE4m3,  kBf16,    kMinTiledRows,     kAnyRows,          {Family::kSm90}, kNoPass,    &attend_wgmma,         &wgmma_tiles,                   &why_not_wgmma,      "attend_wgmma: 24 rows of a sequence",                     kWgmma,  &verify::check_attend_tiles},
     {kProject,     kBf16,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &project,              &dense_heads,                   kAnyModel,           "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
     {kProject,     kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &project,              &dense_heads,                   &why_not_mma,        "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
     {kProject,     kE4m3,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &project,              &dense_heads,                   kAnyModel,           "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
@@ -171,12 +174,14 @@ constexpr KernelRow kRows[]{
 
 std::span<const KernelRow> kernel_rows() { return kRows; }
 
+bool is_by_wgmma(const KernelRow& row) { return row.why_not == &why_not_wgmma; }
+
 std::string name(const KernelRow& row) {
   std::string name = fmt::format("{}/{}", nibble::name(row.operation), nibble::name(row.weights));
   if (block_format_of(row)) name += fmt::format("/{}", nibble::name(row.activations));
   for (char& letter : name)
     if (letter == ' ') letter = '-';
-  if (row.pass.takes_image) name += "/wgmma";
+  if (is_by_wgmma(row)) name += "/wgmma";
   if (row.pass.deals_out) name += "/dealt";
   if (row.from_rows == row.to_rows) return fmt::format("{}/{}", name, row.from_rows);
   if (row.to_rows < kAnyRows) return fmt::format("{}/{}-{}", name, row.from_rows, row.to_rows);
@@ -221,7 +226,7 @@ std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const Kern
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows) {
   std::vector<const KernelRow*> found = rows_valid_for(target.family, rows);
   std::erase_if(found, [&](const KernelRow* row) {
-    return row->why_not == &why_not_wgmma && !multiplies_by_wgmma(target);
+    return is_by_wgmma(*row) && !multiplies_by_wgmma(target);
   });
   return found;
 }

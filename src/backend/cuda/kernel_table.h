@@ -94,6 +94,9 @@ struct KernelRow {
 };
 std::span<const KernelRow> kernel_rows();
 
+// Says whether its products are those of ptx/wgmma.cuh.
+bool is_by_wgmma(const KernelRow& row);
+
 // "qkv/BF16", and "qkv/BF16/9-64" where it does not take every number of rows; "experts-up/MXFP4/MXFP8/17-" of one of several formats
 // of activations.
 std::string name(const KernelRow& row);

@@ -29,6 +29,7 @@ void prepare_kernels() {
     prepare_wgmma_dense();
     prepare_split_dense();
     prepare_image_experts();
+    prepare_attend_wgmma();
   }
   prepare_sample();
   prepare_sums();

@@ -161,8 +161,13 @@ struct AttendTilesArgs {
   const float* sinks;       // [Nq]
   __nv_bfloat16* attended;  // [T, Nq D]: the queries as append() left them; becomes the result
   int image_rows{0};        // of `attended`
+  // [kMostTileCtas, kTileTotals], zero before and after every launch: attend_wgmma() shares tiles among CTAs through it.
+  float* mailbox{nullptr};
 };
+inline constexpr int kMostTileCtas{144};                    // a whole GH100 has as many multiprocessors
+inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
+void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 
 // parts = x + W attended + b                             W [H, Nq D]
 struct ProjectArgs {
@@ -339,11 +344,12 @@ struct ReadArgs {
 void read_all(Stream stream, int num_multiprocessors, const ReadArgs& args);
 
 // Bytes of dynamic shared memory that a CTA takes: of the products of many tokens, of these in block-scaled products, and of
-// attend_tiles().
+// attend_tiles() and attend_wgmma().
 size_t many_shared_bytes(Layout layout);
 size_t wgmma_shared_bytes(Layout layout);
 size_t block_shared_bytes(BlockFormat format);
 size_t attend_tiles_shared_bytes();
+size_t attend_wgmma_shared_bytes();
 
 // The operations above for many tokens: weights are read once for kManyColumns of them.
 void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
@@ -378,6 +384,7 @@ void prepare_router();
 void prepare_append();
 void prepare_attend_rows();
 void prepare_attend_tiles();
+void prepare_attend_wgmma();
 void prepare_keep_drafts();
 void prepare_experts();
 void prepare_route_and_experts_up();

@@ -1,15 +1,9 @@
-// Attention of a prompt: a CTA takes a tile of up to 24 neighbouring rows of one sequence and one key/value head. Each of its 12 warps has
-// two rows: their (up to 8) query heads are the upper and the lower 8 rows of the tensor cores' 16. The pages pass through stages in shared
-// memory, which all warps read.
-//
-// A row's pages are joined in the order, and with the bits, of attend_rows() (page.cuh): a page from zero, the pages of a chunk in
-// order, the chunks in order. A warp keeps the sums of a page and of a chunk in registers, and those of all chunks before in shared
-// memory, which it touches once in 8 pages.
+// Attention of a prompt by mma.sync, for every family. A CTA takes a tile (tile.cuh). The pages pass through stages in shared memory, which all
+// warps read.
 //
 // Work for 8 heads: 4 D FLOP for each head, row and position. A warp's 32 products of a page take as long as the shared memory that they
 // read, 256 bytes each.
-#include "backend/cuda/attention/page.cuh"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
@@ -18,7 +12,6 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};
 constexpr int kStages{6}, kPagesAtOnce{2};
 constexpr int kPageBytes{kPageElements * 2};  // of keys or values, in bfloat16
 constexpr int kStageBytes{2 * kPageBytes};
@@ -40,17 +33,15 @@ class PageCopier {
   using Codec = KvCodec<format>;
 
  public:
-  __device__ PageCopier(const AttendTilesArgs& args, const RowInput& row, int kv_head, int last_position,
-                        uint8_t* stages)
-      : args_(args), row_(row), kv_head_(kv_head), last_position_(last_position), stages_(stages) {}
+  __device__ PageCopier(const Tile& tile, uint8_t* stages) : tile_(tile), args_(tile.args), stages_(stages) {}
 
   // Starts to copy a page to a stage. Pages are started in order.
   __device__ void start(int page, int stage) {
-    const int last_page = last_position_ / kPagePositions;
+    const int last_page = tile_.last_position / kPagePositions;
     if constexpr (format == KvFormat::kBf16) {
       if (page <= last_page) {
-        const auto* keys =
-            page_of<format>(args_.pages, args_.input, row_, page, args_.num_kv_heads, kv_head_);
+        const auto* keys = page_of<format>(args_.pages, args_.input, tile_.first_row, page,
+                                           args_.num_kv_heads, tile_.kv_head);
         for_each_piece(page, [&](int, int place, size_t at, bool is_there) {
           copy_16(shared_address(stages_ + stage * kStageBytes + place), keys + at, is_there ? 16 : 0);
         });
@@ -65,8 +56,8 @@ class PageCopier {
       loaded_page_ = page <= last_page ? page : -1;
       loaded_stage_ = stage;
       if (loaded_page_ >= 0) {
-        const auto* keys =
-            page_of<format>(args_.pages, args_.input, row_, page, args_.num_kv_heads, kv_head_);
+        const auto* keys = page_of<format>(args_.pages, args_.input, tile_.first_row, page,
+                                           args_.num_kv_heads, tile_.kv_head);
         for_each_piece(page, [&](int n, int, size_t at, bool) {
           loaded_[n] = *reinterpret_cast<const typename Codec::Eight*>(keys + at);
         });
@@ -92,20 +83,16 @@ class PageCopier {
       const bool is_value = i >= kPieces / 2;
       visit(n, is_value ? value_place(position, piece) : key_place(position, piece),
             size_t{1} * is_value * args_.num_kv_heads * kPageElements + position * kHeadDim + 8 * piece,
-            page * kPagePositions + position <= last_position_);
+            page * kPagePositions + position <= tile_.last_position);
     }
   }
 
+  const Tile& tile_;
   const AttendTilesArgs& args_;
-  const RowInput& row_;
-  const int kv_head_, last_position_;
   uint8_t* stages_;
   typename Codec::Eight loaded_[format == KvFormat::kBf16 ? 1 : kCopies];
   int loaded_page_{-1}, loaded_stage_{0};
 };
-
-// A lane's share of the outputs of both of its rows: [8 tiles of D][row g: 0 and 1, row g + 8: 2 and 3].
-using Outputs = float[8][4];
 
 // scores = q k for the page in the stage.
 __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4], float (&scores)[4][4]) {
@@ -141,12 +128,6 @@ __device__ void add_values(const uint8_t* stage, const float (&exponentials)[4][
   }
 }
 
-// The partial softmax of a lane's two rows.
-struct TileSums {
-  float reference[2]{-INFINITY, -INFINITY}, sum[2]{};
-  Outputs outputs{};
-};
-
 template <int half>
 __device__ void join_page(TileSums& sums, float reference, float sum, const Outputs& page) {
   const Join join(sums.reference[half], reference);
@@ -158,48 +139,7 @@ __device__ void join_page(TileSums& sums, float reference, float sum, const Outp
     for (int c = 2 * half; c < 2 * half + 2; ++c) sums.outputs[j][c] = join(sums.outputs[j][c], page[j][c]);
 }
 
-// The sums of the chunks before, in shared memory: 16 outputs a thread and row.
-class ChunkTotals {
- public:
-  __device__ explicit ChunkTotals(float* memory) : memory_(memory + threadIdx.x) {}
-  // Joins the chunk to the total of a row and starts the next chunk.
-  template <int half>
-  __device__ void add(TileSums& chunk) {
-    const Join join(reference_[half], chunk.reference[half]);
-    sum_[half] = join(sum_[half], chunk.sum[half]);
-#pragma unroll
-    for (int j = 0; j < 8; ++j)
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        float& total = memory_[((half * 8 + j) * 2 + c) * kTileThreads];
-        total = join(reference_[half] == -INFINITY ? 0 : total, chunk.outputs[j][2 * half + c]);
-        chunk.outputs[j][2 * half + c] = 0;
-      }
-    reference_[half] = join.reference;
-    chunk.reference[half] = -INFINITY;
-    chunk.sum[half] = 0;
-  }
-  // Leaves in `last` the row's sums over all chunks.
-  template <int half>
-  __device__ void finish(TileSums& last) const {
-    if (reference_[half] == -INFINITY) return;  // no chunk before
-    const Join join(reference_[half], last.reference[half]);
-    last.reference[half] = join.reference;
-    last.sum[half] = join(sum_[half], last.sum[half]);
-#pragma unroll
-    for (int j = 0; j < 8; ++j)
-#pragma unroll
-      for (int c = 0; c < 2; ++c)
-        last.outputs[j][2 * half + c] =
-            join(memory_[((half * 8 + j) * 2 + c) * kTileThreads], last.outputs[j][2 * half + c]);
-  }
-
- private:
-  float* memory_;
-  float reference_[2]{-INFINITY, -INFINITY}, sum_[2]{};
-};
-
-constexpr size_t kTileBytes{kStages * kStageBytes + size_t{32} * sizeof(float) * kTileThreads};
+constexpr size_t kTileBytes{kStages * kStageBytes + ChunkTotals::kBytes};
 
 template <KvFormat format>
 __global__ void __launch_bounds__(kTileThreads, 1)
@@ -207,71 +147,24 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   const EndTimestamp end_timestamp(timestamps);
   NIBBLE_DYNAMIC_SHARED(__align__(128) uint8_t, stages);
   // The longest rows come first: the last CTAs of a launch are then short.
-  const TileInput tile = args.input.tiles[gridDim.y - 1 - blockIdx.y];
-  const int kv_head = static_cast<int>(blockIdx.x), warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-  const int group_heads = args.num_heads / args.num_kv_heads;
-  const RowInput first_row = args.input.rows[tile.first_row];
-  const int last_position = first_row.position + tile.num_rows - 1;
-  const auto first_seen = [&](int position) { return args.window ? max(0, position - args.window + 1) : 0; };
+  const Tile tile(args, args.input.tiles[gridDim.y - 1 - blockIdx.y], static_cast<int>(blockIdx.x));
   wait_for_predecessor(timestamps);
   let_successor_start();
 
-  PageCopier<format> copier(args, first_row, kv_head, last_position, stages);
-  const int first_page = first_seen(first_row.position) / kPagePositions,
-            num_pages = last_position / kPagePositions - first_page + 1;
+  PageCopier<format> copier(tile, stages);
   int started = 0;
   const auto start_next = [&] {
-    copier.start(first_page + started, started % kStages);
+    copier.start(tile.first_page + started, started % kStages);
     ++started;
   };
 #pragma unroll
   for (int n = 0; n < copier.kAhead; ++n) start_next();
 
-  // The lane's two rows: index in the step, position, and first position that the row sees. A row behind the tile's end is the last
-  // one again, and is not stored.
-  int row[2], position[2], first[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int in_tile = min(2 * warp + half, tile.num_rows - 1);
-    row[half] = tile.first_row + in_tile;
-    position[half] = first_row.position + in_tile;
-    first[half] = first_seen(position[half]);
-  }
-  const auto elements_of = [&](int half) {
-    return args.attended +
-           first_of_tile(row[half], kv_head * group_heads + g, args.num_heads, args.image_rows);
-  };
-  uint32_t queries[4][4]{};
-  if (g < group_heads)
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-#pragma unroll
-      for (int part = 0; part < 2; ++part) {
-        const uint4 words = *reinterpret_cast<const uint4*>(elements_of(half) + 32 * part + 8 * t);
-        queries[2 * part][half] = words.x;
-        queries[2 * part][2 + half] = words.y;
-        queries[2 * part + 1][half] = words.z;
-        queries[2 * part + 1][2 + half] = words.w;
-      }
-
+  TileLane lane(tile);
+  uint32_t queries[4][4];
+  lane.load_queries<false>(queries);
   TileSums sums;
-  ChunkTotals totals(reinterpret_cast<float*>(stages + kStages * kStageBytes));
-  const bool works = 2 * warp < tile.num_rows;
-  const auto sees = [&](int page) {
-    return works && page * kPagePositions <= position[1] && page * kPagePositions + kPagePositions > first[0];
-  };
-  // Scores of a page that a row does not see whole; of most pages it does.
-  const auto mask = [&](int page, float(&scores)[4][4]) {
-    const int begin = page * kPagePositions;
-    if (begin + kPagePositions - 1 <= position[0] && begin >= first[1]) return;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-#pragma unroll
-      for (int c = 0; c < 4; ++c)
-        if (const int at = begin + 8 * i + 2 * t + c % 2; at < first[c / 2] || at > position[c / 2])
-          scores[i][c] = -INFINITY;
-  };
+  ChunkTotals totals(stages + kStages * kStageBytes);
   const auto take = [&](int page, const uint8_t* stage, const float(&exponentials)[4][4], float upper,
                         float lower) {
     Outputs outputs{};
@@ -279,29 +172,24 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     add_values(stage, exponentials, outputs, page_sums);
     join_page<0>(sums, upper, page_sums[0], outputs);
     join_page<1>(sums, lower, page_sums[2], outputs);
-    // A row's chunks count from its own first page.
-    const auto ends_chunk = [&](int half) {
-      return (page - first[half] / kPagePositions) % kChunkPages == kChunkPages - 1 &&
-             page < position[half] / kPagePositions;
-    };
-    if (ends_chunk(0)) totals.add<0>(sums);
-    if (ends_chunk(1)) totals.add<1>(sums);
+    if (lane.ends_chunk<0>(page)) totals.add<0>(sums);
+    if (lane.ends_chunk<1>(page)) totals.add<1>(sums);
   };
   // Two pages at once: the scores and exponentials of one do not wait for those of the other, and there is half as much waiting for other
   // warps.
-  for (int n = 0; n < num_pages; n += kPagesAtOnce) {
+  for (int n = 0; n < tile.num_pages; n += kPagesAtOnce) {
     copier.wait();
     __syncthreads();
     for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // into stages that all warps have left
-    const int page = first_page + n;
+    const int page = tile.first_page + n;
     const uint8_t *stage = stages + n % kStages * kStageBytes, *next = stage + kStageBytes;
-    const bool sees_first = sees(page), sees_second = sees(page + 1);
+    const bool sees_first = lane.sees(page), sees_second = lane.sees(page + 1);
     if (sees_first && sees_second) {
       float scores[4][4]{}, more[4][4]{};
       score_page(stage, queries, scores);
       score_page(next, queries, more);
-      mask(page, scores);
-      mask(page + 1, more);
+      lane.mask(page, scores);
+      lane.mask(page + 1, more);
       const float upper = exponentials_of_page<0>(scores), lower = exponentials_of_page<1>(scores);
       const float more_upper = exponentials_of_page<0>(more), more_lower = exponentials_of_page<1>(more);
       take(page, stage, scores, upper, lower);
@@ -311,26 +199,14 @@ __global__ void __launch_bounds__(kTileThreads, 1)
       const uint8_t* of_seen = sees_first ? stage : next;
       float scores[4][4]{};
       score_page(of_seen, queries, scores);
-      mask(seen, scores);
+      lane.mask(seen, scores);
       const float upper = exponentials_of_page<0>(scores), lower = exponentials_of_page<1>(scores);
       take(seen, of_seen, scores, upper, lower);
     }
   }
   totals.finish<0>(sums);
   totals.finish<1>(sums);
-  if (g >= group_heads) return;
-  const float sink = args.sinks[kv_head * group_heads + g] * kLog2E;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if (2 * warp + half >= tile.num_rows) continue;
-    const SinkFactors finish(sums.reference[half], sink);
-    auto* out = reinterpret_cast<__nv_bfloat162*>(elements_of(half));
-#pragma unroll
-    for (int j = 0; j < 8; ++j)
-      out[args.image_rows ? place_in_cell(row[half], 8 * j + 2 * t) / 4 : 4 * j + t] =
-          __nv_bfloat162(finish(sums.outputs[j][2 * half], sums.sum[half]),
-                         finish(sums.outputs[j][2 * half + 1], sums.sum[half]));
-  }
+  lane.store(sums);
 }
 
 }  // namespace

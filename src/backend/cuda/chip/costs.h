@@ -24,8 +24,8 @@ inline constexpr LoopCost kLoopCosts[]{
     {Layout::kE4m3, 123, 108, 9.0, 0},
     {Layout::kMxfp4, 78, 107, 8.2, 68},
 };
-// attend_tiles_kernel: about 400 for the 34 products of a page and two rows.
-inline constexpr double kAttendInstructionsPerProduct{12};
+// About 400 for the 34 products of a page and two rows in attend_tiles_kernel, and about 200 in attend_wgmma_kernel.
+inline constexpr double kAttendInstructionsPerProduct{12}, kAttendInstructionsByWgmma{6};
 inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up the denominators
 
 // Shares of the hardware's rates that loops reach. Issue: of 4 instructions a clock and multiprocessor. With weights and activations in
@@ -41,8 +41,8 @@ inline constexpr double kFewIssueUse{0.57}, kBatchIssueUse{0.47}, kNextExpert{1.
 // prompts the loop waits for its own latencies: 2,048 tokens of 120b took what 0.19 products a clock take (records/cuda-bench.jsonl, commit
 // ff71ee7). A chip with a lower rate is bound by that rate, of which the share is a guess until one is measured.
 inline constexpr double kProductUse{0.59}, kMostProducts{0.19};
-// The same by wgmma, fitted to 2,048 tokens of 120b on an H200 (commit e0758f2). Attention multiplies by mma.sync.
-inline constexpr double kMostProductsByWgmma{0.37};
+// The same by wgmma, fitted to 2,048 tokens of 120b on an H200 (commit e0758f2), and of attention at depth 16,384 (docs/decisions/0014).
+inline constexpr double kMostProductsByWgmma{0.37}, kMostAttendProductsByWgmma{0.31};
 // Dense products by wgmma for up to kNarrowTokens: microseconds that a CTA takes for a tile of its 64 rows, and more for each 8 columns of it.
 // Few CTAs have work, project's are 45, and each waits for its own latencies. Fitted to qkv and project of 16 and 64 rows
 // (docs/decisions/0016), of which it is within 12 %.

@@ -289,7 +289,7 @@ class StepModel {
         constexpr double kFlops{2.0 * 16 * 8 * 16};  // of a product, whose rows are two tokens' heads
         const double heads = real(config_.num_heads) / config_.num_kv_heads;
         work.products = step_.num_sequences * real(attended.flops) / kFlops * 8 / heads * kAttendProductShare;
-        work.slots = work.products * kAttendInstructionsPerProduct;
+        work.slots = work.products * (by_wgmma_ ? kAttendInstructionsByWgmma : kAttendInstructionsPerProduct);
         work.activations = real(rows_) * config_.num_heads * config_.head_dim * (8 + 2);
       } else {
         const int reach = window == 0 ? step_.context : std::min(step_.context, window);
@@ -324,9 +324,10 @@ class StepModel {
     PredictedTime time{.operation = operation, .num_launches = 1, .bytes = bytes};
     time.memory = (work.bytes + work.activations) / bandwidth(work.layout) * kMicro;
     time.issue = (work.balance * work.slots / (4 * work.issue_use) + work.clocks) / clocks * kMicro;
-    const bool by_wgmma = is_many_ && by_wgmma_ && operation != Operation::kAttend;
-    const double rate =
-        std::min(chip_.products_per_clock * kProductUse, by_wgmma ? kMostProductsByWgmma : kMostProducts);
+    const double most_by_wgmma =
+        operation == Operation::kAttend ? kMostAttendProductsByWgmma : kMostProductsByWgmma;
+    const double rate = std::min(chip_.products_per_clock * kProductUse,
+                                 is_many_ && by_wgmma_ ? most_by_wgmma : kMostProducts);
     time.products = std::max(work.balance * work.products / (rate * clocks) * kMicro, work.chain * slower);
     const double prologue = serial.prologue * slower;
     const double longest = std::max({time.memory, time.issue, time.products});

@@ -31,10 +31,15 @@ class Stages {
   __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // at first every stage is
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
   // Called by a whole warp that has read the stage.
-  __device__ void tell_empty() const {
-    __syncwarp();
-    if (is_first_lane_) arrive(full_ + kToEmpty);
+  __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }
+  // The same of the stage that is filled as number n, for warps that count: a number that all lanes know to be the same takes uniform registers.
+  __device__ uint32_t address(unsigned n) const {
+    return memory_ + n % Shape::kStages * static_cast<unsigned>(Shape::kStageBytes);
   }
+  __device__ void wait_until_empty(unsigned n) const { wait(full(n) + kToEmpty, n / Shape::kStages % 2 ^ 1); }
+  __device__ void wait_until_full(unsigned n) const { wait(full(n), n / Shape::kStages % 2); }
+  __device__ void tell_empty(unsigned n) const { arrive_as_warp(full(n) + kToEmpty); }
+  __device__ void tell_full(unsigned n) const { arrive_as_warp(full(n)); }
   __device__ void advance() {
     stage_ += Shape::kStageBytes;
     full_ += 8;
@@ -45,6 +50,12 @@ class Stages {
   }
 
  private:
+  __device__ void arrive_as_warp(uint32_t barrier) const {
+    __syncwarp();
+    if (is_first_lane_) arrive(barrier);
+  }
+  __device__ uint32_t full(unsigned n) const { return memory_ + kBarriers + n % Shape::kStages * 8; }
+
   static constexpr int kBarriers{Shape::kStages * Shape::kStageBytes}, kToEmpty{8 * Shape::kStages};
 
   const uint32_t memory_;

@@ -86,6 +86,7 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.attend_tickets, T * Nkv);
   w.mailbox_partials = attend_mailbox_partials(config.num_kv_heads, config.max_context);
   take(w.attend_mailbox, static_cast<size_t>(w.mailbox_partials) * size_t{kPartialFloats});
+  take(w.tile_totals, size_t{kMostTileCtas} * size_t{kTileTotals});
   take(w.routing_sums, num_segment_sums(router_strips(config), kOwnNorms));
   take(w.routing_experts, kMatchedPairs);
   take(w.step, 1);

@@ -57,6 +57,7 @@ struct Workspace {
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
   float* attend_mailbox{nullptr};  // [mailbox_partials, kPartialFloats], zero before the first step
   int mailbox_partials{0};
+  float* tile_totals{nullptr};       // [kMostTileCtas, kTileTotals], zero before the first step
   float* rope_frequencies{nullptr};  // [D / 2]
   float rope_concentration{1};
   uint8_t* input{nullptr};  // step_input.h

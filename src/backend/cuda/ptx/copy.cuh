@@ -11,9 +11,12 @@ namespace nibble::cuda {
 __device__ inline void copy_16(uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
-// Copies 4 bytes, through L1: there is no other copy of so few.
+// Copies 4 or 8 bytes, through L1: there is no other copy of so few.
 __device__ inline void copy_4(uint32_t to, const void* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ inline void copy_8(uint32_t to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
 }
 // Copies num_bytes (16 or 0) and fills up to 16 with zeros.
 __device__ inline void copy_16(uint32_t to, const void* from, int num_bytes) {

@@ -71,6 +71,10 @@ __device__ inline float from_here(float value) {
   asm volatile("" : "+f"(value));
   return value;
 }
+__device__ inline uint32_t from_here(uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
 
 // Words that CTAs pass to each other while both run. Nothing is ordered by them: a word carries all that is passed.
 __device__ inline uint64_t load_relaxed(const uint64_t* from) {

@@ -3,7 +3,8 @@
 // of mma.sync: verify asks every row of the kernel table that multiplies so for the bits of the other.
 //
 // B: a column's 64 elements of a tile are 128 bytes, columns follow each other, and the 16-byte piece p of column c is at p ^ (c % 8). It
-// begins at a multiple of 1,024 bytes.
+// begins at a multiple of 1,024 bytes. B of 72 columns may as well lie there row by row (wgmma_bf16_by_rows): then 64 elements of a row are the 128
+// bytes, the piece p of row r is at p ^ (r % 8), and the last 8 columns lie elsewhere, in the first piece of rows.
 #pragma once
 
 #include <cstdint>
@@ -29,29 +30,39 @@ __device__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(later) : "memory");
 }
 
+// Makes what threads have stored to shared memory, or copied there with cp.async, visible to products. Is called by who stored it, or by who has waited
+// for it and issues the products.
+__device__ inline void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // Describes B at this shared address, for 16 of a tile's 64 columns: the lower word of a descriptor, which counts in 16 bytes. The upper word
-// is a constant: K-major, 128-byte swizzle, 1,024 bytes from 8 columns to the next 8. It stays out of the sums of addresses, because an
+// is a constant: 128-byte swizzle, 1,024 bytes from 8 columns (or rows, by rows) to the next 8. It stays out of the sums of addresses, because an
 // addition of 64 bits and the moves around it took a twelfth of the instructions of a batch's products.
-__device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | (address & 0x3FFFF) >> 4; }
+__device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
+// The same of B row by row, of which the last 8 columns are at another address behind this one.
+__device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {
+  return (last_columns - address) / 16 * 0x10000 + address / 16;
+}
 #define NIBBLE_UPPER_WORD "0x40000040"
 
 // wgmma_bf16<true>: d += A B. wgmma_bf16<false>: d = A B, and d need not have had a value.
 #define NIBBLE_IN(j) "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])
 #define NIBBLE_OUT(j) "=f"(d[j][0]), "=f"(d[j][1]), "=f"(d[j][2]), "=f"(d[j][3])
-#define NIBBLE_PRODUCT(n, numbers, operands_a, operand_b, adds, out)                                      \
+#define NIBBLE_PRODUCT(n, numbers, operands_a, operand_b, adds, by_rows, out)                             \
   asm volatile("{.reg .b64 b;\n mov.b64 b, {" operand_b ", " NIBBLE_UPPER_WORD                            \
                "};\n wgmma.mma_async.sync.aligned.m64n" n "k16.f32.bf16.bf16 {" numbers "}, {" operands_a \
-               "}, b, " adds ", 1, 1, 0;}"                                                                \
+               "}, b, " adds ", 1, 1, " by_rows ";}"                                                      \
                : out                                                                                      \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b))
-#define NIBBLE_WGMMA_OF(tiles, n, numbers, operands_a, operand_b, all)                 \
-  template <bool adds>                                                                 \
-  __device__ void wgmma_bf16(float(&d)[tiles][4], const uint32_t(&a)[4], uint32_t b) { \
-    if constexpr (adds)                                                                \
-      NIBBLE_PRODUCT(n, numbers, operands_a, operand_b, "1", all(NIBBLE_IN));          \
-    else                                                                               \
-      NIBBLE_PRODUCT(n, numbers, operands_a, operand_b, "0", all(NIBBLE_OUT));         \
+#define NIBBLE_WGMMA_NAMED(name, by_rows, tiles, n, numbers, operands_a, operand_b, all) \
+  template <bool adds>                                                                   \
+  __device__ void name(float(&d)[tiles][4], const uint32_t(&a)[4], uint32_t b) {         \
+    if constexpr (adds)                                                                  \
+      NIBBLE_PRODUCT(n, numbers, operands_a, operand_b, "1", by_rows, all(NIBBLE_IN));   \
+    else                                                                                 \
+      NIBBLE_PRODUCT(n, numbers, operands_a, operand_b, "0", by_rows, all(NIBBLE_OUT));  \
   }
+#define NIBBLE_WGMMA_OF(tiles, n, numbers, operands_a, operand_b, all) \
+  NIBBLE_WGMMA_NAMED(wgmma_bf16, "0", tiles, n, numbers, operands_a, operand_b, all)
 #define NIBBLE_NUMBERS_1 "%0, %1, %2, %3"
 #define NIBBLE_SUMS_1(f) f(0)
 NIBBLE_WGMMA_OF(1, "8", NIBBLE_NUMBERS_1, "%4, %5, %6, %7", "%8", NIBBLE_SUMS_1)
@@ -79,6 +90,8 @@ NIBBLE_WGMMA_OF(8, "64", NIBBLE_NUMBERS_8, "%32, %33, %34, %35", "%36", NIBBLE_S
 #define NIBBLE_NUMBERS_9 NIBBLE_NUMBERS_8 ", %32, %33, %34, %35"
 #define NIBBLE_SUMS_9(f) NIBBLE_SUMS_8(f), f(8)
 NIBBLE_WGMMA_OF(9, "72", NIBBLE_NUMBERS_9, "%36, %37, %38, %39", "%40", NIBBLE_SUMS_9)
+NIBBLE_WGMMA_NAMED(wgmma_bf16_by_rows, "1", 9, "72", NIBBLE_NUMBERS_9, "%36, %37, %38, %39", "%40",
+                   NIBBLE_SUMS_9)
 #define NIBBLE_NUMBERS_10 NIBBLE_NUMBERS_9 ", %36, %37, %38, %39"
 #define NIBBLE_SUMS_10(f) NIBBLE_SUMS_9(f), f(9)
 NIBBLE_WGMMA_OF(10, "80", NIBBLE_NUMBERS_10, "%40, %41, %42, %43", "%44", NIBBLE_SUMS_10)
@@ -101,6 +114,7 @@ NIBBLE_WGMMA_OF(15, "120", NIBBLE_NUMBERS_15, "%60, %61, %62, %63", "%64", NIBBL
 #define NIBBLE_SUMS_16(f) NIBBLE_SUMS_15(f), f(15)
 NIBBLE_WGMMA_OF(16, "128", NIBBLE_NUMBERS_16, "%64, %65, %66, %67", "%68", NIBBLE_SUMS_16)
 #undef NIBBLE_WGMMA_OF
+#undef NIBBLE_WGMMA_NAMED
 #undef NIBBLE_PRODUCT
 #undef NIBBLE_UPPER_WORD
 #undef NIBBLE_IN

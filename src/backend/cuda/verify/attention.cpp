@@ -9,6 +9,7 @@
 #include "backend/cuda/verify/attention_truth.h"
 #include "backend/cuda/verify/cache.h"
 #include "backend/cuda/verify/checks.h"
+#include "backend/cuda/verify/same_bits.h"
 #include "backend/cuda/verify/shapes.h"
 #include "backend/cuda/verify/values.h"
 #include "model/rope.h"
@@ -80,6 +81,8 @@ std::vector<AttendCase> attend_cases() {
   // Chunks of one row that several CTAs join, of which each takes one head, or heads of a tree's rows; and more than they join at once.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
+  // A row of more pages than a CTA's share of all, which three CTAs pass on.
+  cases.push_back({1, 1, 0, decoding({16700, 5, 40, 70})});
   // Zeros, which the mailbox must not take for words that have not come.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
@@ -289,15 +292,33 @@ void check_attend_tiles_case(Comparison& comparison, const Subject& subject, con
       queries[place_of_query(c, row, i)] = to_bf16(step.truth.query(row, 0)[i].value).bits;
   const DeviceArray<float> device_sinks(sinks);
   const DeviceArray<TileInput> device_tiles(tiles);
-  const DeviceArray<uint16_t> attended(queries);
   StepInput input = step.cache.input();
   input.tiles = device_tiles.data();
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(static_cast<int>(tiles.size()),
-                 AttendTilesArgs{input, c.num_heads, c.num_kv_heads, step.cache.pages(), c.window,
-                                 device_sinks.data(), bf16(attended), image_rows_of(c)});
-  check(cudaStreamSynchronize(subject.stream()), "checking attend_tiles");
-  check_attended(comparison, step, sinks, read_attended(comparison, c, attended));
+  const DeviceArray<float> mailbox(std::vector<float>(size_t{kMostTileCtas} * size_t{kTileTotals}, 0));
+  const auto launch = [&](const KernelRow& row, int num_multiprocessors) {
+    const DeviceArray<uint16_t> attended(queries);
+    check(cudaDeviceSynchronize(), "preparing a check");
+    LaunchContext gpu = subject.gpu;
+    gpu.target.num_multiprocessors = num_multiprocessors;
+    row.launch(gpu, static_cast<int>(tiles.size()),
+               AttendTilesArgs{input, c.num_heads, c.num_kv_heads, step.cache.pages(), c.window,
+                               device_sinks.data(), bf16(attended), image_rows_of(c), mailbox.data()});
+    check(cudaStreamSynchronize(subject.stream()), "checking attention in tiles");
+    return read_attended(comparison, c, attended);
+  };
+  const int all = subject.gpu.target.num_multiprocessors;
+  const auto actual = launch(subject.row, all);
+  check_attended(comparison, step, sinks, actual);
+  if (const KernelRow* row = row_by_mma(subject.row)) {
+    const auto compare = [&](const char* name, const std::vector<uint16_t>& other) {
+      compare_bits(comparison, name, c.num_heads * kHeadDim, actual, other);
+    };
+    compare("bits of attended", launch(*row, all));
+    // Where few CTAs share the tiles, they pass parts of them on.
+    for (const int few : {2, 3}) compare("bits of shared tiles", launch(subject.row, few));
+    for (const float word : mailbox.read(comparison, "mailbox"))
+      if (std::bit_cast<uint32_t>(word)) comparison.equal("a word left in the mailbox", 0, 0, word, 0);
+  }
 }
 
 template <typename CheckAttendCase>

@@ -18,6 +18,7 @@ inline void copy_bytes(uint32_t to, const void* from, int num_bytes) {
 }
 inline void copy_16(uint32_t to, const void* from) { copy_bytes(to, from, 16); }
 inline void copy_4(uint32_t to, const void* from) { copy_bytes(to, from, 4); }
+inline void copy_8(uint32_t to, const void* from) { copy_bytes(to, from, 8); }
 inline void copy_16(uint32_t to, const void* from, int num_bytes) {
   std::memset(emulated::shared_memory.bytes + to, 0, 16);
   copy_bytes(to, from, num_bytes);

@@ -36,7 +36,10 @@ template <typename T>
 T load_now(const T* from) {
   return *from;
 }
-inline float from_here(float value) { return value; }
+template <typename T>
+T from_here(T value) {
+  return value;
+}
 
 inline uint64_t load_relaxed(const uint64_t* from) {
   emulated::yield();

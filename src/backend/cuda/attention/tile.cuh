@@ -1,0 +1,222 @@
+// What the kernels that attend to tiles share (tiles.cu, wgmma_tiles.cu): a tile is up to 24 neighbouring rows of one sequence and one
+// key/value head. Each of 12 warps has two rows: their (up to 8) query heads are the upper and the lower 8 of the 16 rows that its products
+// have. Element [n][2 half + i] of a lane's sums is of head g = lane / 4, of the first (half 0) or second row, and of column 8 n + 2 t + i,
+// with t = lane % 4.
+//
+// A row's pages are joined in the order, and with the bits, of attend_rows() (page.cuh): a page from zero, the pages of a chunk in
+// order, the chunks in order. A lane keeps the sums of a page and of a chunk in registers, and those of all chunks before in shared
+// memory, which it touches once in 8 pages.
+#pragma once
+
+#include "backend/cuda/attention/page.cuh"
+#include "backend/cuda/device/mailbox.cuh"
+#include "backend/cuda/layout/image.h"
+
+namespace nibble::cuda {
+
+inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  // that multiply
+
+// A lane's share of the outputs of both of its rows: 8 tiles of D.
+using Outputs = float[8][4];
+
+// The partial softmax of a lane's two rows over the pages of a chunk.
+struct TileSums {
+  float reference[2]{-INFINITY, -INFINITY}, sum[2]{};
+  Outputs outputs{};
+};
+
+// The sums of the chunks before, in shared memory: 16 outputs of each thread and row.
+class ChunkTotals {
+  static constexpr int kOutputs{32};
+
+ public:
+  static constexpr size_t kBytes{kOutputs * sizeof(float) * kTileThreads};
+
+  __device__ explicit ChunkTotals(uint8_t* memory)
+      : memory_(reinterpret_cast<float*>(memory) + threadIdx.x) {}
+  // Joins the chunk to the total of a row and starts the next chunk.
+  template <int half>
+  __device__ void add(TileSums& chunk) {
+    const Join join(reference_[half], chunk.reference[half]);
+    sum_[half] = join(sum_[half], chunk.sum[half]);
+#pragma unroll
+    for (int j = 0; j < 8; ++j)
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        float& total = memory_[((half * 8 + j) * 2 + c) * kTileThreads];
+        total = join(reference_[half] == -INFINITY ? 0 : total, chunk.outputs[j][2 * half + c]);
+        chunk.outputs[j][2 * half + c] = 0;
+      }
+    reference_[half] = join.reference;
+    chunk.reference[half] = -INFINITY;
+    chunk.sum[half] = 0;
+  }
+  // Leaves in `last` the row's sums over all chunks.
+  template <int half>
+  __device__ void finish(TileSums& last) const {
+    if (reference_[half] == -INFINITY) return;  // no chunk before
+    const Join join(reference_[half], last.reference[half]);
+    last.reference[half] = join.reference;
+    last.sum[half] = join(sum_[half], last.sum[half]);
+#pragma unroll
+    for (int j = 0; j < 8; ++j)
+#pragma unroll
+      for (int c = 0; c < 2; ++c)
+        last.outputs[j][2 * half + c] =
+            join(memory_[((half * 8 + j) * 2 + c) * kTileThreads], last.outputs[j][2 * half + c]);
+  }
+  // Passes the totals on to the CTA that goes on with the tile, and takes them there, in a mailbox of kTileTotals words.
+  __device__ void send(float* mailbox) const {
+    float* const to = mailbox + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < kOutputs; ++i)
+      store_relaxed(to + i * kTileThreads, as_word(memory_[i * kTileThreads]));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      store_relaxed(to + (kOutputs + half) * kTileThreads, as_word(reference_[half]));
+      store_relaxed(to + (kOutputs + 2 + half) * kTileThreads, as_word(sum_[half]));
+    }
+  }
+  __device__ void receive(float* mailbox) {
+    float* const from = mailbox + threadIdx.x;
+    float words[kOutputs + 4]{};
+    for (bool have_all = false; !have_all;) {
+      have_all = true;
+#pragma unroll
+      for (int i = 0; i < kOutputs + 4; ++i) ask_again(words[i], from + i * kTileThreads);
+#pragma unroll
+      for (const float word : words) have_all = have_all && has_come(word);
+    }
+#pragma unroll
+    for (int i = 0; i < kOutputs + 4; ++i) from[i * kTileThreads] = 0;
+#pragma unroll
+    for (int i = 0; i < kOutputs; ++i) memory_[i * kTileThreads] = words[i];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      reference_[half] = words[kOutputs + half];
+      sum_[half] = words[kOutputs + 2 + half];
+    }
+  }
+
+ private:
+  float* memory_;
+  float reference_[2]{-INFINITY, -INFINITY}, sum_[2]{};
+};
+
+// The tile of a CTA, and the pages that its rows see.
+struct Tile {
+  const AttendTilesArgs& args;
+  const TileInput rows;
+  const int kv_head;
+  const RowInput first_row;
+  const int last_position, first_page, num_pages;
+
+  __device__ Tile(const AttendTilesArgs& of, const TileInput& tile, int head)
+      : args(of),
+        rows(tile),
+        kv_head(head),
+        first_row(of.input.rows[tile.first_row]),
+        last_position(first_row.position + tile.num_rows - 1),
+        first_page(first_seen_by(first_row.position) / kPagePositions),
+        num_pages(last_position / kPagePositions - first_page + 1) {}
+
+  // The first position that a row at this one sees.
+  __device__ int first_seen_by(int position) const {
+    return args.window ? max(0, position - args.window + 1) : 0;
+  }
+};
+
+// A lane's two rows: index in the step, position, and first position that the row sees. A row behind the tile's end is the last one again,
+// and is not stored.
+class TileLane {
+ public:
+  // Pages are asked of from `page` on, counted from the tile's first: the first of a chunk of every row.
+  __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      position_[half] = tile.first_row.position + in_tile(half);
+      first_[half] = tile.first_seen_by(position_[half]);
+      end_of_chunk_[half] = end_if_not_last(half, first_[half] / kPagePositions + page + kChunkPages - 1);
+    }
+  }
+
+  // The lane's A registers of the four products of q k. A product has 4 columns of each of four neighbouring pieces of 8, as in attend_rows():
+  // in the order of columns, or with those of piece t as the lane's own, which then finds what it needs of a key side by side.
+  template <bool in_order>
+  __device__ void load_queries(uint32_t (&queries)[4][4]) const {
+    const int t = lane_ % 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int pair = n / 2 * 16 + n % 2 * 2 + (in_order ? 4 * (t / 2 + 2 * i) + t % 2 : 4 * t + i);
+          queries[n][2 * i + half] = has_head() ? reinterpret_cast<const uint32_t*>(elements(half))[pair] : 0;
+        }
+  }
+  __device__ bool sees(int page) const {
+    return 2 * warp_ < tile_.rows.num_rows && page * kPagePositions <= position_[1] &&
+           page * kPagePositions + kPagePositions > first_[0];
+  }
+  // Puts -inf in place of the scores of positions that a row does not see. Of most pages both rows see all.
+  __device__ void mask(int page, float (&scores)[4][4]) const {
+    const int begin = page * kPagePositions;
+    if (begin + kPagePositions - 1 <= position_[0] && begin >= first_[1]) return;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        if (const int at = begin + 8 * i + 2 * (lane_ % 4) + c % 2;
+            at < first_[c / 2] || at > position_[c / 2])
+          scores[i][c] = -INFINITY;
+  }
+  // Says whether a chunk of the row ends with this page, and another follows. Is asked of every page in order. A row's chunks count from its
+  // own first page.
+  template <int half>
+  __device__ bool ends_chunk(int page) {
+    if (page != end_of_chunk_[half]) return false;
+    end_of_chunk_[half] = end_if_not_last(half, page + kChunkPages);
+    return true;
+  }
+  __device__ bool is_end_of_chunk(int page) const {  // of one of the rows
+    return page == end_of_chunk_[0] || page == end_of_chunk_[1];
+  }
+  // The sink joins, and the results take the place of the queries.
+  __device__ void store(const TileSums& sums) const {
+    if (!has_head()) return;
+    const float sink = tile_.args.sinks[tile_.kv_head * group_heads() + lane_ / 4] * kLog2E;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (2 * warp_ + half >= tile_.rows.num_rows) continue;
+      const SinkFactors finish(sums.reference[half], sink);
+      auto* out = reinterpret_cast<__nv_bfloat162*>(elements(half));
+#pragma unroll
+      for (int j = 0; j < 8; ++j)
+        out[tile_.args.image_rows ? place_in_cell(row(half), 8 * j + 2 * (lane_ % 4)) / 4
+                                  : 4 * j + lane_ % 4] =
+            __nv_bfloat162(finish(sums.outputs[j][2 * half], sums.sum[half]),
+                           finish(sums.outputs[j][2 * half + 1], sums.sum[half]));
+    }
+  }
+
+ private:
+  __device__ int group_heads() const { return tile_.args.num_heads / tile_.args.num_kv_heads; }
+  __device__ bool has_head() const { return lane_ / 4 < group_heads(); }
+  // The last page of a chunk, or of none if nothing follows it.
+  __device__ int end_if_not_last(int half, int page) const {
+    return page < position_[half] / kPagePositions ? page : -1;
+  }
+  __device__ int in_tile(int half) const { return min(2 * warp_ + half, tile_.rows.num_rows - 1); }
+  __device__ int row(int half) const { return tile_.rows.first_row + in_tile(half); }
+  __device__ __nv_bfloat16* elements(int half) const {
+    return tile_.args.attended + first_of_tile(row(half), tile_.kv_head * group_heads() + lane_ / 4,
+                                               tile_.args.num_heads, tile_.args.image_rows);
+  }
+
+  const Tile& tile_;
+  const int warp_{static_cast<int>(threadIdx.x) / 32}, lane_{static_cast<int>(threadIdx.x) % 32};
+  int position_[2], first_[2], end_of_chunk_[2];
+};
+
+}  // namespace nibble::cuda

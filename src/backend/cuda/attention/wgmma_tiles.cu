@@ -1,0 +1,398 @@
+// Attention of a prompt by wgmma, for Hopper. As many CTAs as there are multiprocessors share the tiles (tile.cuh, stretch.cuh). Of a tile's rows three
+// warpgroups have a third each. Four more warps bring pages to stages in shared memory and run ahead as far as there are stages, so that the
+// warpgroups do not wait for each other: one multiplies while another takes exponentials. A warpgroup itself takes the exponentials of a page
+// while its product with the values of the page before is under way.
+//
+// The bits are those of attend_rows(). There a lane loads 8 neighbouring columns of a key for two products, so a product has the same 4 columns of four
+// pieces of 8. Within a product the order of columns changes no bit (docs/decisions/0014), but which columns it has does: so keys are copied by
+// half pieces, and those of a product come to lie side by side. Values keep their order, and are 64 of the 72 columns of their product; the last 8
+// are ones, which add up the exponentials.
+//
+// Work for 8 heads: 4 D FLOP for each head, row and position, half of it in each product. The products of a page and of a warpgroup take 136
+// clocks, its exponentials 128, and its instructions some 200 of each scheduler, which three warpgroups share.
+#include <algorithm>
+
+#include "backend/cuda/attention/stretch.cuh"
+#include "backend/cuda/device/stages.cuh"
+#include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/ptx/load.cuh"
+#include "backend/cuda/ptx/registers.cuh"
+#include "backend/cuda/ptx/wgmma.cuh"
+
+namespace nibble::cuda {
+// Four warps bring pages, because registers are given up by warpgroups.
+constexpr int kBringers{4}, kThreads{kTileThreads + 32 * kBringers};
+constexpr int kBringerRegisters{56}, kProductRegisters{152};
+static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
+constexpr int kPageBytes{kPagePositions * kCellBytes};  // of keys or values, in bfloat16
+
+// A stage has the keys of a page, and then its values.
+struct PageStages {
+  static constexpr int kStages{8}, kStageBytes{2 * kPageBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
+  static constexpr int kUnderWay{5};  // that are being copied to while the next is waited for
+};
+
+namespace {
+
+// Shared memory: the stages; ones, which take the place of 8 columns of the values of 16 positions; totals of chunks.
+constexpr int kOnesAt{(stages_bytes(PageStages::kStages, PageStages::kStageBytes) + 1023) / 1024 * 1024},
+    kOnesBytes{16 * kCellBytes}, kTotalsAt{kOnesAt + kOnesBytes};
+constexpr size_t kTileBytes{kTotalsAt + ChunkTotals::kBytes};
+
+#if NIBBLE_WGMMA
+
+// What a CTA takes of a tile: so many pages from this one on, counted from the tile's first. Stages are counted through all its parts.
+struct Part {
+  const Tile& tile;
+  int first_page, num_pages;
+  unsigned first_stage;
+};
+
+// A warp that brings pages: eight positions of each. In a stage a position is a row of 128 bytes, in which piece p of 16 bytes lies at p ^ r % 8 in
+// row r. So what a lane has in another row lies so many rows on, with some bits of its piece turned over.
+template <KvFormat format>
+class PageBringer {
+  using Codec = KvCodec<format>;
+  using Element = typename Codec::Element;
+  using Eight = typename Codec::Eight;
+
+ public:
+  // `memory`: that of the stages.
+  __device__ PageBringer(const Stages<PageStages>& stages, uint8_t* memory)
+      : stages_(stages), memory_(memory) {}
+
+  __device__ void bring(const Part& part) {
+    const auto stage_of = [&](int n) { return part.first_stage + static_cast<unsigned>(n); };
+    if constexpr (format == KvFormat::kBf16) {
+      for (int n = 0; n < part.num_pages; ++n) {
+        stages_.wait_until_empty(stage_of(n));
+        copy(part, n);
+        end_copies();
+        if (n < PageStages::kUnderWay) continue;
+        wait_for_copies<PageStages::kUnderWay>();
+        tell_full(stage_of(n - PageStages::kUnderWay));
+      }
+      wait_for_copies<0>();
+      for (int n = max(0, part.num_pages - PageStages::kUnderWay); n < part.num_pages; ++n)
+        tell_full(stage_of(n));
+    } else {  // through registers, since the elements become bfloat16
+      load(part, 0);
+      for (int n = 0; n < part.num_pages; ++n) {
+        stages_.wait_until_empty(stage_of(n));
+        store(part, n);
+        tell_full(stage_of(n));
+        if (n + 1 < part.num_pages) load(part, n + 1);
+      }
+    }
+  }
+
+ private:
+  static constexpr int kPositions{kPagePositions / kBringers};  // of a page
+  static constexpr int kPieces{kHeadDim / 8};                   // of 8 elements, of a key or value
+  static constexpr int kAtOnce{32 / kPieces}, kLoads{kPositions / kAtOnce};
+  static_assert(kPositions == kRowsOfSwizzle && kAtOnce == 4);
+
+  // Products read otherwise than threads write, so what was written has to be shown to them: here, since a bringer has the time.
+  __device__ void tell_full(unsigned stage) const {
+    show_to_products();
+    stages_.tell_full(stage);
+  }
+  // The byte of a row at which a half piece of a key lies, but for the row's swizzle.
+  static __device__ int place_of_half(int half) { return 8 * (half & 8 | half % 2 << 2 | half / 2 % 4); }
+
+  // The warp's first key of a page. Its value lies to_value() on.
+  __device__ const Element* keys_of(const Part& part, int n) {
+    const Tile& tile = part.tile;
+    if (n % 32 == 0)
+      ids_ = n + lane_ < part.num_pages ? page_id(tile.args.pages, tile.args.input, tile.first_row,
+                                                  tile.first_page + part.first_page + n + lane_)
+                                        : 0;
+    return static_cast<const Element*>(tile.args.pages.data) +
+           (size_t{2} * __shfl_sync(~0u, ids_, n % 32) * tile.args.num_kv_heads + tile.kv_head) *
+               kPageElements +
+           first_ * kHeadDim;
+  }
+  static __device__ size_t to_value(const Part& part) {
+    return size_t{1} * part.tile.args.num_kv_heads * kPageElements;
+  }
+  // How many of the warp's positions of a page are written. Of those behind them keys are not used, since their scores are masked, and values
+  // become zero.
+  __device__ int num_written(const Part& part, int n) const {
+    const Tile& tile = part.tile;
+    return tile.last_position + 1 - (tile.first_page + part.first_page + n) * kPagePositions - first_;
+  }
+
+  __device__ void copy(const Part& part, int n) {
+    // Keys are copied by half pieces, since a product has the same half of four: they lie side by side.
+    constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
+    const Element* const first = keys_of(part, n);
+    const int row = lane_ / kHalves, half = lane_ % kHalves;
+    const Element* const keys = first + row * kHeadDim + 4 * half;
+    const Element* const values = of_lane(first) + to_value(part);
+    const uint32_t stage = stages_.address(part.first_stage + static_cast<unsigned>(n)),
+                   key_place = stage + (first_ + row) * kCellBytes + (place_of_half(half) ^ row * 16),
+                   value_place = stage + value_place_;
+    const auto copy_all = [&](const auto& is_written) {
+#pragma unroll
+      for (int i = 0; i < kPositions; i += kKeysAtOnce)
+        if (is_written(i + row)) copy_8((key_place ^ i * 16) + i * kCellBytes, keys + i * kHeadDim);
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i)
+        copy_16((value_place ^ i * 64) + i * kAtOnce * kCellBytes, values + i * kAtOnce * kHeadDim,
+                is_written(i * kAtOnce + lane_ / kPieces) ? 16 : 0);
+    };
+    const int written = num_written(part, n);
+    if (written >= kPositions)
+      copy_all([](int) { return true; });
+    else
+      copy_all([&](int i) { return i < written; });
+  }
+
+  __device__ void load(const Part& part, int n) {
+    const Element* const from = of_lane(keys_of(part, n));
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      keys_[i] = *reinterpret_cast<const Eight*>(from + i * kAtOnce * kHeadDim);
+      values_[i] = *reinterpret_cast<const Eight*>(from + to_value(part) + i * kAtOnce * kHeadDim);
+    }
+  }
+  __device__ void store(const Part& part, int n) {
+    const int written = num_written(part, n), row = lane_ / kPieces;
+    uint8_t* const stage = memory_ + (part.first_stage + static_cast<unsigned>(n)) % PageStages::kStages *
+                                         PageStages::kStageBytes;
+    const int key_place = (first_ + row) * kCellBytes + (place_of_half(2 * (lane_ % kPieces)) ^ row * 16);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int rows_on = i * kAtOnce * kCellBytes;
+      const uint4 key = Codec::to_bf16(keys_[i]);
+      *reinterpret_cast<uint2*>(stage + (key_place ^ i * 64) + rows_on) = {key.x, key.y};
+      *reinterpret_cast<uint2*>(stage + (key_place ^ i * 64 ^ 32) + rows_on) = {key.z, key.w};
+      *reinterpret_cast<uint4*>(stage + (value_place_ ^ i * 64) + rows_on) =
+          i * kAtOnce + row < written ? Codec::to_bf16(values_[i]) : make_uint4(0, 0, 0, 0);
+    }
+  }
+  // Where a lane's first 8 elements lie, which are a piece of one of four positions.
+  __device__ const Element* of_lane(const Element* keys) const {
+    return keys + lane_ / kPieces * kHeadDim + 8 * (lane_ % kPieces);
+  }
+
+  const Stages<PageStages>& stages_;
+  uint8_t* const memory_;
+  const int lane_{static_cast<int>(threadIdx.x) % 32},
+      first_{(static_cast<int>(threadIdx.x) / 32 - kTileWarps) * kPositions},
+      value_place_{kPageBytes + (first_ + lane_ / kPieces) * kCellBytes +
+                   (lane_ % kPieces ^ lane_ / kPieces) * 16};
+  uint32_t ids_{0};  // of 32 pages, one of each lane
+  Eight keys_[format == KvFormat::kBf16 ? 1 : kLoads], values_[format == KvFormat::kBf16 ? 1 : kLoads];
+};
+
+// The compiler may use these sums from here on, and not before.
+template <int tiles>
+__device__ void hold(float (&sums)[tiles][4]) {
+#pragma unroll
+  for (auto& tile : sums)
+#pragma unroll
+    for (float& sum : tile) sum = from_here(sum);
+}
+
+// Starts scores = q k of the page in this stage.
+__device__ void start_scores(uint32_t stage, const uint32_t (&queries)[4][4], float (&scores)[4][4]) {
+  const uint32_t keys = describe_columns(stage);
+  fence_products();
+  wgmma_bf16<false>(scores, queries[0], keys);
+#pragma unroll
+  for (int step = 1; step < 4; ++step) wgmma_bf16<true>(scores, queries[step], keys + 2 * step);
+  end_products();
+}
+
+// B so many bytes on, row by row: its last columns are as much nearer.
+constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
+
+// Starts page = exponentials v of the page whose values are described. Their last columns are ones: there the exponentials are added up.
+__device__ void start_outputs(uint32_t values, const uint32_t (&exponentials)[2][4], float (&page)[9][4]) {
+  fence_products();
+  wgmma_bf16_by_rows<false>(page, exponentials[0], values);
+  wgmma_bf16_by_rows<true>(page, exponentials[1], values + rows_on(kPageBytes / 2));
+  end_products();
+}
+
+// Where this CTA (0) or the one before it (-1) leaves totals for the next one.
+__device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
+  return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
+}
+
+// Attends to a part of a tile, whose pages go by the numbers of their stages.
+__device__ void attend(const Part& part, const Stages<PageStages>& stages, uint32_t ones,
+                       uint8_t* totals_memory) {
+  const Tile& tile = part.tile;
+  ChunkTotals totals(totals_memory);
+  if (part.first_page > 0) totals.receive(mailbox_of(tile.args, -1));
+  TileLane lane(tile, part.first_page);
+  uint32_t queries[4][4];
+  lane.load_queries<true>(queries);
+  TileSums sums;
+  // The outputs of a page, the sums of its exponentials, and the factors of what was before it.
+  float page[9][4], before[2];
+  const int to_page = tile.first_page + part.first_page - static_cast<int>(part.first_stage);
+  const auto join_page = [&](int n) {
+    hold(page);
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      sums.sum[half] = fmaf(sums.sum[half], before[half], page[8][2 * half]);
+#pragma unroll
+    for (int j = 0; j < 8; ++j)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sums.outputs[j][c] = fmaf(sums.outputs[j][c], before[c / 2], page[j][c]);
+    if (lane.is_end_of_chunk(to_page + n)) {
+      if (lane.ends_chunk<0>(to_page + n)) totals.add<0>(sums);
+      if (lane.ends_chunk<1>(to_page + n)) totals.add<1>(sums);
+    }
+  };
+
+  float scores[4][4], references[2];
+  uint32_t rounded[4][2];  // pairs of exponentials, relative to the page's references
+  const bool is_lower = from_here(threadIdx.x) % 2;
+  const auto exponentials_of = [&](int n) {
+    hold(scores);
+    lane.mask(to_page + n, scores);
+    // Every other lane reduces one row for its neighbour as well.
+    const float upper = largest_of_lane<0>(scores), lower = largest_of_lane<1>(scores);
+    float largest = fmaxf(is_lower ? lower : upper, __shfl_xor_sync(~0u, is_lower ? upper : lower, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
+    const float own = reference_of(largest), of_neighbour = __shfl_xor_sync(~0u, own, 1);
+    references[0] = is_lower ? of_neighbour : own;
+    references[1] = is_lower ? own : of_neighbour;
+    take_exponentials<0>(scores, references[0]);
+    take_exponentials<1>(scores, references[1]);
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        rounded[n][half] = from_here(pair_of(scores[n][2 * half], scores[n][2 * half + 1]));
+  };
+  uint32_t exponentials[2][4];
+  // Brings the exponentials of a page from its own reference to that of its chunk: multiplies them by a power of two, which is exact.
+  const auto scale_exponentials = [&] {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const Join join(sums.reference[half], references[half]);
+      sums.reference[half] = join.reference;
+      before[half] = join.before;
+      // The upper half of a power of two is bfloat16.
+      const __nv_bfloat162 factor = __high2bfloat162(reinterpret_cast<const __nv_bfloat162&>(join.more));
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const __nv_bfloat162 scaled =
+            __hmul2(reinterpret_cast<const __nv_bfloat162&>(rounded[n][half]), factor);
+        exponentials[n / 2][n % 2 * 2 + half] = reinterpret_cast<const uint32_t&>(scaled);
+      }
+    }
+  };
+  const unsigned begin = part.first_stage, end = begin + static_cast<unsigned>(part.num_pages);
+  const uint32_t first_values = describe_rows(stages.address(0) + kPageBytes, ones);
+  const auto values_of = [&](unsigned n) {
+    return first_values + n % PageStages::kStages * rows_on(PageStages::kStageBytes);
+  };
+  stages.wait_until_full(begin);
+  start_scores(stages.address(begin), queries, scores);
+  wait_for_products<0>();
+  exponentials_of(begin);
+  if (begin + 1 < end) stages.wait_until_full(begin + 1);
+  scale_exponentials();
+#pragma unroll 1
+  for (unsigned n = begin; n + 1 < end; ++n) {
+    start_scores(stages.address(n + 1), queries, scores);
+    start_outputs(values_of(n), exponentials, page);
+    wait_for_products<1>();
+    exponentials_of(n + 1);
+    // Stands here because the compiler waits for the outputs as early as it may, but not before this.
+    if (n + 2 < end) stages.wait_until_full(n + 2);
+    wait_for_products<0>();
+    stages.tell_empty(n);
+    join_page(n);
+    scale_exponentials();
+  }
+  start_outputs(values_of(end - 1), exponentials, page);
+  wait_for_products<0>();
+  stages.tell_empty(end - 1);
+  join_page(end - 1);
+  if (part.first_page + part.num_pages < tile.num_pages) {
+    totals.send(mailbox_of(tile.args, 0));
+  } else {
+    totals.finish<0>(sums);
+    totals.finish<1>(sums);
+    lane.store(sums);
+  }
+}
+
+#endif
+
+// On other families there is nothing in it, and no row of the kernel table launches it.
+template <KvFormat format>
+__global__ void __launch_bounds__(kThreads, 1)
+    attend_wgmma_kernel(const __grid_constant__ AttendTilesArgs args, int num_tiles, Timestamps timestamps) {
+#if NIBBLE_WGMMA
+  const EndTimestamp end_timestamp(timestamps);
+  NIBBLE_DYNAMIC_SHARED(__align__(1024) uint8_t, memory);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (const auto i = threadIdx.x; i < kOnesBytes / sizeof(uint32_t))
+    reinterpret_cast<uint32_t*>(memory + kOnesAt)[i] = kOnes;
+  show_to_products();
+  const Stages<PageStages> stages(memory);
+  const TileStretch stretch = stretch_of_cta<kThreads>(args, num_tiles);
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  // do_part(part) for every part of the stretch, from the back.
+  const auto for_parts = [&](const auto& do_part) {
+    unsigned stage = 0;
+    for (int i = stretch.end.tile - (stretch.end.pages == 0); i >= stretch.begin.tile; --i) {
+      const Tile tile(args, args.input.tiles[i % num_tiles], i / num_tiles);
+      const int begin = i == stretch.begin.tile ? stretch.begin.pages : 0,
+                end = i == stretch.end.tile ? stretch.end.pages : tile.num_pages;
+      // Behind a shuffle the compiler knows that all lanes have the same.
+      const Part part{tile, __shfl_sync(~0u, begin, 0), __shfl_sync(~0u, end - begin, 0),
+                      __shfl_sync(~0u, stage, 0)};
+      do_part(part);
+      stage += static_cast<unsigned>(part.num_pages);
+    }
+  };
+  if (warp >= kTileWarps) {
+    give_registers<kBringerRegisters>();
+    PageBringer<format> bringer(stages, memory);
+    for_parts([&](const Part& part) { bringer.bring(part); });
+    return;
+  }
+  take_registers<kProductRegisters>();
+  for_parts([&](const Part& part) {
+    if (warp / 4 * 8 < part.tile.rows.num_rows) {
+      attend(part, stages, shared_address(memory + kOnesAt), memory + kTotalsAt);
+    } else {  // The warpgroup has no rows.
+      for (int n = 0; n < part.num_pages; ++n) {
+        stages.wait_until_full(part.first_stage + static_cast<unsigned>(n));
+        stages.tell_empty(part.first_stage + static_cast<unsigned>(n));
+      }
+    }
+  });
+#endif
+}
+
+}  // namespace
+
+size_t attend_wgmma_shared_bytes() { return kTileBytes; }
+
+void prepare_attend_wgmma() {
+  allow_shared_bytes(attend_wgmma_kernel<KvFormat::kBf16>, kTileBytes);
+  allow_shared_bytes(attend_wgmma_kernel<KvFormat::kE4m3>, kTileBytes);
+}
+
+void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args) {
+  launch(gpu, {Operation::kAttend, "attend"},
+         args.pages.format == KvFormat::kBf16 ? attend_wgmma_kernel<KvFormat::kBf16>
+                                              : attend_wgmma_kernel<KvFormat::kE4m3>,
+         {static_cast<unsigned>(
+              std::min({num_tiles * args.num_kv_heads, gpu.target.num_multiprocessors, kMostTileCtas})),
+          kThreads, kTileBytes},
+         args, num_tiles);
+}
+
+}  // namespace nibble::cuda
