@@ -225,9 +225,8 @@ std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const Kern
 
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows) {
   std::vector<const KernelRow*> found = rows_valid_for(target.family, rows);
-  std::erase_if(found, [&](const KernelRow* row) {
-    return is_by_wgmma(*row) && !multiplies_by_wgmma(target);
-  });
+  std::erase_if(found,
+                [&](const KernelRow* row) { return is_by_wgmma(*row) && !multiplies_by_wgmma(target); });
   return found;
 }
 

@@ -29,7 +29,8 @@ void wgmma_of(float (&d)[tiles][4], const uint32_t (&a)[4], uint32_t b, const Pl
   for (int pair = 0; pair < 4; ++pair) {
     const Rows of_rows = all[4 * g + pair];
     for (int r = 0; r < 2; ++r)
-      for (int k = 0; k < 4; ++k) rows[r][2 * pair + k % 2 + k / 2 * 8] = bf16_at(of_rows.a[r + k / 2 * 2], k % 2);
+      for (int k = 0; k < 4; ++k)
+        rows[r][2 * pair + k % 2 + k / 2 * 8] = bf16_at(of_rows.a[r + k / 2 * 2], k % 2);
   }
   for (int n = 0; n < tiles; ++n)
     for (int c = 0; c < 2; ++c) {
