@@ -1,5 +1,4 @@
-// The twin of ptx/mma.cuh. A product's 16 columns, and what was there, are added up as one sum, as by the hardware: so their order changes no bit. It is
-// rounded once, where hardware rounds otherwise, and no test may depend on that.
+// The twin of ptx/mma.cuh. The hardware rounds otherwise, and no test may depend on how.
 #pragma once
 
 #include "core/f16.h"
@@ -14,6 +13,23 @@ inline float bf16_at(uint32_t word, int half) {
 inline float f16_at(uint32_t word, int half) {
   return to_float(F16{static_cast<uint16_t>(word >> 16 * half)});
 }
+// Adds up as one sum what hardware adds up so: 16 products and what was there, each in units of 2^-57 of the largest. So their order changes no bit.
+inline float sum_of(const double (&terms)[17]) {
+  double largest = 0;
+  for (const double term : terms) largest = std::max(largest, std::abs(term));
+  if (!(largest > 0 && largest <= std::numeric_limits<double>::max())) {  // zeros, an infinity or NaN
+    double sum = 0;
+    for (const double term : terms) sum += term;
+    return static_cast<float>(sum);
+  }
+  const uint64_t exponent = std::bit_cast<uint64_t>(largest) >> 52;
+  const auto power_of_two = [](uint64_t biased) { return std::bit_cast<double>(biased << 52); };
+  const double per_unit = power_of_two(2 * 1023 + 57 - exponent), unit = power_of_two(exponent - 57);
+  int64_t sum = 0;
+  for (const double term : terms) sum += static_cast<int64_t>(term * per_unit);
+  return static_cast<float>(static_cast<double>(sum) * unit);
+}
+
 template <typename At>
 void mma_of(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, const At& at) {
   struct Operands {
@@ -25,17 +41,21 @@ void mma_of(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, con
                                                 {at(a[3], 0), at(a[3], 1)}},
                                                {{at(b0, 0), at(b0, 1)}, {at(b1, 0), at(b1, 1)}}});
   const int lane = emulated::lane(), g = lane / 4, t = lane % 4;
-  double sums[4]{d[0], d[1], d[2], d[3]};
+  double terms[4][17];
   for (int pair = 0; pair < 4; ++pair) {  // of the contraction: 2 pair, 2 pair + 1, and 8 more
     const Operands of_rows = all[4 * g + pair];
     for (int c = 0; c < 2; ++c) {
       const Operands of_column = all[4 * (2 * t + c) + pair];
       for (int r = 0; r < 2; ++r)
         for (int k = 0; k < 4; ++k)
-          sums[2 * r + c] += double{of_rows.a[r + k / 2 * 2][k % 2]} * of_column.b[k / 2][k % 2];
+          terms[2 * r + c][4 * pair + k] =
+              double{of_rows.a[r + k / 2 * 2][k % 2]} * of_column.b[k / 2][k % 2];
     }
   }
-  for (int i = 0; i < 4; ++i) d[i] = static_cast<float>(sums[i]);
+  for (int i = 0; i < 4; ++i) {
+    terms[i][16] = d[i];
+    d[i] = sum_of(terms[i]);
+  }
 }
 inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   mma_of(d, a, b0, b1, [](uint32_t word, int half) { return bf16_at(word, half); });

@@ -34,15 +34,15 @@ void wgmma_of(float (&d)[tiles][4], const uint32_t (&a)[4], uint32_t b, const Pl
   }
   for (int n = 0; n < tiles; ++n)
     for (int c = 0; c < 2; ++c) {
-      double sums[2]{adds ? d[n][c] : 0, adds ? d[n][2 + c] : 0};
+      double terms[2][17];
+      for (int r = 0; r < 2; ++r) terms[r][16] = adds ? d[n][2 * r + c] : 0;
       for (int k = 0; k < 16; ++k) {
         uint32_t at = b % 0x4000 * 16 + static_cast<uint32_t>(place_of(k, 8 * n + 2 * t + c));
         at ^= (at >> 7 & 7) << 4;  // the swizzle
         const float of_column = bf16_at(load_shared<uint16_t>(at), 0);
-        for (int r = 0; r < 2; ++r) sums[r] += double{rows[r][k]} * of_column;
+        for (int r = 0; r < 2; ++r) terms[r][k] = double{rows[r][k]} * of_column;
       }
-      d[n][c] = static_cast<float>(sums[0]);
-      d[n][2 + c] = static_cast<float>(sums[1]);
+      for (int r = 0; r < 2; ++r) d[n][2 * r + c] = sum_of(terms[r]);
     }
 }
 template <bool adds, int tiles>
