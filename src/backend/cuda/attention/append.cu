@@ -6,38 +6,57 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kThreads{256};
-static_assert(kMaxGroupHeads * kHalf == kThreads);
+constexpr int kWarps{8}, kThreads{32 * kWarps};
+static_assert(kHalf == 32);
 
-// A CTA takes one row and one key/value head.
+// A warp takes a row and one key/value head, with the query heads that share it: lane i elements i and i + D/2 of each, whose angle it works out
+// once.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads)
     append_kernel(const __grid_constant__ AppendArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  const int row_index = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
+  const int index = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32,
+            i = static_cast<int>(threadIdx.x) % 32, row_index = index / args.num_kv_heads,
+            kv_head = index % args.num_kv_heads;
+  if (row_index >= args.num_tokens) return;
   const RowInput row = args.input.rows[row_index];
-  const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, row.position);
+  const Rotation rotation(args.rope, i, row.position);
   const int slot = args.input.slots ? args.input.slots[row_index] : row.position;
-  auto* keys = slot < 0 ? nullptr
-                        : page_of<format>(args.pages, args.input, row, slot / kPagePositions,
-                                          args.num_kv_heads, kv_head) +
-                              slot % kPagePositions * kHeadDim;
+  auto* key = slot < 0 ? nullptr
+                       : page_of<format>(args.pages, args.input, row, slot / kPagePositions,
+                                         args.num_kv_heads, kv_head) +
+                             slot % kPagePositions * kHeadDim + i;
   wait_for_predecessor(timestamps);
   let_successor_start();
   const QkvRow parts =
       qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
-  const CurrentKeyValue<format> current(parts, args.num_heads, args.num_kv_heads, kv_head);
-  if (keys) current.store(rotation, keys, keys + size_t{1} * args.num_kv_heads * kPageElements);
-  if (!args.queries) return;
-  const int group_heads = args.num_heads / args.num_kv_heads, head = static_cast<int>(threadIdx.x) / kHalf,
-            element = static_cast<int>(threadIdx.x) % kHalf;
-  if (head >= group_heads) return;
-  const int of_all = kv_head * group_heads + head, q = of_all * kHeadDim + element;
-  const float2 rotated = rotation(parts(q), parts(q + kHalf));
-  __nv_bfloat16* to =
-      args.queries + first_of_tile(row_index, of_all, args.num_heads, args.image_rows) + element;
-  to[0] = query_of(rotated.x);
-  to[kHalf] = query_of(rotated.y);
+  const auto pair_of_head = [&](int head) {
+    return float2{parts(head * kHeadDim + i), parts(head * kHeadDim + i + kHalf)};
+  };
+  const int group_heads = args.num_heads / args.num_kv_heads, first_head = kv_head * group_heads;
+  const float2 k = pair_of_head(args.num_heads + kv_head),
+               v = pair_of_head(args.num_heads + args.num_kv_heads + kv_head);
+  float2 q[kMaxGroupHeads];
+#pragma unroll
+  for (int head = 0; head < kMaxGroupHeads; ++head)
+    if (args.queries && head < group_heads) q[head] = pair_of_head(first_head + head);
+  if (key) {
+    const float2 rotated = rotation(k.x, k.y);
+    auto* const value = key + size_t{1} * args.num_kv_heads * kPageElements;
+    key[0] = KvCodec<format>::encode(rotated.x);
+    key[kHalf] = KvCodec<format>::encode(rotated.y);
+    value[0] = KvCodec<format>::encode(v.x);
+    value[kHalf] = KvCodec<format>::encode(v.y);
+  }
+#pragma unroll
+  for (int head = 0; head < kMaxGroupHeads; ++head) {
+    if (!args.queries || head >= group_heads) break;
+    const float2 rotated = rotation(q[head].x, q[head].y);
+    __nv_bfloat16* to =
+        args.queries + first_of_tile(row_index, first_head + head, args.num_heads, args.image_rows) + i;
+    to[0] = query_of(rotated.x);
+    to[kHalf] = query_of(rotated.y);
+  }
 }
 
 }  // namespace
@@ -51,8 +70,7 @@ void append(const LaunchContext& gpu, const AppendArgs& args) {
   launch(
       gpu, {Operation::kAppend, "append"},
       args.pages.format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>,
-      {dim3(static_cast<unsigned>(args.num_tokens), static_cast<unsigned>(args.num_kv_heads)), kThreads},
-      args);
+      {static_cast<unsigned>((args.num_tokens * args.num_kv_heads + kWarps - 1) / kWarps), kThreads}, args);
 }
 
 }  // namespace nibble::cuda

@@ -104,35 +104,6 @@ __device__ typename KvCodec<format>::Element* page_of(const LayerPages& pages, c
          (size_t{2} * id * num_kv_heads + kv_head) * kPageElements;
 }
 
-// The key and the value of one head of the current row, of which 96 threads of the CTA have a part. All threads load one, without a branch:
-// the compiler then asks for it together with what is loaded beside it.
-template <KvFormat format>
-class CurrentKeyValue {
- public:
-  using Element = typename KvCodec<format>::Element;
-
-  __device__ CurrentKeyValue(const QkvRow& parts, int num_heads, int num_kv_heads, int kv_head) {
-    const int i = static_cast<int>(threadIdx.x), k = (num_heads + kv_head) * kHeadDim,
-              v = k + num_kv_heads * kHeadDim;
-    first_ = parts(i < kHalf ? k + i : v + min(i - kHalf, kHeadDim - 1));
-    second_ = parts(k + kHalf + i % kHalf);
-  }
-  // Writes them to two arrays of D elements.
-  __device__ void store(const Rotation& rotation, Element* key, Element* value) const {
-    const int i = static_cast<int>(threadIdx.x);
-    if (i < kHalf) {
-      const float2 rotated = rotation(first_, second_);
-      key[i] = KvCodec<format>::encode(rotated.x);
-      key[i + kHalf] = KvCodec<format>::encode(rotated.y);
-    } else if (i < 3 * kHalf) {
-      value[i - kHalf] = KvCodec<format>::encode(first_);
-    }
-  }
-
- private:
-  float first_, second_;
-};
-
 // 2^exponent for a whole exponent of at most 0; 0 below 2^-126, and for -inf or NaN. A sum of this size has the exponent in its lowest bits: to
 // convert it would take the unit that exponentials wait for.
 __device__ inline float power_of_two(float exponent) {

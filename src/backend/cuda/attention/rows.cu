@@ -28,6 +28,35 @@ __device__ void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0, 
   mma_bf16(c, {a0, 0, a2, 0}, b0, b1);
 }
 
+// The key and the value of one head of the current row, of which 96 threads of the CTA have a part. All threads load one, without a branch:
+// the compiler then asks for it together with what is loaded beside it.
+template <KvFormat format>
+class CurrentKeyValue {
+ public:
+  using Element = typename KvCodec<format>::Element;
+
+  __device__ CurrentKeyValue(const QkvRow& parts, int num_heads, int num_kv_heads, int kv_head) {
+    const int i = static_cast<int>(threadIdx.x), k = (num_heads + kv_head) * kHeadDim,
+              v = k + num_kv_heads * kHeadDim;
+    first_ = parts(i < kHalf ? k + i : v + min(i - kHalf, kHeadDim - 1));
+    second_ = parts(k + kHalf + i % kHalf);
+  }
+  // Writes them to two arrays of D elements.
+  __device__ void store(const Rotation& rotation, Element* key, Element* value) const {
+    const int i = static_cast<int>(threadIdx.x);
+    if (i < kHalf) {
+      const float2 rotated = rotation(first_, second_);
+      key[i] = KvCodec<format>::encode(rotated.x);
+      key[i + kHalf] = KvCodec<format>::encode(rotated.y);
+    } else if (i < 3 * kHalf) {
+      value[i - kHalf] = KvCodec<format>::encode(first_);
+    }
+  }
+
+ private:
+  float first_, second_;
+};
+
 // The keys and values of one page that a lane holds in registers.
 template <KvFormat format>
 struct PageRegisters {
