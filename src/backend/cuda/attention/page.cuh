@@ -155,17 +155,17 @@ struct Join {
   }
 };
 
-// The sink joins the sum of exponentials once, at the end.
-struct SinkFactors {
-  float factor, sink;
-  __device__ SinkFactors(float reference, float sink_logit) {
-    const float largest = fmaxf(reference, sink_logit);
-    factor = exp2_of(reference - largest);
-    sink = exp2_of(sink_logit - largest);
+// The sink joins the sum of exponentials once, at the end. A row has one division, and its outputs are multiplied.
+class SinkFactor {
+ public:
+  __device__ SinkFactor(float reference, float sum, float sink_logit) {
+    const float largest = fmaxf(reference, sink_logit), factor = exp2_of(reference - largest);
+    factor_ = factor / fmaf(sum, factor, exp2_of(sink_logit - largest));
   }
-  __device__ __nv_bfloat16 operator()(float out, float sum) const {
-    return __float2bfloat16_rn(out * factor / (sum * factor + sink));
-  }
+  __device__ __nv_bfloat16 operator()(float out) const { return __float2bfloat16_rn(out * factor_); }
+
+ private:
+  float factor_;
 };
 
 }  // namespace nibble::cuda

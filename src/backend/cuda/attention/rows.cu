@@ -310,10 +310,10 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
 
   // Elements d and d + 1 of a head.
   const auto store = [&](const Joined& joined, int head, int d, float sink_of_head) {
-    const SinkFactors factors(joined.reference, sink_of_head * kLog2E);
+    const SinkFactor finish(joined.reference, joined.sum, sink_of_head * kLog2E);
     const auto put = [&](int element, float out) {
       args.out[element_of(row_index, kv_head * group_heads + head, args.num_heads, args.image_rows,
-                          element)] = factors(out, joined.sum);
+                          element)] = finish(out);
     };
     put(d, joined.out.x);
     put(d + 1, joined.out.y);

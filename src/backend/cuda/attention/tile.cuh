@@ -189,14 +189,13 @@ class TileLane {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (2 * warp_ + half >= tile_.rows.num_rows) continue;
-      const SinkFactors finish(sums.reference[half], sink);
+      const SinkFactor finish(sums.reference[half], sums.sum[half], sink);
       auto* out = reinterpret_cast<__nv_bfloat162*>(elements(half));
 #pragma unroll
       for (int j = 0; j < 8; ++j)
         out[tile_.args.image_rows ? place_in_cell(row(half), 8 * j + 2 * (lane_ % 4)) / 4
                                   : 4 * j + lane_ % 4] =
-            __nv_bfloat162(finish(sums.outputs[j][2 * half], sums.sum[half]),
-                           finish(sums.outputs[j][2 * half + 1], sums.sum[half]));
+            __nv_bfloat162(finish(sums.outputs[j][2 * half]), finish(sums.outputs[j][2 * half + 1]));
     }
   }
 
