@@ -28,7 +28,7 @@ struct TileStretch {
 // The stretch of this CTA. Is called by all its threads.
 template <int threads>
 __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles) {
-  // What a tile takes beside its pages, in pages: queries, outputs, and the first page's way.
+  // What a tile takes beside its pages, in pages, as measured (docs/decisions/0014): queries, outputs, and the first page's way.
   constexpr int kTileCost{12};
   const int cta = static_cast<int>(blockIdx.x), num_ctas = static_cast<int>(gridDim.x);
   if (num_ctas == num_tiles * args.num_kv_heads) return {{cta, 0}, {cta + 1, 0}};
