@@ -71,7 +71,7 @@ def test_a_run_of_bench_is_read_beside_older_lines_and_has_a_date(copy):
     [run] = [
         run
         for run in runs
-        if run.get("nibble", {}).get("commit") == "befcd414adb4"
+        if run.get("nibble", {}).get("commit") == "6acc056969e7"
         and run["machine"]["device"]["name"] == "NVIDIA H100 80GB HBM3"
         and f"synthetic:gpt-oss-20b {command}" in run["command_line"]
     ]
@@ -80,8 +80,8 @@ def test_a_run_of_bench_is_read_beside_older_lines_and_has_a_date(copy):
     record.write_text("".join(json.dumps(line) + "\n" for line in runs))
     assert performance("--root", copy).returncode == 0
     rows = (copy / "docs" / "performance.md").read_text().splitlines()
-    assert "|  | 20b | MXFP4 | not measured | 901 (tg128) | 50 % | not measured | `befcd41`, 2026-11-22 |" in rows
-    assert "| 20b | MXFP4 | BF16 | tg128 | 901 | 1,600 | 50 % | `befcd41` |" in rows
+    assert "|  | 20b | MXFP4 | not measured | 901 (tg128) | 50 % | not measured | `6acc056`, 2026-11-22 |" in rows
+    assert "| 20b | MXFP4 | BF16 | tg128 | 901 | 1,600 | 50 % | `6acc056` |" in rows
 
 
 def test_a_run_on_several_gpus_is_not_taken_for_one_on_one(copy):
