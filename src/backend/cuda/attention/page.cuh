@@ -71,8 +71,8 @@ struct Rotation {
   }
 };
 
-// An element of a query, as keys are multiplied with it: divided by sqrt(D), and times what makes exponentials powers of two. It is rounded once, with
-// this factor: so scores come as they are from the products, and 16 multiplications of each lane, page and two rows are none.
+// Returns an element of a query as keys are multiplied with it: divided by sqrt(D), and times log2(e), which makes exponentials powers of two. It is
+// rounded once, with this factor, so that products leave scores as exponentials take them.
 __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
@@ -110,8 +110,8 @@ __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
 
-// R for the largest score of a page: the least whole number that is not below it. Where all are masked it is a number from which no score is far enough
-// for an exponential above 0.
+// Returns R for the largest score of a page: the least whole number that is not below it. Where all are masked, R is a number so far above -inf that
+// every exponential is 0.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
 
 // The scores of a page that a lane has of its upper (half 0: row g) and its lower row (half 1: row g + 8) are those of positions 8 n + {2 t, 2 t + 1}, in

@@ -1,4 +1,4 @@
-// How the CTAs of a launch share its tiles where there are more tiles than CTAs. The tiles of one head after the other stand in a line, and each CTA takes
+// The CTAs of a launch share its tiles in equal stretches where there are more tiles than CTAs. The tiles of one head after the other stand in a line, and each CTA takes
 // a stretch of it that has as many pages as any other. A stretch may begin and end within a tile, behind whole chunks: the CTA with the first pages
 // of a tile passes the totals of their chunks on to the next CTA, which goes on from there (ChunkTotals), so chunks are joined in the order
 // that they always have.
@@ -25,10 +25,10 @@ struct TileStretch {
   TileCut begin, end;
 };
 
-// The stretch of this CTA. Is called by all its threads.
+// Returns the stretch of this CTA, whose threads all call it.
 template <int threads>
 __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles) {
-  // What a tile takes beside its pages, in pages, as measured (docs/decisions/0014): queries, outputs, and the first page's way.
+  // Queries, outputs and the first page's way take as long as so many pages of a tile, as measured (docs/decisions/0014).
   constexpr int kTileCost{12};
   const int cta = static_cast<int>(blockIdx.x), num_ctas = static_cast<int>(gridDim.x);
   if (num_ctas == num_tiles * args.num_kv_heads) return {{cta, 0}, {cta + 1, 0}};

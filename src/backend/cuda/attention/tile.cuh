@@ -1,4 +1,4 @@
-// What the kernels that attend to tiles share (tiles.cu, wgmma_tiles.cu): a tile is up to 24 neighbouring rows of one sequence and one
+// Both kernels that attend to tiles (tiles.cu, wgmma_tiles.cu) share this: a tile is up to 24 neighbouring rows of one sequence and one
 // key/value head. Each of 12 warps has two rows: their (up to 8) query heads are the upper and the lower 8 of the 16 rows that its products
 // have. Element [n][2 half + i] of a lane's sums is of head g = lane / 4, of the first (half 0) or second row, and of column 8 n + 2 t + i,
 // with t = lane % 4.
@@ -28,6 +28,7 @@ struct TileSums {
 // The sums of the chunks before, in shared memory: 16 outputs of each thread and row.
 class ChunkTotals {
   static constexpr int kOutputs{32};
+  static_assert(kTileTotals == (kOutputs + 4) * kTileThreads);
 
  public:
   static constexpr size_t kBytes{kOutputs * sizeof(float) * kTileThreads};
@@ -130,7 +131,7 @@ struct Tile {
 // and is not stored.
 class TileLane {
  public:
-  // Pages are asked of from `page` on, counted from the tile's first: the first of a chunk of every row.
+  // The caller goes through the tile's pages from this one on, with which a chunk of every row begins; pages are counted from the tile's first.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

@@ -26,10 +26,11 @@ constexpr int kBringerRegisters{56}, kProductRegisters{152};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
 constexpr int kPageBytes{kPagePositions * kCellBytes};  // of keys or values, in bfloat16
 
-// A stage has the keys of a page, and then its values.
+// A stage has the keys of a page, and then its values. This has a name outside because the compiler finds members unused, where a family has no wgmma.
 struct PageStages {
   static constexpr int kStages{8}, kStageBytes{2 * kPageBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
-  static constexpr int kUnderWay{5};  // that are being copied to while the next is waited for
+  static constexpr int kUnderWay{
+      5};  // so many stages are being copied to while a bringer goes on to the next one
 };
 
 namespace {
@@ -41,7 +42,8 @@ constexpr size_t kTileBytes{kTotalsAt + ChunkTotals::kBytes};
 
 #if NIBBLE_WGMMA
 
-// What a CTA takes of a tile: so many pages from this one on, counted from the tile's first. Stages are counted through all its parts.
+// A CTA takes a tile, or some of its pages: so many from this one on, counted from the tile's first. The stages that they pass through are numbered
+// from the beginning of the kernel.
 struct Part {
   const Tile& tile;
   int first_page, num_pages;
@@ -97,7 +99,7 @@ class PageBringer {
     show_to_products();
     stages_.tell_full(stage);
   }
-  // The byte of a row at which a half piece of a key lies, but for the row's swizzle.
+  // Returns the byte of a row at which a half piece of a key lies, before the row's swizzle.
   static __device__ int place_of_half(int half) { return 8 * (half & 8 | half % 2 << 2 | half / 2 % 4); }
 
   // The warp's first key of a page. Its value lies to_value() on.
@@ -115,8 +117,8 @@ class PageBringer {
   static __device__ size_t to_value(const Part& part) {
     return size_t{1} * part.tile.args.num_kv_heads * kPageElements;
   }
-  // How many of the warp's positions of a page are written. Of those behind them keys are not used, since their scores are masked, and values
-  // become zero.
+  // Returns how many of the warp's positions of a page are written. Keys behind them are not used, since their scores are masked, and values behind
+  // them become zero.
   __device__ int num_written(const Part& part, int n) const {
     const Tile& tile = part.tile;
     return tile.last_position + 1 - (tile.first_page + part.first_page + n) * kPagePositions - first_;
@@ -171,7 +173,7 @@ class PageBringer {
           i * kAtOnce + row < written ? Codec::to_bf16(values_[i]) : make_uint4(0, 0, 0, 0);
     }
   }
-  // Where a lane's first 8 elements lie, which are a piece of one of four positions.
+  // Returns the place of a lane's first 8 elements, which are a piece of one of four positions.
   __device__ const Element* of_lane(const Element* keys) const {
     return keys + lane_ / kPieces * kHeadDim + 8 * (lane_ % kPieces);
   }
@@ -205,7 +207,7 @@ __device__ void start_scores(uint32_t stage, const uint32_t (&queries)[4][4], fl
   end_products();
 }
 
-// B so many bytes on, row by row: its last columns are as much nearer.
+// Added to a description of rows, this describes rows that lie so many bytes on. Their last columns are the same, so the way to them is as much shorter.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
 // Starts page = exponentials v of the page whose values are described. Their last columns are ones: there the exponentials are added up.
@@ -216,7 +218,7 @@ __device__ void start_outputs(uint32_t values, const uint32_t (&exponentials)[2]
   end_products();
 }
 
-// Where this CTA (0) or the one before it (-1) leaves totals for the next one.
+// Returns the place where this CTA (0), or the one before it (-1), leaves totals for the next one.
 __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
@@ -251,7 +253,8 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
 
   float scores[4][4], references[2];
   uint32_t rounded[4][2];  // pairs of exponentials, relative to the page's references
-  const bool is_lower = from_here(threadIdx.x) % 2;
+  const bool is_lower =
+      from_here(threadIdx.x) % 2;  // kept: the compiler would read the register of the index for each page
   const auto exponentials_of = [&](int n) {
     hold(scores);
     lane.mask(to_page + n, scores);
@@ -271,7 +274,7 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
         rounded[n][half] = from_here(pair_of(scores[n][2 * half], scores[n][2 * half + 1]));
   };
   uint32_t exponentials[2][4];
-  // Brings the exponentials of a page from its own reference to that of its chunk: multiplies them by a power of two, which is exact.
+  // This brings the exponentials of a page from its own reference to that of its chunk, by a power of two, which is exact.
   const auto scale_exponentials = [&] {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -305,7 +308,7 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
     start_outputs(values_of(n), exponentials, page);
     wait_for_products<1>();
     exponentials_of(n + 1);
-    // Stands here because the compiler waits for the outputs as early as it may, but not before this.
+    // This wait stands here because the compiler waits for the outputs as early as it may, but not before a branch.
     if (n + 2 < end) stages.wait_until_full(n + 2);
     wait_for_products<0>();
     stages.tell_empty(n);
