@@ -149,12 +149,27 @@ class TileLane {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
-      for (int n = 0; n < 4; ++n)
+      for (int part = 0; part < 2; ++part) {
+        uint4 pieces[in_order ? 2 : 1]{};  // of pairs of columns
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int pair = n / 2 * 16 + n % 2 * 2 + (in_order ? 4 * (t / 2 + 2 * i) + t % 2 : 4 * t + i);
-          queries[n][2 * i + half] = has_head() ? reinterpret_cast<const uint32_t*>(elements(half))[pair] : 0;
+        for (int i = 0; i < (in_order ? 2 : 1); ++i)
+          if (has_head())
+            pieces[i] =
+                reinterpret_cast<const uint4*>(elements(half) + 32 * part)[in_order ? t / 2 + 2 * i : t];
+        const auto set = [&](int product, int i, uint32_t pair) {
+          queries[2 * part + product][2 * i + half] = pair;
+        };
+        if constexpr (in_order) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            set(0, i, t % 2 ? pieces[i].y : pieces[i].x);
+            set(1, i, t % 2 ? pieces[i].w : pieces[i].z);
+          }
+        } else {
+          set(0, 0, pieces[0].x), set(0, 1, pieces[0].y);
+          set(1, 0, pieces[0].z), set(1, 1, pieces[0].w);
         }
+      }
   }
   __device__ bool sees(int page) const {
     return 2 * warp_ < tile_.rows.num_rows && page * kPagePositions <= position_[1] &&
@@ -191,12 +206,22 @@ class TileLane {
     for (int half = 0; half < 2; ++half) {
       if (2 * warp_ + half >= tile_.rows.num_rows) continue;
       const SinkFactor finish(sums.reference[half], sums.sum[half], sink);
-      auto* out = reinterpret_cast<__nv_bfloat162*>(elements(half));
+      const auto pair = [&](int j) {
+        const __nv_bfloat162 of_tile(finish(sums.outputs[j][2 * half]),
+                                     finish(sums.outputs[j][2 * half + 1]));
+        return reinterpret_cast<const uint32_t&>(of_tile);
+      };
+      // In an image a lane's pairs of four tiles are a piece.
+      if (tile_.args.image_rows) {
 #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        out[tile_.args.image_rows ? place_in_cell(row(half), 8 * j + 2 * (lane_ % 4)) / 4
-                                  : 4 * j + lane_ % 4] =
-            __nv_bfloat162(finish(sums.outputs[j][2 * half]), finish(sums.outputs[j][2 * half + 1]));
+        for (int j = 0; j < 8; j += 4)
+          *reinterpret_cast<uint4*>(elements(half) +
+                                    place_in_cell(row(half), 8 * j + 2 * (lane_ % 4)) / 2) = {
+              pair(j), pair(j + 1), pair(j + 2), pair(j + 3)};
+      } else {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) reinterpret_cast<uint32_t*>(elements(half))[4 * j + lane_ % 4] = pair(j);
+      }
     }
   }
 
