@@ -133,6 +133,7 @@ class TileLane {
  public:
   // The caller goes through the tile's pages from this one on, with which a chunk of every row begins; pages are counted from the tile's first.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
+    if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       position_[half] = tile.first_row.position + in_tile(half);
@@ -201,11 +202,10 @@ class TileLane {
   // The sink joins, and the results take the place of the queries.
   __device__ void store(const TileSums& sums) const {
     if (!has_head()) return;
-    const float sink = tile_.args.sinks[tile_.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (2 * warp_ + half >= tile_.rows.num_rows) continue;
-      const SinkFactor finish(sums.reference[half], sums.sum[half], sink);
+      const SinkFactor finish(sums.reference[half], sums.sum[half], sink_);
       const auto pair = [&](int j) {
         const __nv_bfloat162 of_tile(finish(sums.outputs[j][2 * half]),
                                      finish(sums.outputs[j][2 * half + 1]));
@@ -241,6 +241,7 @@ class TileLane {
 
   const Tile& tile_;
   const int warp_{static_cast<int>(threadIdx.x) / 32}, lane_{static_cast<int>(threadIdx.x) % 32};
+  float sink_{0};  // is asked for with the queries: at the end it would be waited for
   int position_[2], first_[2], end_of_chunk_[2];
 };
 
