@@ -79,31 +79,41 @@ class DenseSums {
   template <int tiles>
   __device__ void operator()(int part, bool is_whole, const float (&sums)[tiles][4]) const {
     float* const out = to_.out + place_;
-    const float* const more = part ? out : to_.x ? to_.x + place_ : nullptr;
+    // Calls f(n, i, half, at) for each sum in these tiles that is there.
+    const auto visit = [&](int first, int last, const auto& f) {
+#pragma unroll
+      for (int n = first; n < last; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          if (const int column = 8 * n + i % 2, half = i / 2; column < count_ && is_there_[half])
+            f(n, i, half, column * to_.rows + 8 * half);
+    };
+    const auto scaled = [&](float sum, int half) {
+      // __fmul_rn: the product is rounded by itself, as in decoding, and not fused with the addition.
+      return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
+    };
+    // The first of two parts waits in the place of the result. Here the warp does not wait for what both meet, because the other warps of its
+    // warpgroup, whose strips are cut elsewhere, would wait for it.
+    if (part == 0 && !is_whole)
+      return visit(0, tiles, [&](int n, int i, int half, int at) { out[at] = scaled(sums[n][i], half); });
     // All of a run's loads are issued before its first sum is stored: one by one, each would take the latency of memory.
-    constexpr int kRun{4};
+    constexpr int kRun{Shape::kTakesImage ? tiles : 4};
 #pragma unroll
     for (int run = 0; run < tiles; run += kRun) {
-      float loaded[kRun][4]{};
-      const auto visit = [&](const auto& f) {
-#pragma unroll
-        for (int n = run; n < run + kRun && n < tiles; ++n)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int column = 8 * n + i % 2, half = i / 2;
-            f(loaded[n - run][i], sums[n][i], half, column * to_.rows + 8 * half,
-              column < count_ && is_there_[half]);
-          }
-      };
-      if (more)
-        visit([&](float& number, float, int, int at, bool is_there) {
-          if (is_there) number = __ldcg(more + at);
-        });
-      visit([&](float number, float sum, int half, int at, bool is_there) {
-        const float join = part ? number : to_.x ? number + bias_[half] : bias_[half];
-        // __fmul_rn: the product is rounded by itself, as in decoding, and not fused with the addition.
-        const float joined = join + (Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum);
-        if (is_there) out[at] = cuts_ && is_whole ? joined + 0.0f : joined;
+      const int end = min(run + kRun, tiles);
+      float residuals[kRun][4]{}, first_parts[kRun][4]{};
+      if (to_.x)
+        visit(run, end,
+              [&](int n, int i, int, int at) { residuals[n - run][i] = __ldcg(to_.x + place_ + at); });
+      if (part)
+        visit(run, end, [&](int n, int i, int, int at) { first_parts[n - run][i] = __ldcg(out + at); });
+      visit(run, end, [&](int n, int i, int half, int at) {
+        const float join = to_.x ? residuals[n - run][i] + bias_[half] : bias_[half];
+        const float sum = scaled(sums[n][i], half);
+        if (part)
+          out[at] = join + first_parts[n - run][i] + sum;
+        else
+          out[at] = cuts_ ? join + sum + 0.0f : join + sum;
       });
     }
   }
