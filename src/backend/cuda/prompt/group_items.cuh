@@ -2,16 +2,26 @@
 // other, so that memory delivers its activations once, and each strip once or, where an expert has several groups, soon again.
 #pragma once
 
-#include <utility>
-
 #include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/prompt/pipeline.cuh"
 
 namespace nibble::cuda {
 
-// `first_column` is the place of the group's pairs.
-//
+// `first_column` is the place of the group's pairs. A lane knows those of some of its warp's columns: of column `lane` of each 32. They are asked for
+// with the item, long before its sums are there: at the end of an item a warp would wait for them, and then for what it finds by them.
+template <typename Shape>
+struct GroupItem : PromptItem {
+  static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
+  int pairs[kParts];
+};
+// The column of an item that the lane knows the pair of.
+template <typename Shape>
+__device__ int column_of_lane(int part) {
+  return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
+         min(32 * part + static_cast<int>(threadIdx.x) % 32, Shape::kWarpColumns - 1);
+}
+
 // By wgmma groups are read before the launch ahead has ended. They are there by then. The launch that ranks the experts writes them, and
 // behind it come those that gather pairs, experts_up and experts_down. Each of these waits before it lets the next one start (pdl.cuh); and none
 // starts before every CTA of the one ahead has let it. So when experts_up starts, each CTA that gathers has seen the ranking end, and what a
@@ -26,10 +36,16 @@ struct GroupItems {
   __device__ GroupItems(const Groups& all, const Strips& weights, const RowOf& row)
       : groups(all), row_of(row), num_row_blocks(row_blocks<Shape>(weights)) {}
   __device__ int count() const { return __ldcg(groups.count) * num_row_blocks; }
-  __device__ PromptItem at(int index) const {
-    const int group = index / num_row_blocks;
-    return {__ldcg(groups.expert + group), index % num_row_blocks * Shape::kStrips, group * groups.size,
-            __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0};
+  __device__ GroupItem<Shape> at(int index) const {
+    const int group = index / num_row_blocks, first = group * groups.size;
+    GroupItem<Shape> item{
+        {__ldcg(groups.expert + group), index % num_row_blocks * Shape::kStrips, first,
+         __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0},
+        {}};
+#pragma unroll
+    for (int part = 0; part < item.kParts; ++part)  // behind the group's last pair there may be anything
+      item.pairs[part] = __ldcg(groups.pairs + first + column_of_lane<Shape>(part));
+    return item;
   }
   __device__ int pair(const PromptItem& item, int column) const {
     return __ldcg(groups.pairs + item.first_column + column);
@@ -45,77 +61,42 @@ struct PairSums {
 };
 template <typename Load, typename Store>
 PairSums(Load, Store) -> PairSums<Load, Store>;
-
-// Calls f(n, c, column) for both columns of the lane in each of the tiles n of 8 columns from `first` to `last`, that one excluded.
-template <typename Shape, typename F>
-__device__ __forceinline__ void visit_columns(int first, int last, const F& f) {
-#pragma unroll
-  for (int n = first; n < last; ++n)
-#pragma unroll
-    for (int c = 0; c < 2; ++c) f(n, c, first_column_of_lane<Shape>() + 8 * n + c);
-}
-
-// The pairs of an item of a batch that a lane has sums of, and what their sums meet. There are few of them, so both are asked for before the
-// products: the end of an item would wait twice for memory.
-template <typename Shape, typename Take>
-class PairsOfBatch {
- public:
-  __device__ PairsOfBatch(const Groups& groups, const PromptItem& item, const Take& take)
-      : columns_(item.columns) {
-    visit_columns<Shape>(0, kTiles,
-                         [&](int n, int c, int column) {  // behind the last column, the last one again
-                           pair_[n][c] = __ldcg(groups.pairs + item.first_column + min(column, columns_ - 1));
-                         });
-    visit_columns<Shape>(0, kTiles, [&](int n, int c, int) { loaded_[n][c] = take.load(pair_[n][c]); });
-  }
-  template <int tiles>
-  __device__ void store(const Take& take, const float (&sums)[tiles][4]) const {
-    visit_columns<Shape>(0, tiles, [&](int n, int c, int column) {
-      if (column < columns_) take.store(pair_[n][c], loaded_[n][c], sums[n][c], sums[n][c + 2]);
-    });
-  }
-
- private:
-  static constexpr int kTiles{Shape::kColumns / 8};
-
-  const int columns_;
-  int pair_[kTiles][2];
-  decltype(std::declval<Take>().load(0)) loaded_[kTiles][2];
+// What a lane knows of its pairs.
+template <typename Shape, typename Loaded>
+struct PairsOfLane {
+  int pair[GroupItem<Shape>::kParts];
+  Loaded loaded[GroupItem<Shape>::kParts]{};
 };
 
-// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. What they load is asked for a run of
-// columns at once, before any of it is stored: one behind each store would cost the latency of memory every time.
+// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. What they load is asked for before the
+// products, by the lane that knows the pair, and lanes give it to each other in the end.
 template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
                                 const typename Shape::Rows& activations, const RowOf& row_of,
                                 const Begin& begin) {
   const GroupItems<Shape, RowOf> items(groups, weights, row_of);
-  multiply_items<Shape>(timestamps, weights, activations, items, 0, [&](const PromptItem& item, int strip) {
-    const auto take = begin(item.matrix, strip, static_cast<int>(threadIdx.x) % 32 / 4);
-    if constexpr (Shape::kColumns <= kBatchColumns) {
-      return [take, pairs = PairsOfBatch<Shape, decltype(take)>(groups, item, take)](
-                 int, bool, const auto& sums) { pairs.store(take, sums); };
-    } else {
-      return [&groups, item, take](int, bool, const auto& sums) {
-        constexpr int kRun{4}, kTiles{sizeof(sums) / sizeof(sums[0])};
-        const int* pairs = groups.pairs + item.first_column;
+  multiply_items<Shape>(
+      timestamps, weights, activations, items, 0, [&](const GroupItem<Shape>& item, int strip) {
+        const auto take = begin(item.matrix, strip, static_cast<int>(threadIdx.x) % 32 / 4);
+        PairsOfLane<Shape, decltype(take.load(0))> pairs;
 #pragma unroll
-        for (int run = 0; run < kTiles; run += kRun) {
-          int pair[kRun][2];
-          decltype(take.load(0)) loaded[kRun][2];
-          const auto visit = [&](const auto& f) { visit_columns<Shape>(run, min(run + kRun, kTiles), f); };
-          visit([&](int n, int c, int column) {  // behind the last column, the last one again
-            pair[n - run][c] = __ldcg(pairs + min(column, item.columns - 1));
-          });
-          visit([&](int n, int c, int) { loaded[n - run][c] = take.load(pair[n - run][c]); });
-          visit([&](int n, int c, int column) {
-            if (column < item.columns)
-              take.store(pair[n - run][c], loaded[n - run][c], sums[n][c], sums[n][c + 2]);
-          });
+        for (int part = 0; part < item.kParts; ++part) {
+          pairs.pair[part] = item.pairs[part];
+          if (column_of_lane<Shape>(part) < item.columns) pairs.loaded[part] = take.load(item.pairs[part]);
         }
-      };
-    }
-  });
+        return [take, pairs, columns = item.columns](int, bool, const auto& sums) {
+          const int first = first_column_of_lane<Shape>(), in_warp = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+          for (int n = 0; n < static_cast<int>(sizeof(sums) / sizeof(sums[0])); ++n)
+#pragma unroll
+            for (int c = 0; c < 2; ++c) {
+              const int part = n / 4, from = 8 * n % 32 + in_warp + c;
+              const int pair = __shfl_sync(~0u, pairs.pair[part], from);
+              const auto loaded = __shfl_sync(~0u, pairs.loaded[part], from);
+              if (first + 8 * n + c < columns) take.store(pair, loaded, sums[n][c], sums[n][c + 2]);
+            }
+        };
+      });
 }
 
 // A lane's biases of a gate and its up.

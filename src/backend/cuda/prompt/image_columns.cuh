@@ -307,10 +307,9 @@ struct ImageShape {
       add_stages<tiles>(num_tiles, warp * kStripBytes, stages, sums);
   }
 
-  template <int tiles, typename Begin>
-  static __device__ __forceinline__ void multiply_item(const Strips& weights, const PromptItem& item,
-                                                       unsigned cuts, Stages<ImageShape>& stages,
-                                                       const Begin& begin) {
+  template <int tiles, typename Item, typename Begin>
+  static __device__ __forceinline__ void multiply_item(const Strips& weights, const Item& item, unsigned cuts,
+                                                       Stages<ImageShape>& stages, const Begin& begin) {
     const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
     // A warp without a strip multiplies what the stage happens to hold: the warpgroup's products need it.
     const bool has_strip = strip < weights.num_strips;

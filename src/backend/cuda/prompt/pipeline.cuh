@@ -166,9 +166,9 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
   const typename Shape::Lane lane;
   const int num_items = items.count();
   if (first_index >= num_items) return;  // there may be none: other ranks have all chosen experts
-  PromptItem next = items.at(first_index);
+  auto next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
-    const PromptItem item = next;
+    const auto item = next;
     next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // long before it is needed
     const int strip = item.first_strip + warp % Shape::kRowWarps;
     const int columns = item.columns - warp / Shape::kRowWarps * Shape::kWarpColumns;
