@@ -52,8 +52,25 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     own_expert = expert_of(own);
     if (own_expert >= 0) own_rank = atomicAdd(&counts[own_expert], 1);
   }
-  for (int pair = own + threads; pair < num_pairs; pair += threads)
-    if (const int expert = expert_of(pair); expert >= 0) args.rank[pair] = atomicAdd(&counts[expert], 1);
+  // Calls f(pair, expert, loaded) for all others of the thread. What they load is asked for eight at a time: one by one, each would take the latency
+  // of memory, since a store may alias the next load.
+  const auto visit_others = [&](const auto& load, const auto& f) {
+    constexpr int kAhead{8};
+    for (int first = own + threads; first < num_pairs; first += kAhead * threads) {
+      int experts[kAhead], loaded[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        const int pair = first + i * threads;
+        experts[i] = pair < num_pairs ? expert_of(pair) : -1;
+        loaded[i] = pair < num_pairs ? load(pair) : 0;
+      }
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i)
+        if (experts[i] >= 0) f(first + i * threads, experts[i], loaded[i]);
+    }
+  };
+  visit_others([](int) { return 0; },
+               [&](int pair, int expert, int) { args.rank[pair] = atomicAdd(&counts[expert], 1); });
   __syncthreads();
   if (own <
       32) {  // each lane has a run of consecutive experts; a prefix sum over lanes gives the first group of each run
@@ -85,8 +102,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     args.groups.pairs[(counts[expert] + group) * size + rank - group * size] = pair;
   };
   if (own_expert >= 0) put(own, own_expert, own_rank);
-  for (int pair = own + threads; pair < num_pairs; pair += threads)
-    if (const int expert = expert_of(pair); expert >= 0) put(pair, expert, args.rank[pair]);
+  visit_others([&](int pair) { return args.rank[pair]; }, put);
 }
 
 }  // namespace nibble::cuda
