@@ -64,30 +64,21 @@ class DenseSums {
  public:
   __device__ DenseSums(const DenseOutput& to, const Strips& weights, const PromptItem& item, int strip,
                        bool cuts)
-      : to_(to), cuts_(cuts), count_(item.columns - first_column_of_lane<Shape>()) {
+      : to_(to), cuts_(cuts) {
     const int first_row = strip * kStripRows + static_cast<int>(threadIdx.x) % 32 / 4;
     place_ = size_t{1} * (item.first_column + first_column_of_lane<Shape>()) * to.rows + first_row;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = first_row + 8 * half;
-      is_there_[half] = row < weights.rows;
-      bias_[half] = is_there_[half] && to.bias ? to.bias[row] : 0;
-      scale_[half] = is_there_[half] && Shape::kLayout == Layout::kE4m3 ? weights.row_scales[row] : 1;
+      const bool is_there = row < weights.rows;
+      counts_[half] = is_there ? item.columns - first_column_of_lane<Shape>() : 0;
+      bias_[half] = is_there && to.bias ? to.bias[row] : 0;
+      scale_[half] = is_there && Shape::kLayout == Layout::kE4m3 ? weights.row_scales[row] : 1;
     }
   }
 
   template <int tiles>
   __device__ void operator()(int part, bool is_whole, const float (&sums)[tiles][4]) const {
-    float* const out = to_.out + place_;
-    // Calls f(n, i, half, at) for each sum in these tiles that is there.
-    const auto visit = [&](int first, int last, const auto& f) {
-#pragma unroll
-      for (int n = first; n < last; ++n)
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          if (const int column = 8 * n + i % 2, half = i / 2; column < count_ && is_there_[half])
-            f(n, i, half, column * to_.rows + 8 * half);
-    };
     const auto scaled = [&](float sum, int half) {
       // __fmul_rn: the product is rounded by itself, as in decoding, and not fused with the addition.
       return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
@@ -95,7 +86,8 @@ class DenseSums {
     // The first of two parts waits in the place of the result. Here the warp does not wait for what both meet, because the other warps of its
     // warpgroup, whose strips are cut elsewhere, would wait for it.
     if (part == 0 && !is_whole)
-      return visit(0, tiles, [&](int n, int i, int half, int at) { out[at] = scaled(sums[n][i], half); });
+      return visit(0, tiles, to_.out,
+                   [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });
     // All of a run's loads are issued before its first sum is stored: one by one, each would take the latency of memory.
     constexpr int kRun{Shape::kTakesImage ? tiles : 4};
 #pragma unroll
@@ -103,27 +95,43 @@ class DenseSums {
       const int end = min(run + kRun, tiles);
       float residuals[kRun][4]{}, first_parts[kRun][4]{};
       if (to_.x)
-        visit(run, end,
-              [&](int n, int i, int, int at) { residuals[n - run][i] = __ldcg(to_.x + place_ + at); });
+        visit(run, end, to_.x,
+              [&](int n, int i, int, const float& x) { residuals[n - run][i] = __ldcg(&x); });
       if (part)
-        visit(run, end, [&](int n, int i, int, int at) { first_parts[n - run][i] = __ldcg(out + at); });
-      visit(run, end, [&](int n, int i, int half, int at) {
+        visit(run, end, to_.out,
+              [&](int n, int i, int, const float& out) { first_parts[n - run][i] = __ldcg(&out); });
+      visit(run, end, to_.out, [&](int n, int i, int half, float& out) {
         const float join = to_.x ? residuals[n - run][i] + bias_[half] : bias_[half];
         const float sum = scaled(sums[n][i], half);
         if (part)
-          out[at] = join + first_parts[n - run][i] + sum;
+          out = join + first_parts[n - run][i] + sum;
         else
-          out[at] = cuts_ ? join + sum + 0.0f : join + sum;
+          out = cuts_ ? join + sum + 0.0f : join + sum;
       });
     }
   }
 
  private:
+  // Calls f(n, i, half, element) for the elements of [T, rows] that these tiles' sums belong to, where they are there. A pointer goes from token to
+  // token: with places that were worked out from their numbers an item of qkv ended with 64 times 20 instructions.
+  template <typename Element, typename F>
+  __device__ __forceinline__ void visit(int first, int last, Element* elements, const F& f) const {
+    Element* of_token = elements + place_ + size_t{8} * first * to_.rows;
+#pragma unroll
+    for (int n = first; n < last; ++n) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          if (8 * n + c < counts_[half]) f(n, 2 * half + c, half, of_token[c * to_.rows + 8 * half]);
+      of_token += 8 * to_.rows;
+    }
+  }
+
   const DenseOutput& to_;
   const bool cuts_;
-  const int count_;  // the lane's columns: 0, 1, 8, 9, ... of its first that are less than this
+  int counts_[2];  // a row's sums of columns 0, 1, 8, 9, ... from the lane's first are there below this
   size_t place_;
-  bool is_there_[2];
   float bias_[2], scale_[2];
 };
 
