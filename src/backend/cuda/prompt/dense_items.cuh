@@ -49,7 +49,8 @@ __device__ typename Shape::Rows rows_of(const __nv_bfloat16* activations, int co
   return {activations, Shape::kTakesImage ? image_rows : cols};
 }
 
-// A dense matrix leaves its sums here: out[token, row] = join + sum, and the join of a row and a token is x + bias.
+// A dense matrix leaves its sums here: out[token, row] = join + sum, and the join of a row and a token is x + bias. `out` and `x` are different memory:
+// a part of the sum may be in `out` before x is read.
 struct DenseOutput {
   float* out;         // [T, rows]
   const float* bias;  // [rows] or null
@@ -112,8 +113,8 @@ class DenseSums {
   }
 
  private:
-  // Calls f(n, i, half, element) for the elements of [T, rows] that these tiles' sums belong to, where they are there. A pointer goes from token to
-  // token: with places that were worked out from their numbers an item of qkv ended with 64 times 20 instructions.
+  // Calls f(n, i, half, element) for each sum of these tiles that is there, with its element of [T, rows]. A pointer goes from token to token: with
+  // places that were worked out from n and i an item of qkv ended with 64 times 20 instructions (docs/decisions/0014).
   template <typename Element, typename F>
   __device__ __forceinline__ void visit(int first, int last, Element* elements, const F& f) const {
     Element* of_token = elements + place_ + size_t{8} * first * to_.rows;
