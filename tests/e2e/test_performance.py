@@ -39,7 +39,13 @@ def test_a_figure_changed_by_hand_or_in_a_record_is_noticed_and_mended(copy):
 
     record = copy / "records" / "cuda-profile.jsonl"
     changed = [json.loads(line) for line in record.read_text().splitlines()]
-    step = next(line for line in changed if line.get("nibble", {}).get("commit") == "befcd414adb4" and (line["depth"], line["num_sequences"]) == (160, 1))
+    step = next(
+        line
+        for line in changed
+        if line.get("nibble", {}).get("commit") == "2494259a886b"
+        and line["machine"]["device"]["name"] == "NVIDIA H200"
+        and (line["depth"], line["num_sequences"]) == (160, 1)
+    )
     next(part for part in step["parts"] if part["part"] == "experts")["us"] += 1000
     record.write_text("".join(json.dumps(line) + "\n" for line in changed))
     assert "docs/pictures/h200-step.svg: not what" in performance("--check", "--root", copy).stdout

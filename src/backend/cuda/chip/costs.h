@@ -42,7 +42,7 @@ inline constexpr double kFewIssueUse{0.57}, kBatchIssueUse{0.47}, kNextExpert{1.
 // ff71ee7). A chip with a lower rate is bound by that rate, of which the share is a guess until one is measured.
 inline constexpr double kProductUse{0.59}, kMostProducts{0.19};
 // The same by wgmma, fitted to 2,048 tokens of 120b on an H200 (commit e0758f2), and of attention at depth 16,384 (docs/decisions/0014).
-// Dense layers have become faster since: 2,048 tokens take 8 % less on an H100 than these say (commit 2494259).
+// Dense layers have become faster since: 2,048 tokens take 8 % less on an H100 and an H200 than these say (commit 2494259).
 inline constexpr double kMostProductsByWgmma{0.37}, kMostAttendProductsByWgmma{0.31};
 // Dense products by wgmma for up to kNarrowTokens: microseconds that a CTA takes for a tile of its 64 rows, and more for each 8 columns of it.
 // Few CTAs have work, project's are 45, and each waits for its own latencies. Fitted to qkv and project of 16 and 64 rows
