@@ -38,12 +38,13 @@ inline constexpr double kIssueUse{0.78};
 // in one and end in another in all steps but those of one token.
 inline constexpr double kFewIssueUse{0.57}, kBatchIssueUse{0.47}, kNextExpert{1.8};
 // Products: an H200 multiplied MXFP4 strips with 64 columns, without loads, at 0.59 of its rate (0.64 a clock and multiprocessor). In whole
-// prompts the loop waits for its own latencies: 2,048 tokens of 120b took what 0.19 products a clock take (records/cuda-bench.jsonl, commit
-// ff71ee7). A chip with a lower rate is bound by that rate, of which the share is a guess until one is measured.
-inline constexpr double kProductUse{0.59}, kMostProducts{0.19};
-// The same by wgmma, fitted to 2,048 tokens of 120b on an H200 (commit e0758f2), and of attention at depth 16,384 (docs/decisions/0014).
-// Dense layers have become faster since: 2,048 tokens take 8 % less on an H100 and an H200 than these say (commit 2494259).
-inline constexpr double kMostProductsByWgmma{0.37}, kMostAttendProductsByWgmma{0.31};
+// prompts the loop waits for its own latencies: 2,048 tokens of 120b in 99 KB took what 0.228 products a clock take (records/cuda-bench.jsonl,
+// commit 2494259). A chip with a lower rate is bound by that rate, of which the share is a guess until one is measured.
+inline constexpr double kProductUse{0.59}, kMostProducts{0.228};
+// The same by wgmma: fitted to 2,048 tokens of 120b on an H200 and an H100 (records/cuda-bench.jsonl, commit 2494259), of which it is within 2 %, and of
+// attention at depth 16,384 (docs/decisions/0014). What a tile of attention takes beside its pages, and norms, are in the fit, and products by
+// themselves are faster.
+inline constexpr double kProductUseByWgmma{0.64}, kAttendProductUseByWgmma{0.484};
 // Dense products by wgmma for up to kNarrowTokens: microseconds that a CTA takes for a tile of its 64 rows, and more for each 8 columns of it.
 // Few CTAs have work, project's are 45, and each waits for its own latencies. Fitted to qkv and project of 16 and 64 rows
 // (docs/decisions/0016), of which it is within 12 %.

@@ -324,10 +324,11 @@ class StepModel {
     PredictedTime time{.operation = operation, .num_launches = 1, .bytes = bytes};
     time.memory = (work.bytes + work.activations) / bandwidth(work.layout) * kMicro;
     time.issue = (work.balance * work.slots / (4 * work.issue_use) + work.clocks) / clocks * kMicro;
-    const double most_by_wgmma =
-        operation == Operation::kAttend ? kMostAttendProductsByWgmma : kMostProductsByWgmma;
-    const double rate = std::min(chip_.products_per_clock * kProductUse,
-                                 is_many_ && by_wgmma_ ? most_by_wgmma : kMostProducts);
+    const double use_by_wgmma =
+        operation == Operation::kAttend ? kAttendProductUseByWgmma : kProductUseByWgmma;
+    const double rate = is_many_ && by_wgmma_
+                            ? chip_.products_per_clock * use_by_wgmma
+                            : std::min(chip_.products_per_clock * kProductUse, kMostProducts);
     time.products = std::max(work.balance * work.products / (rate * clocks) * kMicro, work.chain * slower);
     const double prologue = serial.prologue * slower;
     const double longest = std::max({time.memory, time.issue, time.products});
