@@ -151,7 +151,7 @@ class TileLane {
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        uint4 pieces[in_order ? 2 : 1]{};  // of pairs of columns
+        uint4 pieces[in_order ? 2 : 1]{};  // each has four pairs of columns
 #pragma unroll
         for (int i = 0; i < (in_order ? 2 : 1); ++i)
           if (has_head())
@@ -211,7 +211,7 @@ class TileLane {
                                      finish(sums.outputs[j][2 * half + 1]));
         return reinterpret_cast<const uint32_t&>(of_tile);
       };
-      // In an image a lane's pairs of four tiles are a piece.
+      // In an image the pairs of columns that a lane has of four neighbouring tiles lie side by side, 16 bytes of them.
       if (tile_.args.image_rows) {
 #pragma unroll
         for (int j = 0; j < 8; j += 4)

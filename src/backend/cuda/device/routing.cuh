@@ -53,7 +53,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     if (own_expert >= 0) own_rank = atomicAdd(&counts[own_expert], 1);
   }
   // Calls f(pair, expert, loaded) for all others of the thread. What they load is asked for eight at a time: one by one, each would take the latency
-  // of memory, since a store may alias the next load.
+  // of memory, since a store may alias the next load. What is loaded for a pair of another rank's expert is not used.
   const auto visit_others = [&](const auto& load, const auto& f) {
     constexpr int kAhead{8};
     for (int first = own + threads; first < num_pairs; first += kAhead * threads) {

@@ -131,7 +131,7 @@ class DenseSums {
 
   const DenseOutput& to_;
   const bool cuts_;
-  int counts_[2];  // a row's sums of columns 0, 1, 8, 9, ... from the lane's first are there below this
+  int counts_[2];  // for rows g and g + 8: the lane's columns 0, 1, 8, 9, ... below this are there
   size_t place_;
   float bias_[2], scale_[2];
 };
