@@ -42,8 +42,8 @@ inline constexpr double kFewIssueUse{0.57}, kBatchIssueUse{0.47}, kNextExpert{1.
 // commit 2494259). A chip with a lower rate is bound by that rate, of which the share is a guess until one is measured.
 inline constexpr double kProductUse{0.59}, kMostProducts{0.228};
 // The same by wgmma: fitted to 2,048 tokens of 120b on an H200 and an H100 (records/cuda-bench.jsonl, commit 2494259), of which it is within 2 %, and of
-// attention at depth 16,384 (docs/decisions/0014). What a tile of attention takes beside its pages, and norms, are in the fit, and products by
-// themselves are faster.
+// attention at depth 16,384 (docs/decisions/0014). The fit also holds the time that tiles of attention take beside their pages, and norms
+// beyond their bytes: products by themselves are faster.
 inline constexpr double kProductUseByWgmma{0.64}, kAttendProductUseByWgmma{0.484};
 // Dense products by wgmma for up to kNarrowTokens: microseconds that a CTA takes for a tile of its 64 rows, and more for each 8 columns of it.
 // Few CTAs have work, project's are 45, and each waits for its own latencies. Fitted to qkv and project of 16 and 64 rows

@@ -61,7 +61,7 @@ struct PairSums {
 };
 template <typename Load, typename Store>
 PairSums(Load, Store) -> PairSums<Load, Store>;
-// What a lane knows of its pairs.
+// A lane keeps the pairs that it knows, and what it loaded for each, until the item's sums are there.
 template <typename Shape, typename Loaded>
 struct PairsOfLane {
   int pair[GroupItem<Shape>::kParts];
