@@ -33,7 +33,8 @@ Example:
 constexpr const char* kParseFooter{R"(
 Reads lines {"tokens": [...], "role": "assistant"} from stdin and prints {"messages": [...]} for each. With a role the
 tokens are a completion, whose prompt already said who speaks; without one they are a whole conversation. Where a
-message was malformed its "repairs" say what was made of it. A line that is none becomes {"error": "..."}; the exit code is then 2.
+message was malformed its "repairs" say what was made of it; a header that the end cuts off is no message, and is printed as
+"unfinished_header". A line that is none becomes {"error": "..."}; the exit code is then 2.
 
 Example:
   echo '{"tokens": [4071, 462, 4074, 39, 4068], "role": "assistant"}' | nibble harmony parse tiny)"};
@@ -90,7 +91,9 @@ int parse(const std::string& vocabulary, const Settings& settings) {
     Json messages = Json::array();
     for (const harmony::ParsedMessage& message : parser.messages())
       messages.push_back(harmony::to_json(message));
-    return {{"messages", messages}};
+    Json parsed{{"messages", messages}};
+    if (!parser.unfinished_header().empty()) parsed["unfinished_header"] = parser.unfinished_header();
+    return parsed;
   });
   return kDone;
 }

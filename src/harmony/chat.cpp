@@ -185,6 +185,14 @@ Tool tool_from_function(const Field& function) {
   return tool;
 }
 
+bool is_tool_name(std::string_view name) {
+  constexpr size_t kMaxLength{64};
+  return !name.empty() && name.size() <= kMaxLength && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+}
+
 Conversation to_conversation(const Chat& chat) {
   std::vector<Message> out(1);
   out[0].role = Role::kSystem;

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harmony/field.h"
@@ -61,6 +62,9 @@ std::string input_as_arguments(const std::string& input);
 
 // Reads {"name": ..., "description": ..., "parameters": {...}}. Throws InputError.
 Tool tool_from_function(const Field& function);
+
+// Names of tools and namespaces stand in headers, where a blank would begin another field: 1 to 64 letters, digits, "_", "-", ".".
+bool is_tool_name(std::string_view name);
 
 // The part of a chat's answer that a message of the assistant belongs to: reasoning, a tool call, or else the answer (on
 // final, on commentary before a call, or where the model left out the channel).

@@ -310,6 +310,18 @@ bool holds_text(std::string_view channel_and_more) {
   });
 }
 
+bool may_go_on(const Header& header) {
+  const size_t most = header.role ? 2 : 3;  // (author,) recipient without "to=", content type
+  size_t num_plain = 0;
+  bool is_of_names = true;
+  for (const Word& word : words_of(header.text)) {
+    if (word.kind == Kind::kRecipient) return true;
+    num_plain += word.kind == Kind::kPlain;
+    is_of_names &= leading_name(word.value).size() == word.value.size();
+  }
+  return is_of_names && num_plain <= most;
+}
+
 Message read_header(const Header& header, std::vector<std::string>& repairs) {
   return HeaderReader(header, repairs).read();
 }

@@ -27,6 +27,10 @@ struct Header {
 // <|message|> is missing before them, and another channel mark begins another message.
 bool holds_text(std::string_view channel_and_more);
 
+// True if a header that the end of the stream cut off may have been no more than a header: it names a recipient, or has no
+// words but those that a header may have.
+bool may_go_on(const Header& header);
+
 // Makes the message that the header begins; words that are not part of a header become its text. Never throws. Appends a
 // line to `repairs` for each fault; parse.cpp's first comment has the rules.
 Message read_header(const Header& header, std::vector<std::string>& repairs);

@@ -13,9 +13,10 @@
 // Repaired, with a line in `repairs`:
 //   - Control tokens inside the text are never text. (Official: all but the terminators are.) <|start|> and <|channel|>
 //     end the message there and begin the next one's header; the others are left out.
-//   - A header may be cut off by a terminator, by <|start|>, by a second <|channel|> behind words, or by the end of the
-//     stream. From its first word that is not a field on all is text, even without a space, as in "json{"a":1}". A blank
-//     header makes no message.
+//   - A header may be cut off by a terminator, by <|start|>, or by a second <|channel|> after words. From its first word that is
+//     not a field on all is text, even without a space, as in "json{"a":1}". A blank header makes no message.
+//   - A header that the end of the stream cuts off makes no message while it may be a header: until it has more words than
+//     headers have, or a word that no header has. From then on it is text, as above, unless it names a recipient.
 //   - Text after the end of a message is read as the header of a message without <|start|>. Mostly that header is cut off,
 //     and the text becomes a message of its own. Blank text between messages is left out.
 //   - The role is missing or unknown: a first word with a dot, or followed by a recipient or a content type, is a tool's
@@ -26,8 +27,8 @@
 //   - Other words in the header become the first line of the text.
 //   - An id that no token has becomes U+FFFD. (Official: it swallows the rest of the message.)
 //
-// So no ordinary text is lost, and its order is kept: every byte behind a <|message|> is in a text, and every word before it
-// is in a field, in a text, or quoted in `repairs`. A message without a channel stays without one; chat.h shows it as final.
+// So no ordinary text is lost, and its order is kept: every byte after a <|message|> is in a text, and every word before it
+// is in a field, in a text, quoted in `repairs`, or in the unfinished header at the end of the stream. A message without a channel stays without one; chat.h shows it as final.
 //
 // Text is returned as soon as it is certain; text in a header is certain when the header ends.
 #include "harmony/parse.h"
@@ -62,7 +63,7 @@ struct Parser::Impl {
 
   Delta finish() {
     NIBBLE_CHECK(state != State::kFinished, "finish() was called twice");
-    const Delta delta = state == State::kHeader ? cut_header(std::nullopt) : end_message();
+    const Delta delta = state == State::kHeader ? finish_header() : end_message();
     if (!messages.empty())  // repairs since the last message began have no other message to belong to
       for (const std::string& repair : repairs) note(messages.back().repairs, repair);
     state = State::kFinished;
@@ -95,6 +96,7 @@ struct Parser::Impl {
   Delta push_text(TokenId token) {
     if (control.is_terminator(token)) {
       const Delta delta = end_message();
+      messages.back().ends_in_call = token == control.call;
       begin_header(/*has_start=*/false, std::nullopt);
       return delta;
     }
@@ -145,6 +147,21 @@ struct Parser::Impl {
     return {.header_ended = true, .text = text};
   }
 
+  // The stream ends in the header.
+  Delta finish_header() {
+    header.text += utf8.finish();
+    if (is_blank(header.text) || !may_go_on(header)) return cut_header(std::nullopt);
+    for (const char c : header.text) {
+      if (c == kChannelMark)
+        unfinished += tokenizer.bytes(control.channel);
+      else if (c == kConstrainMark)
+        unfinished += tokenizer.bytes(control.constrain);
+      else
+        unfinished += c;
+    }
+    return {};
+  }
+
   // `by` is the token that cut the header off; empty at the end of the stream.
   Delta cut_header(std::optional<TokenId> by) {
     header.text += utf8.finish();
@@ -156,7 +173,9 @@ struct Parser::Impl {
     }
     note(repairs, fmt::format("its header was {}", cut));
     const std::string& text = add_message().text;
-    messages.back().is_complete = true;
+    ParsedMessage& parsed = messages.back();
+    parsed.is_complete = parsed.has_cut_header = true;
+    parsed.ends_in_call = by == control.call;
     return {.header_ended = true, .text = text, .message_ended = true};
   }
 
@@ -192,6 +211,7 @@ struct Parser::Impl {
 
   State state{State::kHeader};
   Header header;
+  std::string unfinished;            // the header in which the stream ended
   std::vector<std::string> repairs;  // those of the header and of text before it, for the next message
   Utf8Stream utf8;                   // holds half a character of the header or the text
   std::vector<ParsedMessage> messages;
@@ -206,5 +226,6 @@ Parser::~Parser() = default;
 Delta Parser::push(TokenId token) { return impl_->push(token); }
 Delta Parser::finish() { return impl_->finish(); }
 const std::vector<ParsedMessage>& Parser::messages() const { return impl_->messages; }
+const std::string& Parser::unfinished_header() const { return impl_->unfinished; }
 
 }  // namespace nibble::harmony

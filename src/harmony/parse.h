@@ -1,5 +1,6 @@
 // Parses a stream of tokens to messages. No output of a model makes it throw or lose text: a malformed header is repaired by
-// the rules in parse.cpp's first comment, and the repair is recorded in the message.
+// the rules in parse.cpp's first comment, and the repair is recorded in the message. A header is not text: one that the end of
+// the stream cuts off makes no message, since half of a name may be another name.
 #pragma once
 
 #include <memory>
@@ -17,6 +18,8 @@ struct ParsedMessage {
   Message message;                   // its text grows until it is complete
   std::vector<std::string> repairs;  // faults and how they were repaired; empty: the message is well-formed
   bool is_complete{false};           // its terminator or the end of the stream was seen
+  bool has_cut_header{false};        // its header did not end in <|message|>
+  bool ends_in_call{false};          // its terminator is <|call|>
 };
 
 // The change that one token made.
@@ -39,6 +42,9 @@ class Parser {
 
   // All messages so far; the last may be incomplete. Any split of a stream into pushes gives the same messages.
   const std::vector<ParsedMessage>& messages() const;
+
+  // The header that the end of the stream cut off, with its control tokens; empty: none.
+  const std::string& unfinished_header() const;
 
  private:
   struct Impl;

@@ -78,7 +78,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const TokenId token : tokens_of(data + 1, size - 1)) hear(parser.push(token));
   hear(parser.finish());
   NIBBLE_CHECK(num_ended == num_begun);
-  for (const auto& [message, repairs, is_complete] : parser.messages()) {
+  check_utf8(parser.unfinished_header());
+  for (const ParsedMessage& parsed : parser.messages()) {
+    const Message& message = parsed.message;
+    NIBBLE_CHECK(!parsed.has_cut_header || parsed.is_complete);
     check_utf8(message.text);
     for (const auto* field :
          {&message.author_name, &message.recipient, &message.channel, &message.content_type})

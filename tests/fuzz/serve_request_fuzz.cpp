@@ -57,7 +57,9 @@ void try_reading(Read read) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > kMaxSize) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  NIBBLE_CHECK(url_decoded(body).size() <= size && input_of(std::string(body)).size() <= size);
+  NIBBLE_CHECK(url_decoded(body).size() <= size);
+  for (const bool is_whole : {false, true})
+    NIBBLE_CHECK(input_of(std::string(body), is_whole).size() <= size);
   query_value(body, "limit");
   match_path("/v1/responses/{id}/cancel", body);
   try_reading([&] {

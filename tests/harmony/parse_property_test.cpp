@@ -141,13 +141,16 @@ std::string repairs_of(const ParsedMessage& parsed) {
   return out;
 }
 
-TEST(ParseProperty, EveryWordIsInAFieldInATextOrInARepair) {
-  int num_checked = 0;
+TEST(ParseProperty, EveryWordIsInAFieldATextARepairOrTheUnfinishedHeader) {
+  int num_checked = 0, num_unfinished = 0;
   for (uint64_t seed = 0; seed < kNumStreams; ++seed) {
     Random random(seed);
     int num_words;
     const std::vector<TokenId> tokens = random_stream(random, num_words);
-    const std::vector<ParsedMessage> messages = parse(tokens, random_role(random), tiny());
+    Parser parser(tiny(), random_role(random));
+    for (const TokenId token : tokens) parser.push(token);
+    parser.finish();
+    const std::vector<ParsedMessage>& messages = parser.messages();
 
     std::vector<int> said, found;
     for (const ParsedMessage& parsed : messages) {
@@ -160,6 +163,8 @@ TEST(ParseProperty, EveryWordIsInAFieldInATextOrInARepair) {
     }
     ASSERT_TRUE(std::is_sorted(said.begin(), said.end())) << "texts keep their order, seed " << seed;
     found.insert(found.end(), said.begin(), said.end());
+    for (const int word : words_in(parser.unfinished_header())) found.push_back(word);
+    num_unfinished += !parser.unfinished_header().empty();
     for (int word = 0; word < num_words; ++word)
       ASSERT_NE(std::find(found.begin(), found.end(), word), found.end())
           << "w" << word << " of " << tiny().decode(tokens) << "\nseed " << seed << "\n"
@@ -167,6 +172,7 @@ TEST(ParseProperty, EveryWordIsInAFieldInATextOrInARepair) {
     num_checked += num_words;
   }
   EXPECT_GT(num_checked, 2 * kNumStreams);
+  EXPECT_GT(num_unfinished, kNumStreams / 20);
 }
 
 TEST(ParseProperty, NoControlTokenIsInAnyFieldOrText) {
@@ -174,7 +180,8 @@ TEST(ParseProperty, NoControlTokenIsInAnyFieldOrText) {
     Random random(seed);
     int num_words;
     const std::vector<TokenId> tokens = random_stream(random, num_words);
-    for (const auto& [message, repairs, is_complete] : parse(tokens, random_role(random), tiny())) {
+    for (const ParsedMessage& parsed : parse(tokens, random_role(random), tiny())) {
+      const Message& message = parsed.message;
       std::string type = message.content_type.value_or("");
       if (type.starts_with(kConstrain)) type = type.substr(kConstrain.size());
       for (const std::string& said : {message.text, message.author_name.value_or(""),

@@ -144,8 +144,52 @@ TEST(Parse, AHeaderThatIsCutOffGivesItsFieldsAndTheRestAsText) {
         R"([{"role": "assistant", "channel": "analysis", "content": "think",
             "repairs": ["its header was cut off by <|start|>"]},
            {"role": "assistant", "channel": "final", "content": "x"}])"},
-       {"Hello world.", R"([{"role": "assistant", "content": "Hello world.",
-                            "repairs": ["its header was cut off by the end of the stream"]}])"}});
+       {"Hello world.<|return|>", R"([{"role": "assistant", "content": "Hello world.",
+                                      "repairs": ["its header was cut off by <|return|>"]}])"}});
+}
+
+std::string unfinished_header(const std::vector<TokenId>& tokens) {
+  Parser parser(o200k(), Role::kAssistant);
+  for (const TokenId token : tokens) parser.push(token);
+  parser.finish();
+  return parser.unfinished_header();
+}
+
+TEST(Parse, AHeaderInWhichTheStreamEndsIsNoMessageWhereverItEnds) {
+  for (const char* header :
+       {"<|channel|>commentary to=functions.drop_dry_run <|constrain|>json",
+        " to=functions.drop_dry_run<|channel|>analysis code", "<|channel|>final <|constrain|>json",
+        "<|channel|>commentary<|channel|>analysis to=python code",
+        "<|channel|>commentary json to=functions.f"}) {
+    const std::vector<TokenId> tokens = ids_of(header);
+    for (size_t length = 1; length <= tokens.size(); ++length) {
+      const std::vector<TokenId> begun(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(length));
+      EXPECT_TRUE(parse(begun, Role::kAssistant).empty()) << o200k().decode(begun);
+      EXPECT_EQ(unfinished_header(begun), o200k().decode(begun));
+    }
+  }
+  EXPECT_EQ(unfinished_header(ids_of("<|channel|>final<|message|>x<|return|>")), "");
+}
+
+TEST(Parse, TextWithoutAHeaderIsNotLostWhereTheStreamEnds) {
+  const auto text = [](const char* stream) {
+    const auto messages = parse(ids_of(stream), Role::kAssistant);
+    return messages.size() == 1 ? messages[0].message.text : "";
+  };
+  EXPECT_EQ(text("<|channel|>final The answer is 4"), "The answer is 4");
+  EXPECT_EQ(text("Once upon a time"), "Once upon a time");
+  EXPECT_EQ(text("こんにちは"), "こんにちは");
+}
+
+TEST(Parse, SaysHowAHeaderAndAMessageEnded) {
+  const auto ends = [](const char* stream) {
+    const ParsedMessage parsed = parse(ids_of(stream), Role::kAssistant).at(0);
+    return std::pair(parsed.has_cut_header, parsed.ends_in_call);
+  };
+  EXPECT_EQ(ends("<|channel|>commentary to=f<|message|>{}<|call|>"), std::pair(false, true));
+  EXPECT_EQ(ends("<|channel|>commentary to=f<|message|>{}<|end|>"), std::pair(false, false));
+  EXPECT_EQ(ends("<|channel|>commentary to=f<|message|>{}"), std::pair(false, false));
+  EXPECT_EQ(ends("<|channel|>commentary to=f<|call|>"), std::pair(true, true));
 }
 
 TEST(Parse, ThoughtsDoNotLeakIntoTheAnswerThoughItsHeaderIsCutOff) {

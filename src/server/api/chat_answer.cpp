@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harmony/chat.h"
+#include "harmony/control_tokens.h"
 #include "server/http/random_id.h"
 
 namespace nibble::server {
@@ -25,11 +26,11 @@ ChatAnswer::ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tool
 std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
   ++num_tokens_;
   const bool is_stop = std::find(stop_.tokens.begin(), stop_.tokens.end(), token.token) != stop_.tokens.end();
-  if (is_stop && !stop_.keeps_stop && !tokenizer_.is_special(token.token)) return {};  // it adds no text
+  if (is_stop && !stop_.keeps_stop && !harmony::ControlTokens(tokenizer_).is_terminator(token.token))
+    return {};  // it adds no text, and begins and ends no header
   const auto& messages = parser_.messages();
   const bool in_text = !messages.empty() && !messages.back().is_complete;
-  if (in_text && !tokenizer_.is_special(token.token) && !has_stopped() &&
-      !called_tool(messages.back().message)) {
+  if (in_text && !tokenizer_.is_special(token.token) && !has_stopped() && !called_tool(messages.back())) {
     if (messages.back().message.channel == "analysis")
       ++num_reasoning_tokens_;
     else
@@ -40,7 +41,6 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
 
 std::vector<AnswerDelta> ChatAnswer::finish() {
   std::vector<AnswerDelta> out = read_delta(parser_.finish());
-  end_custom_call(out);
   add_text(AnswerDelta::Kind::kContent, matcher_.flush(), out);
   if (num_sent_tokens_ < content_tokens_.size()) {  // a stop string removed their text
     AnswerDelta& last = out.emplace_back();
@@ -52,18 +52,35 @@ std::vector<AnswerDelta> ChatAnswer::finish() {
   return out;
 }
 
-std::optional<OfferedTool> ChatAnswer::called_tool(const harmony::Message& message) const {
-  if (tools_.empty() || harmony::part_of(message) != harmony::Part::kCall) return std::nullopt;
+bool ChatAnswer::ends_in_call() const {
+  const auto& messages = parser_.messages();
+  return !messages.empty() && messages.back().ends_in_call && called_tool(messages.back());
+}
+
+bool ChatAnswer::has_cut_call() const {
+  const auto& messages = parser_.messages();
+  return !messages.empty() && !messages.back().ends_in_call && called_tool(messages.back());
+}
+
+std::optional<OfferedTool> ChatAnswer::called_tool(const harmony::ParsedMessage& parsed) const {
+  const harmony::Message& message = parsed.message;
+  if (harmony::part_of(message) != harmony::Part::kCall) return std::nullopt;
+  if (parsed.has_cut_header && message.text.empty()) return std::nullopt;
   const std::string_view recipient = *message.recipient;
   const size_t point = recipient.find('.');
   const std::string_view space = recipient.substr(0, point);
   const std::string_view name = point == std::string_view::npos ? "" : recipient.substr(point + 1);
-  bool is_known = space == kFunctions;
+  const auto offered = std::find_if(tools_.begin(), tools_.end(), [&](const OfferedTool& tool) {
+    return recipient == tool.name || (space == tool.space && name == tool.name);
+  });
+  if (offered != tools_.end()) return offered->may_be_called ? std::optional(*offered) : std::nullopt;
+  bool is_known = space == kFunctions, may_call = false;
   for (const OfferedTool& tool : tools_) {
-    if (recipient == tool.name || (space == tool.space && name == tool.name)) return tool;
+    if (space == tool.space && tool.name.starts_with(name)) return std::nullopt;
     is_known |= space == tool.space;
+    may_call |= tool.may_be_called;
   }
-  if (!is_known || name.empty()) return std::nullopt;
+  if (!is_known || !may_call || !harmony::is_tool_name(name)) return std::nullopt;
   return OfferedTool{.name = std::string(name), .space = std::string(space)};
 }
 
@@ -71,23 +88,22 @@ std::vector<AnswerDelta> ChatAnswer::read_delta(const harmony::Delta& delta) {
   std::vector<AnswerDelta> out;
   const auto& messages = parser_.messages();
   if (messages.empty() || has_stopped()) return out;
-  const harmony::Message& message = messages.back().message;
+  const harmony::ParsedMessage& parsed = messages.back();
   const bool is_new = messages.size() > num_begun_messages_;
   num_begun_messages_ = messages.size();
   if (is_new) begins_message_ = true;
-  if (const auto tool = called_tool(message)) {
+  if (const auto tool = called_tool(parsed)) {
     if (is_new) {
-      end_custom_call(out);
       calls_.push_back({"call_" + random_id(), *tool, ""});
       add_call_text("", out);
       out.back().id = calls_.back().id;
       if (tool->kind == ToolKind::kCustom) custom_arguments_.emplace();
     }
-    add_arguments(delta, out);
-  } else if (message.channel == "analysis") {
+    add_arguments(delta, parsed.ends_in_call, out);
+  } else if (parsed.message.channel == "analysis") {
     add_text(AnswerDelta::Kind::kReasoning, delta.text, out);
   } else {
-    is_preamble_ = message.channel == "commentary";
+    is_preamble_ = parsed.message.channel == "commentary";
     add_text(AnswerDelta::Kind::kContent, searched(delta.text), out);
     if (delta.message_ended) add_text(AnswerDelta::Kind::kContent, matcher_.flush(), out);
   }
@@ -99,24 +115,18 @@ std::string ChatAnswer::searched(const std::string& text) {
   return num_tokens_ > stop_.min_tokens ? matcher_.push(text) : text;
 }
 
-void ChatAnswer::add_arguments(const harmony::Delta& delta, std::vector<AnswerDelta>& out) {
-  if (custom_arguments_) {
-    *custom_arguments_ += delta.text;
-    if (delta.message_ended) end_custom_call(out);
-    return;
-  }
+// `is_whole`: <|call|> has ended the call.
+void ChatAnswer::add_arguments(const harmony::Delta& delta, bool is_whole, std::vector<AnswerDelta>& out) {
   std::string text = delta.text;
-  if (delta.message_ended && calls_.back().arguments.empty() && text.empty())
+  if (custom_arguments_) {  // whose text is known when its JSON has ended
+    *custom_arguments_ += delta.text;
+    if (!delta.message_ended) return;
+    text = input_of(*custom_arguments_, is_whole);
+    custom_arguments_.reset();
+  } else if (delta.message_ended && is_whole && calls_.back().arguments.empty() && text.empty()) {
     text = "{}";  // so that the arguments are JSON
+  }
   if (!text.empty()) add_call_text(std::move(text), out);
-}
-
-// The text that the call carries is known when its JSON is complete.
-void ChatAnswer::end_custom_call(std::vector<AnswerDelta>& out) {
-  if (!custom_arguments_) return;
-  std::string input = input_of(*custom_arguments_);
-  custom_arguments_.reset();
-  if (!input.empty()) add_call_text(std::move(input), out);
 }
 
 void ChatAnswer::add_call_text(std::string text, std::vector<AnswerDelta>& out) {

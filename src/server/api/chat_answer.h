@@ -2,9 +2,12 @@
 // whole answer is their sum, so that both are the same by construction.
 //
 // No text of the model is lost: harmony/parse.h repairs malformed messages. A message is a tool call if the client offered
-// tools and the recipient is in the namespace "functions" or in that of an offered tool, or is the name of one. Text to any other
-// recipient (a built-in tool that was not offered) is reasoning on the channel "analysis" and content elsewhere, so that it is
-// neither lost nor executed.
+// tools that may be called and the recipient is one of them, with or without its namespace, or is another name in the namespace
+// "functions" or in that of an offered tool. Text to any other recipient (a built-in tool that was not offered) is reasoning on
+// the channel "analysis" and content elsewhere, so that it is neither lost nor executed.
+//
+// A call is never shown as more than it is. One that is cut off in its header is not shown, one that is cut off in its arguments
+// has those that the model wrote so far. No other name that the name of an offered tool begins with is a call.
 #pragma once
 
 #include <optional>
@@ -54,6 +57,10 @@ class ChatAnswer {
   std::vector<AnswerDelta> finish();  // there are no more tokens, whatever the reason
   bool has_stopped() const { return matcher_.has_stopped(); }
   const std::string& stopped_by() const { return matcher_.stopped_by(); }
+  // The last message is a call, and <|call|> ended it.
+  bool ends_in_call() const;
+  // The last message is a call that <|call|> did not end. After finish().
+  bool has_cut_call() const;
 
   // The sum of all deltas so far.
   const std::string& reasoning() const { return reasoning_; }
@@ -63,13 +70,12 @@ class ChatAnswer {
   int num_reasoning_tokens() const { return num_reasoning_tokens_; }
 
  private:
-  std::optional<OfferedTool> called_tool(const harmony::Message& message) const;
+  std::optional<OfferedTool> called_tool(const harmony::ParsedMessage& parsed) const;
   std::vector<AnswerDelta> read_delta(const harmony::Delta& delta);
   std::string searched(const std::string& text);
   void add_text(AnswerDelta::Kind kind, const std::string& text, std::vector<AnswerDelta>& out);
-  void add_arguments(const harmony::Delta& delta, std::vector<AnswerDelta>& out);
+  void add_arguments(const harmony::Delta& delta, bool is_whole, std::vector<AnswerDelta>& out);
   void add_call_text(std::string text, std::vector<AnswerDelta>& out);
-  void end_custom_call(std::vector<AnswerDelta>& out);
 
   const Tokenizer& tokenizer_;
   std::vector<OfferedTool> tools_;

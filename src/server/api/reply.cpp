@@ -62,9 +62,9 @@ void ChunkUsage::add_to(Json& chunk) const {
     chunk["usage"] = nullptr;
 }
 
-std::string_view finish_reason(FinishReason reason, bool has_calls) {
+std::string_view finish_reason(FinishReason reason, bool ends_in_call) {
   if (reason == FinishReason::kMaxTokens || reason == FinishReason::kContextFull) return "length";
-  return has_calls ? "tool_calls" : "stop";
+  return ends_in_call ? "tool_calls" : "stop";
 }
 
 Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer) {

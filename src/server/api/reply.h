@@ -43,8 +43,8 @@ struct ChunkUsage {
   void add_to(Json& chunk) const;
 };
 
-// "stop", "length" or "tool_calls". A call that was cut off is "length": its arguments are no JSON.
-std::string_view finish_reason(FinishReason reason, bool has_calls);
+// "stop", "length", or "tool_calls" where a whole call ends the answer.
+std::string_view finish_reason(FinishReason reason, bool ends_in_call);
 
 // {"content": [...], "refusal": null}: log-probabilities of the tokens of the content.
 Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer);

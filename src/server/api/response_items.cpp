@@ -66,9 +66,10 @@ Json new_item(const AnswerDelta& delta, const ItemKind& kind) {
 }
 
 // Puts the arguments of a call into an item that shows them as an object. What the model wrote wrong is passed on as a command of the
-// shell, which says what is wrong with it, or as a query.
-void set_arguments(Json& item, const std::string& arguments, ToolKind tool) {
+// shell, which says what is wrong with it, or as a query; what was cut off is left out.
+void set_arguments(Json& item, const std::string& arguments, ToolKind tool, bool is_whole) {
   const Json given = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
+  if (!is_whole && !given.is_object()) return;
   if (tool == ToolKind::kToolSearch) {
     item["arguments"] = given.is_object() ? given : Json{{"query", arguments}};
     return;
@@ -153,7 +154,7 @@ void ResponseItems::end(std::string_view status, std::vector<Json>& events) {
   if (!open_) return;
   Json& item = items_.back();
   if (!open_->event) {
-    set_arguments(item, arguments_, open_->tool);
+    set_arguments(item, arguments_, open_->tool, status == "completed");
   } else {
     Json done = event(std::string(open_->event) + ".done");
     if (open_->part) {

@@ -188,11 +188,31 @@ void apply_tool_choice(const Field& request, ToolSet& tools, GenerationParams& p
   force_call(*choice, name, tools, params);
 }
 
-std::string input_of(const std::string& arguments) {
+namespace {
+
+std::optional<std::string> whole_input(const std::string& arguments) {
   const Json parsed = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return arguments;
+  if (!parsed.is_object()) return std::nullopt;
   const auto input = parsed.find(kInput);
-  return input != parsed.end() && input->is_string() ? input->get<std::string>() : arguments;
+  return input != parsed.end() && input->is_string() ? std::optional(input->get<std::string>())
+                                                     : std::nullopt;
+}
+
+// Ends the JSON where it was cut off. An escape that was cut is left out.
+std::string input_so_far(const std::string& arguments) {
+  constexpr size_t kLongestEscape{12};  // of two surrogates
+  if (const auto input = whole_input(arguments + "}")) return *input;
+  for (size_t num_cut = 0; num_cut < std::min(kLongestEscape, arguments.size()); ++num_cut)
+    if (const auto input = whole_input(arguments.substr(0, arguments.size() - num_cut) + "\"}"))
+      return *input;
+  return arguments.starts_with('{') ? "" : arguments;
+}
+
+}  // namespace
+
+std::string input_of(const std::string& arguments, bool is_whole) {
+  if (const auto input = whole_input(arguments)) return *input;
+  return is_whole ? arguments : input_so_far(arguments);
 }
 
 }  // namespace nibble::server

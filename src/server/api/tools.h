@@ -57,7 +57,8 @@ void apply_tool_choice(const harmony::Field& request, ToolSet& tools, Generation
 void force_call(const harmony::Field& choice, const std::optional<std::string>& name, ToolSet& tools,
                 GenerationParams& params);
 
-// The text that a call of a tool of kind kCustom carries; the arguments themselves where they are not as asked for.
-std::string input_of(const std::string& arguments);
+// The text that a call of a tool of kind kCustom carries; the arguments themselves where they are not as asked for. Where the call
+// was cut off, its text so far.
+std::string input_of(const std::string& arguments, bool is_whole);
 
 }  // namespace nibble::server

@@ -60,7 +60,7 @@ class ChatChoices : public ChoiceListener {
     Choice& ended = choices_[choice];
     std::string last = events(choice, ended.answer.finish());
     if (ended.answer.has_stopped()) reason = FinishReason::kStopString;
-    ended.finish_reason = finish_reason(reason, !ended.answer.calls().empty());
+    ended.finish_reason = finish_reason(reason, ended.answer.ends_in_call());
     if (uses_functions_ && ended.finish_reason == "tool_calls") ended.finish_reason = "function_call";
     if (is_stream_)
       last += event(choice, chat_chunk(head_, choice, Json::object(), nullptr, ended.finish_reason));

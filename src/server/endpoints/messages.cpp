@@ -16,7 +16,7 @@ std::string_view stop_reason(FinishReason reason, const ChatAnswer& answer) {
   if (answer.has_stopped()) return "stop_sequence";
   if (reason == FinishReason::kMaxTokens) return "max_tokens";
   if (reason == FinishReason::kContextFull) return "model_context_window_exceeded";
-  return answer.calls().empty() ? "end_turn" : "tool_use";
+  return answer.ends_in_call() ? "tool_use" : "end_turn";
 }
 
 class MessageAnswer : public ChoiceListener {

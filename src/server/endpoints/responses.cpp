@@ -106,7 +106,8 @@ std::string ResponseAnswer::on_token(size_t, TokenEvent& event) {
 
 std::string ResponseAnswer::on_end(size_t, FinishReason reason, const std::string&) {
   const std::vector<AnswerDelta> last = answer_.finish();
-  return object_.end(last, answer_.has_stopped() || finish_reason(reason, false) == "stop");
+  const bool is_complete = answer_.has_stopped() || finish_reason(reason, false) == "stop";
+  return object_.end(last, is_complete && !answer_.has_cut_call());
 }
 
 namespace {

@@ -153,10 +153,87 @@ TEST(ChatAnswer, AToolThatTakesOneTextGetsThatText) {
   const std::vector<OfferedTool> tools{{"patch", "functions", ToolKind::kCustom}};
   const std::string begin = "<|channel|>commentary to=functions.patch <|constrain|>json<|message|>";
   EXPECT_EQ(calls_in(begin + R"({"input": "a\nb"}<|call|>)", tools), "functions.patch(a\nb)");
-  // What is no such JSON is passed on as it is, also where it was cut off.
+  // What is no such JSON is passed on as it is.
   EXPECT_EQ(calls_in(begin + "*** Begin<|call|>", tools), "functions.patch(*** Begin)");
-  EXPECT_EQ(calls_in(begin + R"({"input": "a)", tools), R"(functions.patch({"input": "a))");
   EXPECT_EQ(calls_in(begin + R"({"input": ""}<|call|>)", tools), "functions.patch()");
+}
+
+TEST(ChatAnswer, AToolThatTakesOneTextGetsTheTextSoFarWhereItIsCutOff) {
+  const std::vector<OfferedTool> tools{{"patch", "functions", ToolKind::kCustom}};
+  const std::string begin = "<|channel|>commentary to=functions.patch <|constrain|>json<|message|>";
+  const std::string arguments = R"({ "input": "a\nb\"c\ud83d\ude00d" })", text = "a\nb\"c😀d";
+  for (size_t length = 0; length <= arguments.size(); ++length) {
+    const std::string call = calls_in(begin + arguments.substr(0, length), tools);
+    ASSERT_EQ(call.substr(0, 16), "functions.patch(");
+    const std::string said = call.substr(16, call.size() - 17);
+    EXPECT_EQ(said, text.substr(0, said.size())) << call;
+    EXPECT_TRUE(said == text || length + 2 < arguments.size()) << call;
+  }
+  EXPECT_EQ(calls_in(begin + "*** Begin", tools), "functions.patch(*** Begin)");
+}
+
+// Each prefix of an answer with the call of a tool whose name begins with another's.
+TEST(ChatAnswer, ACallThatIsCutOffIsNoOtherCallAndNoText) {
+  const std::vector<OfferedTool> tools{{"drop"}, {"drop_dry_run"}};
+  const std::string arguments = R"({"path":"a"})";
+  for (const std::string header :
+       {"<|channel|>commentary to=functions.drop_dry_run <|constrain|>json<|message|>",
+        " to=functions.drop_dry_run<|channel|>analysis code<|message|>",
+        "<|channel|>commentary to=drop_dry_run<|message|>"}) {
+    const std::vector<TokenId> tokens = tiny().encode(header + arguments, SpecialTokens::kRecognise);
+    const size_t num_header = tiny().encode(header, SpecialTokens::kRecognise).size();
+    for (size_t length = 1; length <= tokens.size(); ++length) {
+      ChatAnswer answer(tiny(), tools, {});
+      for (size_t i = 0; i < length; ++i) answer.push({.token = tokens[i]});
+      answer.finish();
+      EXPECT_EQ(answer.content() + answer.reasoning(), "") << header << length;
+      EXPECT_FALSE(answer.ends_in_call());
+      EXPECT_EQ(answer.has_cut_call(), length >= num_header);
+      ASSERT_EQ(answer.calls().size(), length >= num_header ? 1u : 0u) << header << length;
+      if (length < num_header) continue;
+      EXPECT_EQ(answer.calls()[0].tool.name, "drop_dry_run");
+      EXPECT_EQ(answer.calls()[0].arguments,
+                tiny().decode(std::span(tokens).subspan(num_header, length - num_header)));
+    }
+  }
+}
+
+TEST(ChatAnswer, AControlTokenThatStopsTheAnswerEndsNoHeader) {
+  for (const char* stop : {"<|channel|>", "<|message|>", "<|constrain|>"}) {
+    const TokenId id = tiny().encode(stop, SpecialTokens::kRecognise).front();
+    ChatAnswer answer(tiny(), {{"get_time"}}, {.tokens = {id}});
+    for (const TokenId token :
+         tiny().encode("<|channel|>commentary to=functions.get_time <|constrain|>json<|message|>",
+                       SpecialTokens::kRecognise)) {
+      answer.push({.token = token});
+      if (token == id) break;
+    }
+    answer.finish();
+    EXPECT_TRUE(answer.calls().empty()) << stop;
+    EXPECT_EQ(answer.content(), "") << stop;
+  }
+}
+
+TEST(ChatAnswer, ACallWithoutAHeadersEndIsACallOnlyIfItHasArguments) {
+  const std::vector<OfferedTool> tools{{"now"}};
+  EXPECT_EQ(calls_in("<|channel|>commentary to=functions.now json{\"a\":1}<|call|>", tools),
+            "functions.now({\"a\":1})");
+  EXPECT_EQ(calls_in("<|channel|>commentary to=functions.now<|call|>", tools), "");
+}
+
+TEST(ChatAnswer, OnlyToolsThatMayBeCalledAreCalledAndNoBeginningOfTheirNames) {
+  const auto call = [](const std::string& name, const std::vector<OfferedTool>& tools) {
+    return calls_in("<|channel|>commentary to=functions." + name + "<|message|>{}<|call|>", tools);
+  };
+  const std::vector<OfferedTool> tools{{"drop_dry_run"}, {"drop"}};
+  EXPECT_EQ(call("drop", tools), "functions.drop({})");
+  EXPECT_EQ(call("drop_dry_run", tools), "functions.drop_dry_run({})");
+  EXPECT_EQ(call("drop_d", tools), "");
+  EXPECT_EQ(call("other", tools), "functions.other({})");
+  std::vector<OfferedTool> forbidden = tools;
+  for (OfferedTool& tool : forbidden) tool.may_be_called = false;
+  EXPECT_EQ(call("drop", forbidden), "");
+  EXPECT_EQ(call("other", forbidden), "");
 }
 
 TEST(ChatAnswer, AStopTokenHasNoTextUnlessItIsKept) {
@@ -183,8 +260,9 @@ TEST(ChatAnswer, AMessageThatThePromptHasBegunGoesOn) {
 
 TEST(ChatAnswer, MalformedAnswersAreNeitherEmptyNorCarryControlTokens) {
   for (const char* said :
-       {"Just words.", "<|message|>words<|end|>", "<|channel|>final words<|return|>", "<|channel|>",
-        "<|channel|>final<|message|>wo<|channel|>rds<|start|><|start|>more words",
+       {"Just some words.", "Just words.<|return|>", "<|message|>words<|end|>",
+        "<|channel|>final words<|return|>", "<|channel|>",
+        "<|channel|>final<|message|>wo<|channel|>rds<|start|><|start|>more words<|end|>",
         "<|start|>user<|message|>words", "<|channel|>oops<|message|>words<|call|>",
         "words<|call|>words<|message|>", "<|channel|>commentary to=functions.<|message|>words<|call|>"}) {
     const ChatAnswer answer = listen(said, true).whole;

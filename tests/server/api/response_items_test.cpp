@@ -110,6 +110,20 @@ TEST(ResponseItems, WhatWasCutOffSaysSo) {
   EXPECT_EQ(items[1]["status"], "incomplete");
 }
 
+TEST(ResponseItems, WhatWasCutOffOfACommandIsNoCommand) {
+  const std::string arguments = R"({"command":["rm","-rf","/tmp/a)";
+  const auto cut = [&](ToolKind kind) {
+    return hear("<|channel|>commentary to=functions.t <|constrain|>json<|message|>" + arguments, false, {},
+                {"t", "functions", kind})
+        .items.at(0);
+  };
+  const Json shell = cut(ToolKind::kLocalShell);
+  EXPECT_EQ(shell["status"], "incomplete");
+  EXPECT_EQ(shell["action"]["command"], Json::array());
+  EXPECT_EQ(cut(ToolKind::kToolSearch)["arguments"], Json::object());
+  EXPECT_EQ(cut(ToolKind::kFunction)["arguments"], arguments);
+}
+
 TEST(ResponseItems, AStopStringAtTheStartOfTheAnswerLeavesNoItem) {
   EXPECT_TRUE(hear("<|channel|>final<|message|>END of it<|return|>", true, {"END"}).items.empty());
 }
