@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "harmony/control_tokens.h"
+#include "harmony/shown_schema.h"
 
 namespace nibble::harmony {
 
@@ -117,14 +118,14 @@ ToolCall function_call_from(const Field& function) {
   // An object is printed as the chat template of gpt-oss prints it.
   std::string text = arguments.value().is_string() ? arguments.string()
                                                    : json_line(arguments.value(), JsonSpacing::kAfterCommas);
-  return {.id = "", .name = function.need_string("name"), .arguments = std::move(text)};
+  return {.id = "", .name = need_tool_name(function, "name"), .arguments = std::move(text)};
 }
 
 ToolCall call_from(const Field& field) {
   const std::string id = field.find_string("id").value_or("");
   if (const auto custom = field.find("custom"))
     return {.id = id,
-            .name = custom->need_string("name"),
+            .name = need_tool_name(*custom, "name"),
             .arguments = input_as_arguments(custom->need_string("input"))};
   ToolCall call = function_call_from(field.need("function", "an object with name and arguments"));
   call.id = id;
@@ -141,9 +142,9 @@ ChatMessage chat_message_from(const Field& field) {
   ChatMessage message;
   message.role = *known;
   if (is_function)
-    message.tool_name = field.need_string("name");
-  else if (known == Role::kTool)
-    message.tool_name = field.find_string("tool_name");  // as Ollama has it
+    message.tool_name = need_tool_name(field, "name");
+  else if (known == Role::kTool && field.find("tool_name"))  // as Ollama has it
+    message.tool_name = need_tool_name(field, "tool_name");
   for (const char* key : {"reasoning", "reasoning_content", "thinking"})
     if (message.reasoning.empty()) message.reasoning = field.find_string(key).value_or("");
   if (const auto calls = field.find("tool_calls"))
@@ -173,14 +174,14 @@ std::string input_as_arguments(const std::string& input) {
 }
 
 Tool tool_from_function(const Field& function) {
-  Tool tool{.name = function.need_string("name"),
+  Tool tool{.name = need_tool_name(function, "name"),
             .description = function.find_string("description").value_or(""),
             .parameters = std::nullopt};
   if (const auto parameters = function.find("parameters")) {
-    // In these APIs an object without properties means no arguments; the chat template of gpt-oss then shows no type.
-    const auto properties = parameters->find("properties");
-    if (properties && !properties->value().empty())
-      tool.parameters = json_line(parameters->value(), JsonSpacing::kNone);
+    if (!parameters->value().is_object() && !parameters->value().is_boolean())
+      parameters->refuse("a JSON schema");
+    if (const auto shown = shown_schema(parameters->value()))
+      tool.parameters = json_line(*shown, JsonSpacing::kNone);
   }
   return tool;
 }
@@ -191,6 +192,13 @@ bool is_tool_name(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
   });
+}
+
+std::string need_tool_name(const Field& owner, const char* key) {
+  constexpr const char* kAccepted{"a name of 1 to 64 letters (A to Z), digits, '_', '-' and '.'"};
+  const Field name = owner.need(key, kAccepted);
+  if (!name.value().is_string() || !is_tool_name(name.string())) name.refuse(kAccepted);
+  return name.string();
 }
 
 Conversation to_conversation(const Chat& chat) {

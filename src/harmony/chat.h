@@ -65,6 +65,7 @@ Tool tool_from_function(const Field& function);
 
 // Names of tools and namespaces stand in headers, where a blank would begin another field: 1 to 64 letters, digits, "_", "-", ".".
 bool is_tool_name(std::string_view name);
+std::string need_tool_name(const Field& owner, const char* key);  // throws InputError
 
 // The part of a chat's answer that a message of the assistant belongs to: reasoning, a tool call, or else the answer (on
 // final, on commentary before a call, or where the model left out the channel).

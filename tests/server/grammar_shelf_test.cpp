@@ -25,11 +25,11 @@ grammar::Source large_schema(int n) {
 TEST(GrammarShelf, KeepsThoseThatWereUsedLast) {
   GrammarShelf shelf(tiny());
   const auto first = shelf.get(regex_of(1)).grammar;
-  for (int n = 2; n <= 32; ++n) shelf.get(regex_of(n));
+  for (int n = 2; n <= 256; ++n) shelf.get(regex_of(n));
   EXPECT_EQ(shelf.get(regex_of(1)).grammar, first);
-  shelf.get(regex_of(33));
+  shelf.get(regex_of(257));
   EXPECT_EQ(shelf.get(regex_of(1)).grammar, first);
-  for (int n = 34; n <= 65; ++n) shelf.get(regex_of(n));
+  for (int n = 258; n <= 513; ++n) shelf.get(regex_of(n));
   EXPECT_NE(shelf.get(regex_of(1)).grammar, first);
 }
 

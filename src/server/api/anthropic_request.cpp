@@ -60,7 +60,7 @@ void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& 
     add_paragraph(said.reasoning, block.need_string("thinking"));
   } else if (name == "tool_use") {
     said.tool_calls.push_back({.id = block.need_string("id"),
-                               .name = block.need_string("name"),
+                               .name = harmony::need_tool_name(block, "name"),
                                .arguments = harmony::json_line(block.need("input", "an object").value(),
                                                                harmony::JsonSpacing::kNone)});
   } else if (name == "tool_result") {
@@ -108,11 +108,11 @@ void add_anthropic_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignore
     ignored.add("tools." + type, "left out");
     return;
   }
-  Json function{{"name", tool.need_string("name")}};
+  Json function{{"name", harmony::need_tool_name(tool, "name")}};
   if (const auto description = tool.find("description")) function["description"] = description->value();
   if (const auto schema = tool.find("input_schema")) function["parameters"] = schema->value();
   if (const auto strict = tool.find("strict")) function["strict"] = strict->value();
-  add_function(Field(function, tool.place()), tools);
+  add_function(Field(function, tool.place()), tools, ignored);
 }
 
 void read_anthropic_tools(const Field& request, ChatRequest& read) {
@@ -123,7 +123,7 @@ void read_anthropic_tools(const Field& request, ChatRequest& read) {
     constexpr const char* kTypes{"\"auto\", \"none\", \"any\" or \"tool\""};
     const Field type = choice->need("type", kTypes);
     if (type.value() == "none")
-      tools.clear();
+      tools.allow_only({});
     else if (type.value() == "any")
       force_call(*choice, std::nullopt, tools, read.params);
     else if (type.value() == "tool")

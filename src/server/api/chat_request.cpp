@@ -28,19 +28,19 @@ void read_reasoning(const Field& request, ChatRequest& read) {
 ToolSet read_tools(const Field& request, ChatRequest& read) {
   ToolSet tools;
   if (const auto list = request.find("tools"))
-    for (const Field& tool : list->elements()) add_chat_tool(tool, tools);
+    for (const Field& tool : list->elements()) add_chat_tool(tool, tools, read.params.ignored);
   apply_tool_choice(request, tools, read.params);
   const auto functions = request.find("functions");
   const auto call = request.find("function_call");
-  const bool may_call = !call || call->value() == "auto", must_call = call && call->value().is_object();
-  if (call && !may_call && !must_call && call->value() != "none")
+  const bool must_call = call && call->value().is_object(), may_not_call = call && call->value() == "none";
+  if (call && !must_call && !may_not_call && call->value() != "auto")
     call->refuse("\"auto\", \"none\" or a function's name");
   if (functions) {
     if (request.find("tools")) functions->refuse("absent where there are tools");
     read.uses_functions = true;
-    if (may_call || must_call)
-      for (const Field& function : functions->elements()) add_function(function, tools);
+    for (const Field& function : functions->elements()) add_function(function, tools, read.params.ignored);
   }
+  if (may_not_call) tools.allow_only({});
   if (must_call) force_call(*call, call->need_string("name"), tools, read.params);
   return tools;
 }

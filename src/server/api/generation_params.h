@@ -35,7 +35,6 @@ struct GenerationParams {
   OutputFormat format;
   std::optional<int> max_reasoning_tokens;  // of a chat's answer; nothing: as many as the model likes
   bool must_call{false};                    // the answer ends with a call of a tool
-  bool holds_arguments{false};              // to their schemas, where a tool does not say
   int prompt_logprobs{-1};                  // as GenerationRequest has it
   int num_choices{1};                       // answers to each prompt
   bool ignore_eos{false};                   // generate on after the model's end token, for measuring

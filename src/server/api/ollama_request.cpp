@@ -81,7 +81,7 @@ OllamaRequest read_ollama_chat(std::string_view body) {
   read.chat.chat.messages = harmony::chat_from_json({{"messages", messages->value()}}).messages;
   ToolSet tools;
   if (const auto list = request.find("tools"))
-    for (const Field& tool : list->elements()) add_chat_tool(tool, tools);
+    for (const Field& tool : list->elements()) add_chat_tool(tool, tools, read.chat.params.ignored);
   read.chat.chat.tools = std::move(tools.functions);
   read.chat.offered = std::move(tools.offered);
   return read;

@@ -102,16 +102,18 @@ void add_reasoning(const Field& item, Reader& out) {
 
 void add_call(const Field& item, Reader& out, std::string name, std::string arguments) {
   assistant(out.input.messages, [](const ChatMessage&) { return true; })
-      .tool_calls.push_back({.id = item.need_string("call_id"),
-                             .name = std::move(name),
-                             .arguments = std::move(arguments),
-                             .space = item.find_string("namespace").value_or("functions")});
+      .tool_calls.push_back(
+          {.id = item.need_string("call_id"),
+           .name = std::move(name),
+           .arguments = std::move(arguments),
+           .space = item.find("namespace") ? harmony::need_tool_name(item, "namespace") : "functions"});
 }
 void add_function_call(const Field& item, Reader& out) {
-  add_call(item, out, item.need_string("name"), item.need_string("arguments"));
+  add_call(item, out, harmony::need_tool_name(item, "name"), item.need_string("arguments"));
 }
 void add_custom_call(const Field& item, Reader& out) {
-  add_call(item, out, item.need_string("name"), harmony::input_as_arguments(item.need_string("input")));
+  add_call(item, out, harmony::need_tool_name(item, "name"),
+           harmony::input_as_arguments(item.need_string("input")));
 }
 void add_search_call(const Field& item, Reader& out) {
   add_call(item, out, "tool_search",
@@ -132,7 +134,7 @@ void add_result(const Field& item, Reader& out, std::string text) {
   message.role = Role::kTool;
   message.tool_call_id =
       item.find_string("call_id");  // absent: of the oldest call (of this name) without a result
-  if (!message.tool_call_id) message.tool_name = item.find_string("name");
+  if (!message.tool_call_id && item.find("name")) message.tool_name = harmony::need_tool_name(item, "name");
   message.text = std::move(text);
 }
 void add_shell_output(const Field& item, Reader& out) {  // whose id is the call's
@@ -143,18 +145,23 @@ void add_shell_output(const Field& item, Reader& out) {  // whose id is the call
 void add_output(const Field& item, Reader& out) {
   add_result(item, out, output_from(item.need("output", kTextParts)));
 }
+// A tool may be found again by another search.
+void add_found_tool(const Field& tool, Reader& out) {
+  ToolSet found;
+  add_response_tool(tool, found, out.ignored);
+  out.input.tools.add_new(std::move(found), out.ignored);
+}
 void add_search_output(const Field& item, Reader& out) {
   std::string names;
   if (const auto tools = item.find("tools"))
     for (const Field& tool : tools->elements()) {
-      add_response_tool(tool, out.input.tools, out.ignored);
+      add_found_tool(tool, out);
       if (const auto name = tool.find_string("name")) names += (names.empty() ? "" : ", ") + *name;
     }
   add_result(item, out, names.empty() ? "No tool was found." : "These tools can be called now: " + names);
 }
 void add_tools(const Field& item, Reader& out) {
-  for (const Field& tool : item.need("tools", "a list of tools").elements())
-    add_response_tool(tool, out.input.tools, out.ignored);
+  for (const Field& tool : item.need("tools", "a list of tools").elements()) add_found_tool(tool, out);
 }
 
 struct ItemRow {

@@ -110,14 +110,15 @@ ResponseRequest read_response(Json body) {
       input.refuse("a text or a list of items, not empty");
     items = read_items(input, read.params.ignored);
   }
-  if (const auto tools = request.find("tools"))
-    for (const Field& tool : tools->elements()) add_response_tool(tool, items.tools, read.params.ignored);
-  apply_tool_choice(request, items.tools, read.params);
-  read.params.holds_arguments = true;  // `strict` is true in this API unless a tool says otherwise
+  ToolSet tools;
+  if (const auto list = request.find("tools"))
+    for (const Field& tool : list->elements()) add_response_tool(tool, tools, read.params.ignored);
+  tools.add_new(std::move(items.tools), read.params.ignored);
+  apply_tool_choice(request, tools, read.params);
   read.chat.messages = std::move(items.messages);
-  read.chat.tools = std::move(items.tools.functions);
-  read.chat.namespaces = std::move(items.tools.namespaces);
-  read.offered = std::move(items.tools.offered);
+  read.chat.tools = std::move(tools.functions);
+  read.chat.namespaces = std::move(tools.namespaces);
+  read.offered = std::move(tools.offered);
   read.chat.instructions = request.find_string("instructions").value_or("");
   if (const auto reasoning = request.find("reasoning"))
     if (const auto effort = reasoning->find("effort"))

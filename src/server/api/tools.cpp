@@ -18,83 +18,116 @@ using harmony::Tool;
 constexpr size_t kMaxTools{1024};
 constexpr const char* kInput{"input"};  // the argument that is a custom tool's text
 
-// False for one that is offered already, as by a search of tools.
-bool is_new(const ToolSet& tools, std::string_view space, std::string_view name) {
-  if (tools.offered.size() >= kMaxTools)
-    throw InputError("request.tools must be a list of at most {} tools, not more", kMaxTools);
-  return !tools.has(space, name);
+std::vector<Tool>& shown_in(ToolSet& tools, const std::string& space) {
+  if (space == "functions") return tools.functions;
+  const auto found = std::find_if(tools.namespaces.begin(), tools.namespaces.end(),
+                                  [&](const harmony::ToolNamespace& known) { return known.name == space; });
+  if (found != tools.namespaces.end()) return found->tools;
+  return tools.namespaces.emplace_back(harmony::ToolNamespace{.name = space, .description = {}, .tools = {}})
+      .tools;
 }
 
-void offer(Tool tool, ToolKind kind, std::optional<bool> is_strict, ToolSet& tools) {
-  if (!is_new(tools, "functions", tool.name)) return;
-  tools.offered.push_back({.name = tool.name,
-                           .space = "functions",
-                           .kind = kind,
-                           .parameters = tool.parameters,
-                           .is_strict = is_strict});
-  tools.functions.push_back(std::move(tool));
+bool is_same(const OfferedTool& one, const OfferedTool& other) {
+  return one.description == other.description && one.kind == other.kind &&
+         one.parameters == other.parameters && one.input == other.input && one.is_strict == other.is_strict;
+}
+
+// `place` is that of the tool in the request.
+void offer(const std::string& place, Tool shown, OfferedTool tool, ToolSet& tools, IgnoredFields& ignored) {
+  if (tools.offered.size() >= kMaxTools)
+    throw InputError("request.tools must be a list of at most {} tools, not more", kMaxTools);
+  tool.name = shown.name;
+  tool.description = shown.description;
+  if (const OfferedTool* first = tools.find(tool.space, tool.name)) {
+    if (is_same(*first, tool)) return ignored.add("tools." + tool.name, "declared twice");
+    throw InputError("{} is a second tool of the name '{}', and differs from the first; give it another name",
+                     place, tool.name);
+  }
+  shown_in(tools, tool.space).push_back(std::move(shown));
+  tools.offered.push_back(std::move(tool));
 }
 
 // {"name", "description", "format": {"type": "text"} or {"type": "grammar", "syntax", "definition"}}, of which a chat wraps the grammar
 // once more.
-void offer_custom(const Field& tool, ToolSet& tools) {
+void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   constexpr const char* kSyntaxes{"\"lark\" or \"regex\""};
-  std::optional<grammar::Source> input;
-  Tool function{.name = tool.need_string("name"),
+  OfferedTool offered{.kind = ToolKind::kCustom, .is_strict = true};
+  Tool function{.name = harmony::need_tool_name(tool, "name"),
                 .description = tool.find_string("description").value_or(""),
                 .parameters = {}};
   if (const auto format = tool.find("format"); format && format->find_string("type") == "grammar") {
     const Field grammar = format->find("grammar").value_or(*format);
     const Field syntax = grammar.need("syntax", kSyntaxes);
     if (syntax.value() != "lark" && syntax.value() != "regex") syntax.refuse(kSyntaxes);
-    input = {.language = syntax.value() == "lark" ? grammar::Language::kLark : grammar::Language::kRegex,
-             .text = grammar.need_string("definition"),
-             .argument = kInput};
-    function.description += "\nThe input follows this grammar (" + syntax.string() + "):\n" + input->text;
+    offered.input = {
+        .language = syntax.value() == "lark" ? grammar::Language::kLark : grammar::Language::kRegex,
+        .text = grammar.need_string("definition"),
+        .argument = kInput};
+    function.description +=
+        "\nThe input follows this grammar (" + syntax.string() + "):\n" + offered.input->text;
   }
-  function.parameters = R"({"type":"object","properties":{"input":{"type":"string"}},"required":["input"]})";
-  const size_t num_offered = tools.offered.size();
-  offer(std::move(function), ToolKind::kCustom, true, tools);
-  if (tools.offered.size() > num_offered) tools.offered.back().input = std::move(input);
+  offered.parameters = function.parameters =
+      R"({"type":"object","properties":{"input":{"type":"string"}},"required":["input"]})";
+  offer(tool.place(), std::move(function), std::move(offered), tools, ignored);
 }
 
-// Absent: OpenAI's chats then hold arguments to nothing and its responses to the schema.
-std::optional<bool> strictness(const Field& function) {
+// The schema to which the arguments of a function are held. Arguments are an object, also where the schema does not say so.
+std::optional<std::string> arguments_schema(const Field& function) {
+  const auto parameters = function.find("parameters");
+  if (!parameters || parameters->value() == true || parameters->value() == Json::object())
+    return std::nullopt;
+  Json schema = parameters->value();
+  if (schema.is_object()) {
+    const Json& type = schema["type"];
+    const bool may_be_object =
+        type.is_null() || (type.is_array() && std::find(type.begin(), type.end(), "object") != type.end());
+    if (may_be_object) schema["type"] = "object";
+  }
+  return harmony::json_line(schema, harmony::JsonSpacing::kNone);
+}
+
+void offer_function(const Field& function, const std::string& space, ToolSet& tools, IgnoredFields& ignored) {
   const auto strict = function.find("strict");
-  return strict ? std::optional(strict->boolean()) : std::nullopt;
+  Tool shown = harmony::tool_from_function(function);
+  offer(function.place(), std::move(shown),
+        {.space = space, .parameters = arguments_schema(function), .is_strict = strict && strict->boolean()},
+        tools, ignored);
 }
 
-void offer_local_shell(ToolSet& tools) {
-  offer({.name = "shell",
-         .description = "Runs a command and returns its output.",
-         .parameters =
-             R"({"type":"object","properties":{"command":{"type":"array","items":{"type":"string"}},)"
-             R"("workdir":{"type":"string"},"timeout_ms":{"type":"number"}},"required":["command"]})"},
-        ToolKind::kLocalShell, std::nullopt, tools);
+// Offers a tool of OpenAI's own as the function that stands for it.
+void offer_built_in(const Field& tool, ToolKind kind, Json function, ToolSet& tools, IgnoredFields& ignored) {
+  const Field standing(function, tool.place());
+  offer(tool.place(), harmony::tool_from_function(standing),
+        {.kind = kind, .parameters = arguments_schema(standing)}, tools, ignored);
+}
+
+void offer_local_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
+  offer_built_in(
+      tool, ToolKind::kLocalShell,
+      Json::parse(R"({"name":"shell","description":"Runs a command and returns its output.","parameters":
+             {"type":"object","properties":{"command":{"type":"array","items":{"type":"string"}},
+             "workdir":{"type":"string"},"timeout_ms":{"type":"number"}},"required":["command"]}})"),
+      tools, ignored);
+}
+
+void offer_tool_search(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
+  Json function = Json::parse(R"({"name":"tool_search","description":"Searches for tools.","parameters":
+             {"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}})");
+  for (const char* key : {"description", "parameters"})
+    if (const auto own = tool.find(key)) function[key] = own->value();
+  offer_built_in(tool, ToolKind::kToolSearch, std::move(function), tools, ignored);
 }
 
 void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
-  const std::string name = tool.need_string("name");
+  const std::string name = harmony::need_tool_name(tool, "name");
   const std::vector<Field> members = tool.need("tools", "a list of functions").elements();
   if (name == "functions") {
     for (const Field& member : members) add_response_tool(member, tools, ignored);
     return;
   }
-  auto space = std::find_if(tools.namespaces.begin(), tools.namespaces.end(),
-                            [&](const harmony::ToolNamespace& known) { return known.name == name; });
-  if (space == tools.namespaces.end())
-    space = tools.namespaces.insert(
-        space, {.name = name, .description = tool.find_string("description"), .tools = {}});
-  for (const Field& member : members) {
-    Tool function = harmony::tool_from_function(member);
-    if (!is_new(tools, name, function.name)) continue;
-    tools.offered.push_back({.name = function.name,
-                             .space = name,
-                             .kind = ToolKind::kFunction,
-                             .parameters = function.parameters,
-                             .is_strict = strictness(member)});
-    space->tools.push_back(std::move(function));
-  }
+  for (const Field& member : members) offer_function(member, name, tools, ignored);
+  for (harmony::ToolNamespace& space : tools.namespaces)
+    if (space.name == name && !space.description) space.description = tool.find_string("description");
 }
 
 // The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}. A tool of another type has none.
@@ -112,21 +145,45 @@ void ToolSet::allow_only(const std::vector<std::string>& names) {
     tool.may_be_called = std::find(names.begin(), names.end(), tool.name) != names.end();
 }
 
-bool ToolSet::has(std::string_view space, std::string_view name) const {
+const OfferedTool* ToolSet::find(std::string_view space, std::string_view name) const {
+  const auto found = std::find_if(offered.begin(), offered.end(), [&](const OfferedTool& tool) {
+    return tool.space == space && tool.name == name;
+  });
+  return found == offered.end() ? nullptr : &*found;
+}
+
+bool ToolSet::has(std::string_view name) const {
   return std::any_of(offered.begin(), offered.end(),
-                     [&](const OfferedTool& tool) { return tool.space == space && tool.name == name; });
+                     [&](const OfferedTool& tool) { return tool.name == name; });
 }
 
-void add_function(const Field& function, ToolSet& tools) {
-  offer(harmony::tool_from_function(function), ToolKind::kFunction, strictness(function), tools);
+void ToolSet::add_new(ToolSet more, IgnoredFields& ignored) {
+  for (OfferedTool& tool : more.offered) {
+    if (const OfferedTool* first = find(tool.space, tool.name)) {
+      if (!is_same(*first, tool)) ignored.add("tools." + tool.name, "declared before");
+      continue;
+    }
+    std::vector<Tool>& shown = shown_in(more, tool.space);
+    const auto own =
+        std::find_if(shown.begin(), shown.end(), [&](const Tool& other) { return other.name == tool.name; });
+    shown_in(*this, tool.space).push_back(std::move(*own));
+    offered.push_back(std::move(tool));
+  }
+  for (harmony::ToolNamespace& space : namespaces)
+    for (harmony::ToolNamespace& other : more.namespaces)
+      if (space.name == other.name && !space.description) space.description = std::move(other.description);
 }
 
-void add_chat_tool(const Field& tool, ToolSet& tools) {
+void add_function(const Field& function, ToolSet& tools, IgnoredFields& ignored) {
+  offer_function(function, "functions", tools, ignored);
+}
+
+void add_chat_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   const Field type = tool.need("type", "\"function\" or \"custom\"");
   if (type.value() == "custom")
-    offer_custom(tool.need("custom", "an object with name, description and format"), tools);
+    offer_custom(tool.need("custom", "an object with name, description and format"), tools, ignored);
   else if (type.value() == "function")
-    add_function(tool.need("function", "an object with name, description and parameters"), tools);
+    add_function(tool.need("function", "an object with name, description and parameters"), tools, ignored);
   else
     type.refuse("\"function\" or \"custom\"");
 }
@@ -134,23 +191,15 @@ void add_chat_tool(const Field& tool, ToolSet& tools) {
 void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   const std::string type = tool.need("type", "a type of tools").string();
   if (type == "function")
-    add_function(tool, tools);
+    add_function(tool, tools, ignored);
   else if (type == "custom")
-    offer_custom(tool, tools);
+    offer_custom(tool, tools, ignored);
   else if (type == "namespace")
     offer_namespace(tool, tools, ignored);
   else if (type == "local_shell")
-    offer_local_shell(tools);
+    offer_local_shell(tool, tools, ignored);
   else if (type == "tool_search")
-    offer({.name = "tool_search",
-           .description = tool.find_string("description").value_or("Searches for tools."),
-           .parameters = harmony::json_line(tool.find("parameters")
-                                                ? tool.find("parameters")->value()
-                                                : Json{{"type", "object"},
-                                                       {"properties", {{"query", {{"type", "string"}}}}},
-                                                       {"required", {"query"}}},
-                                            harmony::JsonSpacing::kNone)},
-          ToolKind::kToolSearch, std::nullopt, tools);
+    offer_tool_search(tool, tools, ignored);
   else
     ignored.add("tools." + type, "left out");
 }
@@ -168,15 +217,19 @@ void force_call(const Field& choice, const std::optional<std::string>& name, Too
 void apply_tool_choice(const Field& request, ToolSet& tools, GenerationParams& params) {
   const auto choice = request.find("tool_choice");
   if (!choice || choice->value() == "auto") return;
-  if (choice->value() == "none") return tools.clear();
+  if (choice->value() == "none") return tools.allow_only({});
   if (choice->value() == "required") return force_call(*choice, std::nullopt, tools, params);
   constexpr const char* kAccepted{"\"auto\", \"none\", \"required\", a tool's name or allowed_tools"};
   if (!choice->value().is_object()) choice->refuse(kAccepted);
   if (choice->find_string("type") == "allowed_tools") {
     const Field allowed = choice->find("allowed_tools").value_or(*choice);
     std::vector<std::string> names;
-    for (const Field& tool : allowed.need("tools", "a list of tools").elements())
-      if (auto name = name_of(tool)) names.push_back(std::move(*name));
+    for (const Field& tool : allowed.need("tools", "a list of tools").elements()) {
+      const auto name = name_of(tool);
+      if (!name) continue;
+      if (!tools.has(*name)) tool.refuse("a tool of the request");
+      names.push_back(*name);
+    }
     tools.allow_only(names);
     const Field mode = allowed.need("mode", "\"auto\" or \"required\"");
     if (mode.value() == "required") return force_call(*choice, std::nullopt, tools, params);

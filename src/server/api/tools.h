@@ -25,14 +25,14 @@ enum class ToolKind {
 };
 
 struct OfferedTool {
-  std::string name;
+  std::string name{};
   std::string space{"functions"};  // its namespace
   ToolKind kind{ToolKind::kFunction};
-  std::optional<std::string> parameters{};  // the schema of its arguments
+  std::optional<std::string> parameters{};  // the schema of its arguments; absent: any object
   std::optional<grammar::Source> input{};   // of kCustom: what its text must be, where it says so
-  // The arguments are held to the schema: true, or an error. Absent: where that can be.
-  std::optional<bool> is_strict{};
-  bool may_be_called{true};  // tool_choice leaves it
+  bool is_strict{false};                    // a schema that can't be enforced is an error
+  bool may_be_called{true};                 // tool_choice allows it
+  std::string description{};
 };
 
 struct ToolSet {
@@ -40,15 +40,18 @@ struct ToolSet {
   std::vector<harmony::ToolNamespace> namespaces;  // beside "functions"
   std::vector<OfferedTool> offered;                // all of them
 
-  void clear() { *this = {}; }
-  // Leaves only calls of tools of these names. The prompt offers all: so the prefix cache has it.
+  // Allows only calls of tools of these names. The prompt offers all, so that the prefix cache has it.
   void allow_only(const std::vector<std::string>& names);
-  bool has(std::string_view space, std::string_view name) const;
+  const OfferedTool* find(std::string_view space, std::string_view name) const;  // null: absent
+  bool has(std::string_view name) const;                                         // in any namespace
+  // Adds those of `more` whose names are new. The names of others are added to `ignored` if the tools differ.
+  void add_new(ToolSet more, IgnoredFields& ignored);
 };
 
-// Reads the element of a list "tools". Throws InputError.
-void add_chat_tool(const harmony::Field& tool, ToolSet& tools);
-void add_function(const harmony::Field& function, ToolSet& tools);
+// Read the element of a list "tools". A second tool of the same name is an error if it differs, and is else added to `ignored`.
+// Throw InputError.
+void add_chat_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
+void add_function(const harmony::Field& function, ToolSet& tools, IgnoredFields& ignored);
 void add_response_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 
 // Obeys tool_choice in OpenAI's forms: none, auto, required, a named tool, allowed_tools. Throws InputError.

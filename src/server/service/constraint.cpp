@@ -38,18 +38,16 @@ std::shared_ptr<grammar::Grammar> body_of(GrammarShelf& shelf, GenerationParams&
 }
 
 // A schema that can't be enforced is an error where the request demands that it is, and else told: then arguments are any object.
-std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const OfferedTool& tool, bool are_held,
+std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const OfferedTool& tool,
                                                IgnoredFields& ignored) {
   if (tool.input) try {
       return shelf.get(*tool.input).grammar;
     } catch (const InputError& error) {  // the model is told of it all the same, and agents go on
       ignored.add("tools." + tool.name + ".format", error.what());
     }
-  if (!tool.parameters || !tool.is_strict.value_or(are_held))
-    return shelf.get({Language::kJsonObject, "", false}).grammar;
+  if (!tool.parameters) return shelf.get({Language::kJsonObject, "", false}).grammar;
   try {
-    const grammar::Compiled compiled =
-        shelf.get({Language::kJsonSchema, *tool.parameters, tool.is_strict.value_or(false)});
+    const grammar::Compiled compiled = shelf.get({Language::kJsonSchema, *tool.parameters, tool.is_strict});
     for (const std::string& warning : compiled.warnings) ignored.add("tools." + tool.name, warning);
     return compiled.grammar;
   } catch (const InputError& error) {
@@ -72,11 +70,9 @@ harmony::TurnRules rules_of(GrammarShelf& shelf, GenerationParams& params,
   rules.must_call = params.must_call;
   rules.max_reasoning_tokens = reasoning_limit(params);
   rules.body = body_of(shelf, params);
-  const bool are_held = params.must_call || params.holds_arguments;
   for (const OfferedTool& tool : offered)
     if (tool.may_be_called)
-      rules.tools.push_back(
-          {tool.space + "." + tool.name, arguments_of(shelf, tool, are_held, params.ignored)});
+      rules.tools.push_back({tool.space + "." + tool.name, arguments_of(shelf, tool, params.ignored)});
   return rules;
 }
 

@@ -25,7 +25,7 @@ class GrammarShelf {
   grammar::Compiled get(const grammar::Source& source);
 
  private:
-  static constexpr size_t kMaxGrammars{32};
+  static constexpr size_t kMaxGrammars{256};            // agents offer a hundred tools and more
   static constexpr size_t kMaxGrammarBytes{256 << 20};  // of all of them: each may have 64 MiB
   static constexpr size_t kMaxKeptBytes{1 << 16};       // of a source: larger ones are compiled each time
 

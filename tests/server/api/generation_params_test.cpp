@@ -267,7 +267,7 @@ TEST(ApiRequest, FunctionsAreToolsByTheirOlderName) {
   const std::string functions = R"("functions": [{"name": "f", "parameters": {}}])";
   EXPECT_EQ(read_chat(functions).offered.at(0).name, "f");
   EXPECT_TRUE(read_chat(functions).uses_functions);
-  EXPECT_TRUE(read_chat(functions + R"(, "function_call": "none")").offered.empty());
+  EXPECT_FALSE(read_chat(functions + R"(, "function_call": "none")").offered.at(0).may_be_called);
   EXPECT_THAT(refusal(functions + R"(, "tools": [{"type": "function", "function": {"name": "g"}}])"),
               HasSubstr("request.functions must be absent where there are tools"));
   const std::vector<harmony::ChatMessage> messages =
@@ -300,10 +300,10 @@ TEST(ApiRequest, ThereAreAtMost1024Tools) {
               HasSubstr("request.tools must be a list of at most 1024"));
 }
 
-TEST(ApiRequest, ToolsAreNotOfferedWhereTheChoiceIsNone) {
+TEST(ApiRequest, ToolsStayInThePromptWhereTheChoiceIsNone) {
   const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": )";
   EXPECT_EQ(read_chat(tools + R"("auto")").chat.tools.size(), 1u);
-  EXPECT_EQ(read_chat(tools + R"("none")").chat.tools.size(), 0u);
+  EXPECT_EQ(read_chat(tools + R"("none")").chat.tools.size(), 1u);
 }
 
 // The tools of a chat that may be called, with ! where one must be.
@@ -320,6 +320,7 @@ std::string callable(const std::string& choice) {
 
 TEST(ApiRequest, TheChoiceSaysWhichToolsMayBeCalledAndIfOneMust) {
   EXPECT_EQ(callable(R"("auto")"), "fg");
+  EXPECT_EQ(callable(R"("none")"), "");
   EXPECT_EQ(callable(R"("required")"), "!fg");
   EXPECT_EQ(callable(R"({"type": "function", "function": {"name": "f"}})"), "!f");
   EXPECT_EQ(callable(R"({"type": "custom", "custom": {"name": "g"}})"), "!g");
@@ -330,6 +331,8 @@ TEST(ApiRequest, TheChoiceSaysWhichToolsMayBeCalledAndIfOneMust) {
   EXPECT_EQ(allowed("auto", R"([{"type": "function", "function": {"name": "f"}}])"), "f");
   EXPECT_EQ(allowed("required", R"([{"type": "function", "function": {"name": "f"}}])"), "!f");
   EXPECT_EQ(allowed("auto", "[]"), "");
+  EXPECT_THAT(error_of([&] { allowed("auto", R"([{"type": "function", "function": {"name": "h"}}])"); }),
+              HasSubstr("tools[0] must be a tool of the request"));
   EXPECT_THAT(error_of([&] { allowed("required", "[]"); }), HasSubstr("where no tool is offered"));
   EXPECT_THAT(error_of([] { callable(R"({"type": "function", "function": {"name": "h"}})"); }),
               HasSubstr("request.tool_choice must be a tool of the request"));
