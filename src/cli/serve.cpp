@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -10,12 +11,15 @@
 
 #include "cli/measure/kernels_json.h"
 #include "cli/nodes.h"
+#include "cli/standard_streams.h"
 #include "cli/version.h"
 #include "core/bytes_text.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/output.h"
 #include "core/thread_pool.h"
 #include "harmony/control_tokens.h"
+#include "server/exit_codes.h"
 #include "server/server.h"
 #include "setup/load.h"
 #include "setup/machine.h"
@@ -43,6 +47,8 @@ Examples:
   curl http://127.0.0.1:8080/v1/chat/completions -H "Content-Type: application/json" \
        -d '{"messages": [{"role": "user", "content": "What is 17 + 25?"}]}')"};
 
+static_assert(kInterrupted == server::kInterruptedCode && kEngineLost == server::kEngineLostCode);
+
 constexpr server::HttpLimits kLimits{};
 static_assert(kLimits.max_body_bytes == 8 << 20 && kLimits.uncounted_body_bytes == 16 << 10 &&
                   kLimits.max_bodies_bytes == 256 << 20,
@@ -56,6 +62,7 @@ struct ServeOptions {
   std::optional<std::string> key_file;
   bool has_no_page{false};
   int max_queue{256};
+  std::optional<int> step_timeout_seconds;
   int shutdown_delay_seconds{0}, shutdown_seconds{30};
 };
 
@@ -116,7 +123,15 @@ server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup
   return facts;
 }
 
+// Weights in the memory of the host, which a step may have to read from a disk again.
+size_t host_weight_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& room) {
+  if (setup.backend->is_device) return 0;
+  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), room, setup.own);
+  return plan.weight_bytes + kept_weight_bytes(model, plan, setup);
+}
+
 int serve(const ServeOptions& options, const Settings& settings) {
+  outlive_the_terminal();
   server::ServerOptions server_options = options.server;
   server_options.api_keys = api_keys(options);
   server_options.model_id = served_name(options);
@@ -125,6 +140,8 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server_options.date = settings.date;
   server_options.version = this_build().version;
   server_options.has_page = !options.has_no_page;
+  if (options.step_timeout_seconds)
+    server_options.step_timeout = std::chrono::seconds(*options.step_timeout_seconds);
   server_options.shutdown_delay = std::chrono::seconds(options.shutdown_delay_seconds);
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
   ResolvedSettings setup = resolve(settings);
@@ -144,25 +161,36 @@ int serve(const ServeOptions& options, const Settings& settings) {
 
   allow_open_files();
   server::Server server(server_options);
-  fmt::print("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, server.address());
-  std::fflush(stdout);
+  announce(
+      fmt::format("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, server.address()));
   const std::vector<size_t> budgets = memory_budgets(setup);
-  const BackendOptions room = serving_options(model, setup, capacity, budgets);
+  BackendOptions room = serving_options(model, setup, capacity, budgets);
+  if (options.step_timeout_seconds) room.step_patience_seconds = 2.0 * *options.step_timeout_seconds;
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   load_draft_model(setup);
   EngineOptions engine_settings = engine_options(setup, room, capacity);
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };
   Engine engine(*backend, tokenizer, engine_settings);
+  served.num_host_bytes = host_weight_bytes(model, setup, room);
   served.setup = setup_facts(model, setup, room, *backend, budgets);
   server.open(engine, served, static_cast<size_t>(setup.max_sequences + options.max_queue));
-  fmt::print("Serving {} on {}\n", server_options.model_id, server.address());
-  fmt::print("Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",
-             capacity.num_sequences, capacity.context,
-             int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens,
-             bytes_text(setup.backend->plan(config_here(model.config, setup), room, setup.own).kv_bytes),
-             room.max_batch_tokens);
-  std::fflush(stdout);
-  return server.serve(engine) ? kDone : kInterrupted;
+  announce(
+      fmt::format("Serving {} on {}\n"
+                  "Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",
+                  server_options.model_id, server.address(), capacity.num_sequences, capacity.context,
+                  int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens,
+                  bytes_text(setup.backend->plan(config_here(model.config, setup), room, setup.own).kv_bytes),
+                  room.max_batch_tokens));
+  switch (server.serve(engine)) {
+    case server::ServerEnd::kComplete:
+      return kDone;
+    case server::ServerEnd::kCancelled:
+      return kInterrupted;
+    case server::ServerEnd::kEngineLost:
+      break;
+  }
+  print_to(stderr, "nibble: {}\n", engine.state().lost);
+  std::_Exit(setup.nodes ? kNodeLost : kEngineLost);  // a device that hangs would hold up what is destroyed
 }
 
 }  // namespace
@@ -214,6 +242,11 @@ Action define_serve(CLI::App& command, Settings& settings) {
       "open connections; further ones wait until one closes", "N")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  add("--step-timeout", options->step_timeout_seconds,
+      "seconds after which /health says 503 if requests wait and no step of the model\n"
+      "ends, and /live after twice that; [60, or more on a slow CPU]",
+      "N")
+      ->check(CLI::Range(1, 86400));
   add("--shutdown-delay", options->shutdown_delay_seconds,
       "seconds after ctrl-C or SIGTERM in which requests are still taken,\n"
       "while /health says 503: load balancers look elsewhere before one fails",

@@ -12,27 +12,47 @@
 #include "server/http/gzip.h"
 #include "server/http/url.h"
 #include "server/service/engine_gate.h"
+#include "server/service/stall.h"
 
 namespace nibble::server {
 namespace {
 
+struct Condition {
+  Stall stall{Stall::kNone};
+  Json json{{"status", "ok"}};
+};
+
+// What the engine's thread shows of itself.
+Condition condition_of(const Service& service) {
+  if (!service.gate) return {};
+  const EngineState state = service.gate->engine().state();
+  if (!state.lost.empty()) return {Stall::kForever, {{"status", "lost"}, {"reason", state.lost}}};
+  const StepLimit limit{service.options.step_timeout, service.model->num_host_bytes};
+  const Stall stall = stall_of(state.progress, limit);
+  if (stall == Stall::kNone) return {};
+  return {
+      stall,
+      {{"status", "stalled"},
+       {"reason", fmt::format("requests wait, and no step of the model has ended for {:.0f} s; the limit is "
+                              "{:.0f} s (--step-timeout)",
+                              state.progress.seconds, limit.seconds(state.progress))},
+       {"seconds_without_step", state.progress.seconds}}};
+}
+
 // Ready: may requests be sent here?
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
-  switch (service.state) {
-    case ServiceState::kLoading:
-      return reply_json(exchange, 503, {{"status", "loading"}});
-    case ServiceState::kReady:
-      return reply_json(exchange, 200, {{"status", "ok"}});
-    case ServiceState::kLeaving:
-    case ServiceState::kDraining:
-      break;
-  }
+  if (service.state == ServiceState::kLoading) return reply_json(exchange, 503, {{"status", "loading"}});
+  const Condition condition = condition_of(service);
+  if (condition.stall != Stall::kNone) return reply_json(exchange, 503, condition.json);
+  if (service.state == ServiceState::kReady) return reply_json(exchange, 200, condition.json);
   return reply_json(exchange, 503, {{"status", "draining"}});
 }
 
-// Alive: does the I/O thread answer? Who restarts a server that does not must not restart one that loads, drains or is full.
-asio::awaitable<void> live(Service&, Exchange& exchange) {
-  return reply_json(exchange, 200, {{"status", "ok"}});
+// Alive: do the I/O thread and the engine answer? A supervisor restarts a server that is not alive; one that loads, drains or is full is.
+asio::awaitable<void> live(Service& service, Exchange& exchange) {
+  const Condition condition = condition_of(service);
+  return condition.stall == Stall::kForever ? reply_json(exchange, 503, condition.json)
+                                            : reply_json(exchange, 200, {{"status", "ok"}});
 }
 
 asio::awaitable<void> version(Service& service, Exchange& exchange) {

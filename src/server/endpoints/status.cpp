@@ -34,6 +34,7 @@ Json engine_json(const EngineState& state, const MetricsTotals& totals) {
           {"generated_tokens", totals.num_generated_tokens},
           {"preemptions", state.counts.num_preemptions},
           {"faults", state.num_faults},
+          {"seconds_without_step", state.progress.seconds},
           {"steps", totals.num_steps},
           {"step_rows", totals.num_rows},
           {"step_seconds", totals.step_seconds}};

@@ -98,6 +98,8 @@ struct Metrics::Impl {
       "nibble:backend_steps_total",
       "Steps by how a GPU's backend launched them: as a graph that was there, recording one, without.");
   Counter& faults = counter("nibble:engine_faults_total", "Steps that the engine could not run.");
+  Gauge& without_step = gauge("nibble:engine_seconds_without_step",
+                              "Seconds that requests have waited without a step ending; 0 when none waits.");
 
   Counter& num_drafts = counter("nibble:spec_decode_num_drafts_total",
                                 "Times that an answer had drafts in a step, which checked them.");
@@ -171,6 +173,7 @@ void Metrics::Impl::copy(const EngineState& state) {
   raise(hits, state.counts.num_cached_tokens);
   raise(preemptions, state.counts.num_preemptions);
   raise(faults, state.num_faults);
+  without_step.Set(state.progress.seconds);
   for (const nibble::Counter& launched : state.steps)
     raise(steps.Add({{"launch", std::string(launched.label)}}), launched.value);
   raise(num_drafts, state.drafts.num_drafts);

@@ -21,6 +21,7 @@ struct ServedModel {
   int max_context{0};                // tokens of one prompt and its answer together
   std::vector<TokenId> stop_tokens;  // any of these ends an answer
   int64_t created{0};                // seconds since 1970
+  size_t num_host_bytes{0};          // of its weights, in the memory of the host
   SetupFacts setup{};
 };
 
@@ -40,8 +41,14 @@ struct ServerOptions {
   size_t max_response_bytes{64 << 20};  // memory for conversations kept for previous_response_id
   // A stream without a token sends a comment this often, because proxies cut silent connections.
   std::chrono::milliseconds keep_alive{15'000};
+  // The engine stands still if no step ends for this long while requests wait. None: worked out (service/stall.h).
+  std::optional<std::chrono::seconds> step_timeout{};
   std::chrono::seconds shutdown_delay{0};     // after the first signal, in which requests are still taken
   std::chrono::seconds shutdown_timeout{30};  // then, for running requests
+  // Then the engine gets this time to cancel them, and the same again to send their errors if it does not.
+  std::chrono::milliseconds last_words{2'000};
+  // At last, to destroy engine and backend. A GPU that hangs would take forever.
+  std::chrono::milliseconds teardown{4'000};
 };
 
 }  // namespace nibble::server

@@ -37,6 +37,17 @@ Service::Service(const ServerOptions& given)
 
 Service::~Service() = default;
 
+void Service::reload() {
+  log::info("SIGHUP: reloading");
+  for (const auto& reload_one : on_reload) {
+    try {
+      reload_one();
+    } catch (const std::exception& error) {  // what was read before stays in use
+      log::warn("a reload failed: {}", error.what());
+    }
+  }
+}
+
 asio::awaitable<void> offload_if_long(Service& service, const Exchange& exchange,
                                       std::function<void()> work) {
   constexpr size_t kShortBytes{16 << 10};  // bytes of a body that take some milliseconds to parse

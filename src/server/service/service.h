@@ -39,6 +39,7 @@ enum class ServiceState {
 struct Service {
   explicit Service(const ServerOptions& given);
   ~Service();
+  void reload();  // SIGHUP has come
 
   const ServerOptions options;
   const std::string fingerprint;  // of this version and model: OpenAI's system_fingerprint
@@ -47,7 +48,8 @@ struct Service {
       background;  // those that are not complete, by id
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
-  uint64_t num_answered{0};  // HTTP requests
+  std::vector<std::function<void()>> on_reload;  // what SIGHUP reads again; each reports its own errors
+  uint64_t num_answered{0};                      // HTTP requests
   // One thread that parses long bodies: see offload_if_long().
   std::unique_ptr<asio::thread_pool> parse_thread;
   int num_offloaded{0};  // requests that wait for it
