@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
 
 #include "cli/measure/kernels_json.h"
 #include "cli/nodes.h"
@@ -66,25 +67,17 @@ struct ServeOptions {
   int shutdown_delay_seconds{0}, shutdown_seconds{30};
 };
 
-// Reads one key from each line; blank lines are skipped.
-std::vector<std::string> read_keys(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw InputError("--api-key-file '{}' can't be read: {}", file, std::strerror(errno));
-  std::vector<std::string> keys;
-  for (std::string line; std::getline(in, line);) {
-    line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (!line.empty()) keys.push_back(line);
-  }
-  if (keys.empty()) throw InputError("--api-key-file '{}' has no key: it needs one on a line", file);
-  return keys;
-}
-
-std::vector<std::string> api_keys(const ServeOptions& options) {
-  std::vector<std::string> keys = options.keys;
-  for (const std::string& key : keys)
-    if (key.empty()) throw InputError("--api-key is empty: leave it out to let everybody in");
-  if (options.key_file)
-    for (std::string& key : read_keys(*options.key_file)) keys.push_back(std::move(key));
+server::ApiKeys api_keys(const ServeOptions& options) {
+  server::ApiKeys keys;
+  for (const std::string& key : options.keys) keys.add(key, "--api-key");
+  if (!options.key_file) return keys;
+  std::ifstream in(*options.key_file);
+  in.peek();  // reads: a folder can be opened
+  if (in.bad() || !in.is_open())
+    throw InputError("--api-key-file '{}' can't be read: {}", *options.key_file, std::strerror(errno));
+  std::ostringstream text;
+  text << in.rdbuf();
+  keys.add_lines(text.str(), *options.key_file);
   return keys;
 }
 
@@ -134,6 +127,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
   outlive_the_terminal();
   server::ServerOptions server_options = options.server;
   server_options.api_keys = api_keys(options);
+  if (options.key_file) server_options.reload_keys = [&options] { return api_keys(options); };
   server_options.model_id = served_name(options);
   if (options.served_names.size() > 1)
     server_options.aliases.assign(options.served_names.begin() + 1, options.served_names.end());
@@ -218,13 +212,13 @@ Action define_serve(CLI::App& command, Settings& settings) {
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add("--api-key", options->keys,
-      "let in only who sends 'Authorization: Bearer KEY';\n"
-      "may be given several times. Other users of this machine can see it: see the next",
+      "accept only requests with 'Authorization: Bearer KEY'; NAME:KEY names the key in logs\n"
+      "and metrics; may be given several times. Other users of this machine can see it: see the next",
       "KEY")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  add("--api-key-file", options->key_file, "the same with keys from a file, one on a line", "FILE");
+  add("--api-key-file", options->key_file, "the same with keys from a file, one on a line, and comments after #; read again on SIGHUP", "FILE");
   add("--cors-origin", options->server.cors_origins,
       "let pages of ORIGIN (https://chat.example) ask from a browser; *: all;\n"
       "may be given several times",

@@ -10,6 +10,7 @@
 namespace nibble::log {
 
 using spdlog::debug;
+using spdlog::error;
 using spdlog::info;
 using spdlog::warn;
 

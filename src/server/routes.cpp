@@ -141,15 +141,6 @@ const Route* find_route(const Exchange& exchange) {
   return find_route(exchange.method(), with_v1(exchange.path()));
 }
 
-// Takes the same time however many bytes agree, so that timing does not reveal a key.
-bool is_equal(std::string_view one, std::string_view other) {
-  unsigned difference = one.size() != other.size();
-  for (size_t i = 0; i < one.size(); ++i)
-    difference |= static_cast<unsigned char>(one[i]) ^
-                  (i < other.size() ? static_cast<unsigned char>(other[i]) : 0x100u);
-  return difference == 0;
-}
-
 // The key in "Authorization: Bearer KEY", else in the headers of Anthropic's and Azure's clients.
 std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
@@ -164,12 +155,9 @@ std::string_view key_in(const Exchange& exchange) {
   return key.empty() ? exchange.header("api-key") : key;
 }
 
-bool has_key(const Service& service, const Exchange& exchange) {
-  if (service.options.api_keys.empty()) return true;
-  const std::string_view key = key_in(exchange);
-  bool found = false;
-  for (const std::string& known : service.options.api_keys) found |= is_equal(known, key);
-  return found;
+// The key that the request came with; null if it is unknown, or the server has none.
+const ApiKey* find_key(const Service& service, const Exchange& exchange) {
+  return service.keys.find(key_in(exchange));
 }
 
 }  // namespace
@@ -179,7 +167,7 @@ void Routes::admit(const Exchange& exchange) {
   // The key is checked first: without one a client does not learn which paths exist.
   const bool is_open =
       route && (route->is_public || (service_.options.has_open_metrics && route->path == "/metrics"));
-  if (!is_open && !has_key(service_, exchange))
+  if (!is_open && !service_.keys.empty() && !find_key(service_, exchange))
     throw HttpError(
         401,
         "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing or its key is not "
@@ -221,6 +209,10 @@ void Routes::on_ended(const Exchange& exchange, double seconds) {
 }
 
 asio::awaitable<void> Routes::answer(Exchange& exchange) {
+  if (const ApiKey* key = find_key(service_, exchange)) {  // kept, since a reload may drop it meanwhile
+    exchange.record().key_name = key->name;
+    exchange.record().key_owner = key->owner;
+  }
   if (service_.options.log_bodies)  // as a JSON string, so that it stays on its line
     log::info("{} body {}", exchange.id(), print(exchange.body()));
   try {

@@ -97,7 +97,7 @@ TEST(Page, IsCompressedForWhoAcceptsThat) {
 
 TEST(Page, NeedsNoKeyAndWhatItShowsDoes) {
   ServerOptions options = any_port();
-  options.api_keys = {"sesame"};
+  options.api_keys.add("sesame", "the test");
   const Server server(options);
   for (const char* path : {"/", "/status", "/page/chat.js"})
     EXPECT_THAT(answer_to(server, std::string("GET ") + path, kAsBrowser), StartsWith("HTTP/1.1 200 "));

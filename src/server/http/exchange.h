@@ -15,6 +15,12 @@ namespace asio = boost::asio;
 inline constexpr std::string_view kJsonType{"application/json"};
 inline constexpr int kClientGone{499};  // the status that nginx logs when the client disconnects
 
+// What is known of a request besides its bytes; the answer's endpoint fills it in.
+struct RequestRecord {
+  std::string key_name;   // of its API key; empty where the server has none
+  std::string key_owner;  // ApiKey::owner: requests with the same one are the same user's
+};
+
 // Writing throws boost::system::system_error if the client has disconnected.
 class Exchange {
  public:
@@ -48,6 +54,12 @@ class Exchange {
   // Sets the function that is called once if the client closes the connection before the answer is complete, or at once if
   // it has closed it already. A later function replaces it.
   virtual void on_disconnect(std::function<void()> function) = 0;
+
+  RequestRecord& record() { return record_; }
+  const RequestRecord& record() const { return record_; }
+
+ private:
+  RequestRecord record_;
 };
 
 }  // namespace nibble::server

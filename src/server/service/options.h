@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/token.h"
 #include "server/http/limits.h"
+#include "server/service/api_keys.h"
 #include "server/service/setup_facts.h"
 #include "text/tokenizer.h"
 
@@ -29,7 +31,8 @@ struct ServerOptions {
   std::string model_id;                // the name of the model in answers
   std::vector<std::string> aliases{};  // others by which clients may ask for it
   HttpAddress address{};
-  std::vector<std::string> api_keys{};      // empty: no key is needed
+  ApiKeys api_keys{};                       // empty: no key is needed
+  std::function<ApiKeys()> reload_keys{};   // reads them again on SIGHUP; throws InputError
   std::vector<std::string> cors_origins{};  // pages that may call from a browser; "*": all
   bool has_page{true};                      // GET / shows the page
   bool has_open_metrics{false};             // /metrics needs no key

@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/error.h"
 #include "core/log.h"
 #include "server/http/http_error.h"
 #include "server/http/random_id.h"
@@ -30,10 +31,13 @@ uint64_t hash(std::string_view text) {
 
 Service::Service(const ServerOptions& given)
     : options(given),
+      keys(given.api_keys),
       fingerprint(fmt::format("fp_{:016x}", hash(given.version + "\n" + given.model_id))),
       responses(given.max_response_bytes),
       metrics(given.model_id),
-      parse_thread(std::make_unique<asio::thread_pool>(1)) {}
+      parse_thread(std::make_unique<asio::thread_pool>(1)) {
+  on_reload.emplace_back([this] { reload_keys(*this); });
+}
 
 Service::~Service() = default;
 
@@ -45,6 +49,16 @@ void Service::reload() {
     } catch (const std::exception& error) {  // what was read before stays in use
       log::warn("a reload failed: {}", error.what());
     }
+  }
+}
+
+void reload_keys(Service& service) {
+  if (!service.options.reload_keys) return;
+  try {
+    service.keys = service.options.reload_keys();
+    log::warn("reloaded the API keys: {}", service.keys.size());
+  } catch (const InputError& error) {
+    log::error("the API keys were not reloaded, the old ones stay: {}", error.what());
   }
 }
 
