@@ -18,6 +18,7 @@ const char* title(SettingGroup group) {
     case SettingGroup::kDate:
       return "Instructions";
     case SettingGroup::kSampling:
+    case SettingGroup::kAnswer:
     case SettingGroup::kDetail:
       return "Sampling";
     case SettingGroup::kMachine:

@@ -13,6 +13,7 @@
 #include "cli/measure/kernels_json.h"
 #include "cli/nodes.h"
 #include "cli/standard_streams.h"
+#include "cli/terminal/new_request.h"
 #include "cli/version.h"
 #include "core/bytes_text.h"
 #include "core/error.h"
@@ -37,6 +38,7 @@ constexpr const char* kServeFooter{R"(
 Endpoints: /v1/chat/completions, /v1/completions, /v1/responses (and what is stored of them), /v1/models, /apply-template,
 /tokenize, /detokenize, /tokenizer_info, /health, /live, /version, /metrics, /status.json; in a browser a chat at / and what runs at
 /status. ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
+Flags of Instructions and Sampling are defaults: a request that has the field, or instructions of its own, gets those.
 A body may have 8 MiB; all that are longer than 16 KiB share 256 MiB while they are sent and read, and get status 429 beyond.
 --log-level info tells each request on stderr: its id, path, status and time, never its text (but with --log-bodies).
 
@@ -132,6 +134,9 @@ int serve(const ServeOptions& options, const Settings& settings) {
   if (options.served_names.size() > 1)
     server_options.aliases.assign(options.served_names.begin() + 1, options.served_names.end());
   server_options.date = settings.date;
+  server_options.defaults = {.sample = sample_params(settings),
+                             .effort = *harmony::reasoning_effort_of(settings.reasoning),
+                             .instructions = settings.system.value_or("")};
   server_options.version = this_build().version;
   server_options.has_page = !options.has_no_page;
   if (options.step_timeout_seconds)
@@ -218,7 +223,8 @@ Action define_serve(CLI::App& command, Settings& settings) {
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  add("--api-key-file", options->key_file, "the same with keys from a file, one on a line, and comments after #; read again on SIGHUP", "FILE");
+  add("--api-key-file", options->key_file,
+      "the same with keys from a file, one on a line, and comments after #; read again on SIGHUP", "FILE");
   add("--cors-origin", options->server.cors_origins,
       "let pages of ORIGIN (https://chat.example) ask from a browser; *: all;\n"
       "may be given several times",
@@ -265,9 +271,9 @@ Action define_serve(CLI::App& command, Settings& settings) {
                 "log the bodies of requests, prompts and all (with --log-level info)")
       ->group(group);
   add_settings(command, settings,
-               {SettingGroup::kDate, SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache,
-                SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kNodes,
-                SettingGroup::kPlaces});
+               {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
+                SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kDrafts,
+                SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kNodes, SettingGroup::kPlaces});
   command.footer(kServeFooter);
   return [options, &settings] { return serve(*options, settings); };
 }

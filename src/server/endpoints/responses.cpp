@@ -70,7 +70,8 @@ asio::awaitable<ResponseRequest> read_request(Service& service, Exchange& exchan
   resolve_references(body, [&](const std::string& id) {
     return service.responses.find_item({exchange.record().key_owner, id});
   });
-  co_await offload_if_long(service, exchange, [&] { request = read_response(std::move(body)); });
+  co_await offload_if_long(service, exchange,
+                           [&] { request = read_response(std::move(body), service.options.defaults); });
   check_model(service, request.params);
   load_previous_response(service, exchange, request);
   check_results_have_calls(request.chat.messages);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/token.h"
+#include "server/api/request_defaults.h"
 #include "server/http/limits.h"
 #include "server/service/api_keys.h"
 #include "server/service/setup_facts.h"
@@ -36,6 +37,7 @@ struct ServerOptions {
   std::vector<std::string> cors_origins{};  // pages that may call from a browser; "*": all
   bool has_page{true};                      // GET / shows the page
   bool has_open_metrics{false};             // /metrics needs no key
+  RequestDefaults defaults{};               // for what a request leaves out
   std::optional<std::string> date{};        // that the model is told; none: today's
   bool is_strict{false};                    // refuse requests with fields that are ignored
   bool log_bodies{false};                   // log the bodies of requests, which hold what people ask

@@ -56,7 +56,7 @@ void reload_keys(Service& service) {
   if (!service.options.reload_keys) return;
   try {
     service.keys = service.options.reload_keys();
-    log::warn("reloaded the API keys: {}", service.keys.size());
+    log::info("reloaded the API keys: {}", service.keys.size());
   } catch (const InputError& error) {
     log::error("the API keys were not reloaded, the old ones stay: {}", error.what());
   }
