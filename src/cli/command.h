@@ -38,6 +38,9 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
 // Sets the command's settings from NIBBLE_* variables where the flag was not given.
 void read_environment(const CLI::App& command, Settings& settings);
 
+// Whether the command line or a NIBBLE_* variable sets this flag of the command, also by its other name.
+bool is_given(const CLI::App& command, const CLI::Option& option);
+
 // The command line for records of measurements: NIBBLE_* variables in front, flags by their long names, API keys left out.
 // Nothing is quoted.
 std::string command_line(const CLI::App& command);

@@ -10,8 +10,9 @@
 #include <memory>
 #include <sstream>
 
-#include "cli/measure/kernels_json.h"
+#include "cli/config_file.h"
 #include "cli/nodes.h"
+#include "cli/serve_facts.h"
 #include "cli/standard_streams.h"
 #include "cli/terminal/new_request.h"
 #include "cli/version.h"
@@ -40,11 +41,12 @@ Endpoints: /v1/chat/completions, /v1/completions, /v1/responses (and what is sto
 /status. ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
 Flags of Instructions and Sampling are defaults: a request that has the field, or instructions of its own, gets those.
 A body may have 8 MiB; all that are longer than 16 KiB share 256 MiB while they are sent and read, and get status 429 beyond.
---log-level info tells each request on stderr: its id, path, status and time, never its text (but with --log-bodies).
+--log-level info logs each request on stderr: id, client, key name, tokens, times; its text only with --log-bodies. SIGHUP reads the keys again.
 
 Examples:
   nibble serve tiny
   nibble serve openai/gpt-oss-20b --port 8000 --max-sequences 32 --context 16384
+  nibble serve --config /etc/nibble/nibble.toml --check
   nibble serve /data/gpt-oss-120b --served-model-name gpt-oss-120b --host 0.0.0.0 \
        --api-key-file /etc/nibble/keys
   curl http://127.0.0.1:8080/v1/chat/completions -H "Content-Type: application/json" \
@@ -66,6 +68,7 @@ struct ServeOptions {
   bool has_no_page{false};
   int max_queue{256};
   std::optional<int> step_timeout_seconds;
+  bool only_checks{false};
   int shutdown_delay_seconds{0}, shutdown_seconds{30};
 };
 
@@ -90,43 +93,7 @@ std::string served_name(const ServeOptions& options) {
   return fs::exists(options.model) ? path.parent_path().filename().string() : options.model;
 }
 
-// Collects what /status tells of the setup. `budget` is what the model could take before it was loaded.
-server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
-                               const Backend& backend, std::span<const size_t> budgets) {
-  server::SetupFacts facts;
-  facts.backend = setup.backend->name;
-  const int num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores();
-  facts.device = setup.backend->device
-                     ? setup.backend->device().name
-                     : fmt::format("{}, {} thread{}", cpu_name(), num_threads, num_threads == 1 ? "" : "s");
-  for (const KernelChoice& row : backend.kernels())
-    facts.kernels.push_back({std::string(name(row.operation)), row.weights, row.activations, rows_text(row),
-                             row.kernel, row.reason});
-  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), room, setup.own);
-  const size_t kept = setup.backend->is_device ? 0 : kept_weight_bytes(model, plan, setup);
-  const std::pair<const char*, size_t> parts[] = {{"weights", kept},
-                                                  {"weights in the backend's layout", plan.weight_bytes},
-                                                  {"KV cache", plan.kv_bytes},
-                                                  {"workspace", plan.workspace_bytes},
-                                                  {"model that drafts", setup.draft_model_bytes}};
-  const int64_t left = least_room(model, setup, room, budgets);
-  facts.memory_budget = left > 0 ? static_cast<size_t>(left) : 0;
-  for (const auto& [what, bytes] : parts) {
-    if (bytes > 0) facts.memory.push_back({what, bytes});
-    facts.memory_budget += bytes;
-  }
-  return facts;
-}
-
-// Weights in the memory of the host, which a step may have to read from a disk again.
-size_t host_weight_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& room) {
-  if (setup.backend->is_device) return 0;
-  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), room, setup.own);
-  return plan.weight_bytes + kept_weight_bytes(model, plan, setup);
-}
-
-int serve(const ServeOptions& options, const Settings& settings) {
-  outlive_the_terminal();
+server::ServerOptions server_options_of(const ServeOptions& options, const Settings& settings) {
   server::ServerOptions server_options = options.server;
   server_options.api_keys = api_keys(options);
   if (options.key_file) server_options.reload_keys = [&options] { return api_keys(options); };
@@ -143,12 +110,20 @@ int serve(const ServeOptions& options, const Settings& settings) {
     server_options.step_timeout = std::chrono::seconds(*options.step_timeout_seconds);
   server_options.shutdown_delay = std::chrono::seconds(options.shutdown_delay_seconds);
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
+  return server_options;
+}
+
+int serve(const ServeOptions& options, const Settings& settings) {
+  outlive_the_terminal();
+  const server::ServerOptions server_options = server_options_of(options, settings);
   ResolvedSettings setup = resolve(settings);
-  if (const auto code = follow_head(setup, options.model)) return *code;
+  if (!options.only_checks)
+    if (const auto code = follow_head(setup, options.model)) return *code;
   const Model model = open_model(options.model, setup.places);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), setup.max_sequences};
   open_drafters(setup, model, capacity);
+  if (options.only_checks) return check(server_options, model, setup, capacity);
 
   server::ServedModel served;
   served.tokenizer = &tokenizer;
@@ -171,7 +146,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };
   Engine engine(*backend, tokenizer, engine_settings);
   served.num_host_bytes = host_weight_bytes(model, setup, room);
-  served.setup = setup_facts(model, setup, room, *backend, budgets);
+  served.setup = setup_facts(model, setup, room, backend.get(), budgets);
   server.open(engine, served, static_cast<size_t>(setup.max_sequences + options.max_queue));
   announce(
       fmt::format("Serving {} on {}\n"
@@ -197,6 +172,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
 Action define_serve(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<ServeOptions>();
   const char* group = "Server";
+  add_config_file(command);
   add_model(command, options->model);
   const auto add = [&](const char* flag, auto& value, const char* what, const char* type) {
     return command.add_option(flag, value, what)->type_name(type)->group(group);
@@ -269,6 +245,11 @@ Action define_serve(CLI::App& command, Settings& settings) {
   command
       .add_flag("--log-bodies", options->server.log_bodies,
                 "log the bodies of requests, prompts and all (with --log-level info)")
+      ->group(group);
+  command
+      .add_flag("--check", options->only_checks,
+                "check flags, configuration, keys and model files, print what would be served and the\n"
+                "memory that it takes, and end: exit code 0, or 2 and a line that says what is wrong")
       ->group(group);
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,

@@ -11,6 +11,7 @@
 #include "server/endpoints/endpoints.h"
 #include "server/http/gzip.h"
 #include "server/http/url.h"
+#include "server/service/access_log.h"
 #include "server/service/engine_gate.h"
 #include "server/service/stall.h"
 
@@ -160,6 +161,22 @@ const ApiKey* find_key(const Service& service, const Exchange& exchange) {
   return service.keys.find(key_in(exchange));
 }
 
+// Records whose key it is, once: a reload may drop the key meanwhile.
+void identify(const Service& service, Exchange& exchange) {
+  RequestRecord& record = exchange.record();
+  if (!record.key_owner.empty()) return;
+  if (const ApiKey* key = find_key(service, exchange)) {
+    record.key_name = key->name;
+    record.key_owner = key->owner;
+  }
+}
+
+// Load balancers, supervisors and Prometheus ask every few seconds.
+bool is_answer_to_a_probe(const Route& route, int status) {
+  const bool is_probe = route.path == "/health" || route.path == "/live" || route.path == "/metrics";
+  return is_probe && (status == 200 || status == 503);
+}
+
 }  // namespace
 
 void Routes::admit(const Exchange& exchange) {
@@ -196,23 +213,12 @@ void Routes::on_ended(const Exchange& exchange, double seconds) {
   ++service_.num_answered;
   const Route* route = find_route(exchange);
   service_.metrics.observe_http_answer(route ? route->path : "none", exchange.status(), seconds);
-  std::string path(exchange.path());  // from the client: may be any bytes
-  std::replace_if(
-      path.begin(), path.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
-  log::record(fmt::format("{} {} {} {} {:.1f} ms", exchange.id(), exchange.method(), path, exchange.status(),
-                          seconds * 1e3),
-              {{"request_id", exchange.id()},
-               {"method", exchange.method()},
-               {"path", path},
-               {"status", exchange.status()},
-               {"ms", seconds * 1e3}});
+  service_.metrics.observe_key(exchange);
+  if (!route || !is_answer_to_a_probe(*route, exchange.status())) log_access(exchange, seconds);
 }
 
 asio::awaitable<void> Routes::answer(Exchange& exchange) {
-  if (const ApiKey* key = find_key(service_, exchange)) {  // kept, since a reload may drop it meanwhile
-    exchange.record().key_name = key->name;
-    exchange.record().key_owner = key->owner;
-  }
+  identify(service_, exchange);
   if (service_.options.log_bodies)  // as a JSON string, so that it stays on its line
     log::info("{} body {}", exchange.id(), print(exchange.body()));
   try {
@@ -223,6 +229,7 @@ asio::awaitable<void> Routes::answer(Exchange& exchange) {
 }
 
 asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& error) {
+  identify(service_, exchange);
   const Route* route = find_route(exchange);
   const ErrorForm form = route ? route->errors : ErrorForm::kOpenAi;
   const Json json = form == ErrorForm::kAnthropic ? anthropic_error(error.status, error.what(), exchange.id())

@@ -188,12 +188,7 @@ Server::~Server() = default;
 
 Metrics& Server::metrics() { return impl_->service.metrics; }
 
-std::string Server::address() const {
-  const HttpAddress& given = impl_->service.options.address;
-  if (!given.unix_socket.empty()) return "unix:" + given.unix_socket;
-  const bool is_v6 = given.host.find(':') != std::string::npos;
-  return fmt::format("http://{0}{2}{1}:{3}", is_v6 ? "[" : "", is_v6 ? "]" : "", given.host, port());
-}
+std::string Server::address() const { return address_text(impl_->service.options.address, port()); }
 
 uint16_t Server::port() const { return impl_->http->port(); }
 

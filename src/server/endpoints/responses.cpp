@@ -11,6 +11,7 @@
 
 #include "server/api/response_input.h"
 #include "server/endpoints/endpoints.h"
+#include "server/service/access_log.h"
 #include "server/service/constraint.h"
 #include "server/service/prompt.h"
 
@@ -137,10 +138,14 @@ asio::awaitable<void> run_in_background(Service& service, std::shared_ptr<Backgr
   try {
     const auto rest =
         co_await run(service, response->exchange, response->request, std::move(prompts), response->answer);
+    response->exchange.set_status(rest ? 200 : kClientGone);
     if (!rest) object.cancel();
   } catch (const HttpError& error) {
+    response->exchange.set_status(error.status);
     object.fail(error);
   }
+  service.metrics.observe_key(response->exchange);
+  log_access(response->exchange, response->exchange.record().clock.seconds());
   if (!response->is_deleted)
     store(service, response->exchange.record().key_owner, id, response->request, object.json());
   service.background.erase(id);

@@ -12,9 +12,8 @@ constexpr std::string_view kBlanks{" \t\r"};
 
 std::string_view trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(kBlanks);
-  return begin == std::string_view::npos
-             ? std::string_view()
-             : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+  return begin == std::string_view::npos ? std::string_view()
+                                         : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
 // "key-7" is what a key without a name is called.
@@ -31,7 +30,8 @@ void check_name(std::string_view name, std::string_view where) {
           std::string_view::npos;
   if (!is_plain)
     throw InputError(
-        "{}: what is before the ':' is no name of a key: a name has 1 to {} letters, digits and '-_.@'. A key "
+        "{}: what is before the ':' is no name of a key: a name has 1 to {} letters, digits and '-_.@'. A "
+        "key "
         "that has a ':' itself needs a name before it",
         where, kMaxNameLetters);
   if (is_given_by_nibble(name))
@@ -88,9 +88,16 @@ void ApiKeys::add_lines(std::string_view text, std::string_view file) {
   }
   if (!has_key)
     throw InputError(
-        "--api-key-file '{}' has no key. It needs one on a line, as KEY or NAME:KEY; lines that begin with '#' "
+        "--api-key-file '{}' has no key. It needs one on a line, as KEY or NAME:KEY; lines that begin with "
+        "'#' "
         "are comments",
         file);
+}
+
+std::vector<std::string> ApiKeys::names() const {
+  std::vector<std::string> names;
+  for (const ApiKey& key : keys_) names.push_back(key.name);
+  return names;
 }
 
 const ApiKey* ApiKeys::find(std::string_view key) const {

@@ -24,6 +24,7 @@ class ApiKeys {
 
   bool empty() const { return keys_.empty(); }
   size_t size() const { return keys_.size(); }
+  std::vector<std::string> names() const;
   // Null for an unknown key. Takes the same time for every key of the same length, so that timing does not reveal one.
   const ApiKey* find(std::string_view key) const;
 

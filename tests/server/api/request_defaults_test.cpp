@@ -48,8 +48,8 @@ std::vector<Read> read_everywhere(const std::string& more, const std::string& ef
   const auto response = read_response(
       harmony::parse_json(R"({"input": "hi")" + effort_of_responses + rest + "}", "the body"), defaults);
   all.push_back({"responses", response.params, response.chat.reasoning_effort});
-  const auto message =
-      read_anthropic_request(R"({"max_tokens": 5, )" + user + effort_of_messages + rest + "}", true, defaults);
+  const auto message = read_anthropic_request(
+      R"({"max_tokens": 5, )" + user + effort_of_messages + rest + "}", true, defaults);
   all.push_back({"messages", message.chat.params, message.chat.chat.reasoning_effort});
   const auto ollama =
       read_ollama_chat("{" + user + effort_of_ollama + R"(, "options": )" + options + "}", defaults);
@@ -76,9 +76,10 @@ TEST(RequestDefaults, ARequestThatSaysNothingGetsThemInEveryApi) {
 }
 
 TEST(RequestDefaults, ARequestOverridesThemOneByOne) {
-  for (const Read& read : read_everywhere(
-           R"("temperature": 1, "top_k": -1)", R"(, "reasoning_effort": "low")",
-           R"(, "reasoning": {"effort": "low"})", R"(, "output_config": {"effort": "low"})", R"(, "think": "low")")) {
+  for (const Read& read :
+       read_everywhere(R"("temperature": 1, "top_k": -1)", R"(, "reasoning_effort": "low")",
+                       R"(, "reasoning": {"effort": "low"})", R"(, "output_config": {"effort": "low"})",
+                       R"(, "think": "low")")) {
     EXPECT_EQ(read.params.sample.temperature, 1) << read.api;
     EXPECT_EQ(read.params.sample.top_k, 0) << read.api;
     EXPECT_EQ(read.params.sample.top_p, 0.5f) << read.api;

@@ -38,7 +38,8 @@ TEST(ApiKeys, AFileWithoutAKeyIsRefused) {
 }
 
 TEST(ApiKeys, AWrongLineIsNamedWithoutItsKey) {
-  for (const char* wrong : {"al ice:secret", ":secret", "key-7:secret", "sec ret", "bob:secret\x01", "sécret", "alice:", "a,b:secret"})
+  for (const char* wrong : {"al ice:secret", ":secret", "key-7:secret", "sec ret", "bob:secret\x01", "sécret",
+                            "alice:", "a,b:secret"})
     EXPECT_THAT(refusal("# first\n" + std::string(wrong)),
                 AllOf(HasSubstr("'keys', line 2"), Not(HasSubstr("secret"))))
         << wrong;
