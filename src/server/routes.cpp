@@ -12,33 +12,11 @@
 #include "server/http/gzip.h"
 #include "server/http/url.h"
 #include "server/service/access_log.h"
+#include "server/service/condition.h"
 #include "server/service/engine_gate.h"
-#include "server/service/stall.h"
 
 namespace nibble::server {
 namespace {
-
-struct Condition {
-  Stall stall{Stall::kNone};
-  Json json{{"status", "ok"}};
-};
-
-// What the engine's thread shows of itself.
-Condition condition_of(const Service& service) {
-  if (!service.gate) return {};
-  const EngineState state = service.gate->engine().state();
-  if (!state.lost.empty()) return {Stall::kForever, {{"status", "lost"}, {"reason", state.lost}}};
-  const StepLimit limit{service.options.step_timeout, service.model->num_host_bytes};
-  const Stall stall = stall_of(state.progress, limit);
-  if (stall == Stall::kNone) return {};
-  return {
-      stall,
-      {{"status", "stalled"},
-       {"reason", fmt::format("requests wait, and no step of the model has ended for {:.0f} s; the limit is "
-                              "{:.0f} s (--step-timeout)",
-                              state.progress.seconds, limit.seconds(state.progress))},
-       {"seconds_without_step", state.progress.seconds}}};
-}
 
 // Ready: may requests be sent here?
 asio::awaitable<void> health(Service& service, Exchange& exchange) {

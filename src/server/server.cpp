@@ -16,14 +16,17 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdlib>
+#include <ctime>
 #include <future>
 #include <mutex>
 #include <thread>
 
 #include "core/log.h"
+#include "core/service_manager.h"
 #include "server/exit_codes.h"
 #include "server/http/http_server.h"
 #include "server/routes.h"
+#include "server/service/condition.h"
 #include "server/service/engine_gate.h"
 #include "server/service/service.h"
 #include "server/signals.h"
@@ -47,7 +50,8 @@ struct Server::Impl {
         http(std::make_unique<HttpServer>(*io, given.address, given.limits, given.cors_origins, routes)),
         signals({.end = [this] { on_signal(); },
                  .leave = [this](int code) { leave(code); },
-                 .reload = [this] { post_to_io([this] { service.reload(); }); }}) {
+                 .reload = [this] { post_to_io([this] { reload(); }); }}) {
+    notify_service_manager("STATUS=Loading " + given.model_id);
     http->start();
     thread = std::thread([this] { io->run(); });
   }
@@ -84,7 +88,9 @@ struct Server::Impl {
   asio::awaitable<void> drain();
   asio::awaitable<void> give_up();
   void end_as(ServerEnd end, int code);
+  void reload();
   asio::awaitable<void> give_back_memory();
+  asio::awaitable<void> feed_watchdog(std::chrono::microseconds time);
   asio::awaitable<bool> wait_until_idle(std::chrono::milliseconds patience);
 
   Service service;
@@ -101,12 +107,24 @@ struct Server::Impl {
 // On the thread of the signals. While the model loads nothing can be lost. The signal's default action would not end the first process of a
 // container, which the server is there.
 void Server::Impl::on_signal() {
+  notify_service_manager("STOPPING=1\nSTATUS=Finishing the requests that run");
   if (!is_open) leave(kInterruptedCode);
   const ServerOptions& options = service.options;
   signals.leave_after(
       options.shutdown_delay + options.shutdown_timeout + 2 * options.last_words + options.teardown,
       kInterruptedCode);
   post_to_io([this] { asio::co_spawn(*io, drain(), asio::detached); });
+}
+
+// On the I/O thread.
+void Server::Impl::reload() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  if (is_open)
+    notify_service_manager(
+        fmt::format("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1'000'000 + now.tv_nsec / 1'000));
+  service.reload();
+  if (is_open) notify_service_manager("READY=1");
 }
 
 // On the thread of the signals. Nothing is destroyed, since what would be waited for may hang.
@@ -171,6 +189,16 @@ asio::awaitable<void> Server::Impl::give_back_memory() {
   }
 }
 
+// Tells the service manager that this thread and the engine work. It ends a server that stands still, after `time` without a word.
+asio::awaitable<void> Server::Impl::feed_watchdog(std::chrono::microseconds time) {
+  asio::steady_timer timer(*io);
+  for (error_code error; !error;) {
+    if (condition_of(service).stall != Stall::kForever) notify_service_manager("WATCHDOG=1");
+    timer.expires_after(time / 2);
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
+}
+
 asio::awaitable<bool> Server::Impl::wait_until_idle(std::chrono::milliseconds patience) {
   asio::steady_timer timer(*io);
   const auto end = std::chrono::steady_clock::now() + patience;
@@ -207,7 +235,11 @@ void Server::open(Engine& engine, const ServedModel& model, size_t max_requests)
         std::make_unique<EngineGate>(server.io->get_executor(), engine, server.service.metrics, max_requests);
     server.service.state = ServiceState::kReady;
     asio::co_spawn(*server.io, server.give_back_memory(), asio::detached);
+    if (const auto time = watchdog_time())
+      asio::co_spawn(*server.io, server.feed_watchdog(*time), asio::detached);
     server.is_open = true;
+    notify_service_manager(
+        fmt::format("READY=1\nSTATUS=Serving {} on {}", server.service.options.model_id, address()));
     is_open.set_value();
   });
   is_open.get_future().wait();
