@@ -11,6 +11,8 @@
 #include "server/endpoints/endpoints.h"
 #include "server/http/gzip.h"
 #include "server/http/url.h"
+#include "server/service/access_log.h"
+#include "server/service/condition.h"
 #include "server/service/engine_gate.h"
 
 namespace nibble::server {
@@ -18,21 +20,18 @@ namespace {
 
 // Ready: may requests be sent here?
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
-  switch (service.state) {
-    case ServiceState::kLoading:
-      return reply_json(exchange, 503, {{"status", "loading"}});
-    case ServiceState::kReady:
-      return reply_json(exchange, 200, {{"status", "ok"}});
-    case ServiceState::kLeaving:
-    case ServiceState::kDraining:
-      break;
-  }
+  if (service.state == ServiceState::kLoading) return reply_json(exchange, 503, {{"status", "loading"}});
+  const Condition condition = condition_of(service);
+  if (condition.stall != Stall::kNone) return reply_json(exchange, 503, condition.json);
+  if (service.state == ServiceState::kReady) return reply_json(exchange, 200, condition.json);
   return reply_json(exchange, 503, {{"status", "draining"}});
 }
 
-// Alive: does the I/O thread answer? Who restarts a server that does not must not restart one that loads, drains or is full.
-asio::awaitable<void> live(Service&, Exchange& exchange) {
-  return reply_json(exchange, 200, {{"status", "ok"}});
+// Alive: do the I/O thread and the engine answer? A supervisor restarts a server that is not alive; one that loads, drains or is full is.
+asio::awaitable<void> live(Service& service, Exchange& exchange) {
+  const Condition condition = condition_of(service);
+  return condition.stall == Stall::kForever ? reply_json(exchange, 503, condition.json)
+                                            : reply_json(exchange, 200, {{"status", "ok"}});
 }
 
 asio::awaitable<void> version(Service& service, Exchange& exchange) {
@@ -121,15 +120,6 @@ const Route* find_route(const Exchange& exchange) {
   return find_route(exchange.method(), with_v1(exchange.path()));
 }
 
-// Takes the same time however many bytes agree, so that timing does not reveal a key.
-bool is_equal(std::string_view one, std::string_view other) {
-  unsigned difference = one.size() != other.size();
-  for (size_t i = 0; i < one.size(); ++i)
-    difference |= static_cast<unsigned char>(one[i]) ^
-                  (i < other.size() ? static_cast<unsigned char>(other[i]) : 0x100u);
-  return difference == 0;
-}
-
 // The key in "Authorization: Bearer KEY", else in the headers of Anthropic's and Azure's clients.
 std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
@@ -144,12 +134,25 @@ std::string_view key_in(const Exchange& exchange) {
   return key.empty() ? exchange.header("api-key") : key;
 }
 
-bool has_key(const Service& service, const Exchange& exchange) {
-  if (service.options.api_keys.empty()) return true;
-  const std::string_view key = key_in(exchange);
-  bool found = false;
-  for (const std::string& known : service.options.api_keys) found |= is_equal(known, key);
-  return found;
+// The key that the request came with; null if it is unknown, or the server has none.
+const ApiKey* find_key(const Service& service, const Exchange& exchange) {
+  return service.keys.find(key_in(exchange));
+}
+
+// Records whose key it is, once: a reload may drop the key meanwhile.
+void identify(const Service& service, Exchange& exchange) {
+  RequestRecord& record = exchange.record();
+  if (!record.key_owner.empty()) return;
+  if (const ApiKey* key = find_key(service, exchange)) {
+    record.key_name = key->name;
+    record.key_owner = key->owner;
+  }
+}
+
+// Load balancers, supervisors and Prometheus ask every few seconds.
+bool is_answer_to_a_probe(const Route& route, int status) {
+  const bool is_probe = route.path == "/health" || route.path == "/live" || route.path == "/metrics";
+  return is_probe && (status == 200 || status == 503);
 }
 
 }  // namespace
@@ -159,7 +162,7 @@ void Routes::admit(const Exchange& exchange) {
   // The key is checked first: without one a client does not learn which paths exist.
   const bool is_open =
       route && (route->is_public || (service_.options.has_open_metrics && route->path == "/metrics"));
-  if (!is_open && !has_key(service_, exchange))
+  if (!is_open && !service_.keys.empty() && !find_key(service_, exchange))
     throw HttpError(
         401,
         "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing or its key is not "
@@ -188,19 +191,12 @@ void Routes::on_ended(const Exchange& exchange, double seconds) {
   ++service_.num_answered;
   const Route* route = find_route(exchange);
   service_.metrics.observe_http_answer(route ? route->path : "none", exchange.status(), seconds);
-  std::string path(exchange.path());  // from the client: may be any bytes
-  std::replace_if(
-      path.begin(), path.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
-  log::record(fmt::format("{} {} {} {} {:.1f} ms", exchange.id(), exchange.method(), path, exchange.status(),
-                          seconds * 1e3),
-              {{"request_id", exchange.id()},
-               {"method", exchange.method()},
-               {"path", path},
-               {"status", exchange.status()},
-               {"ms", seconds * 1e3}});
+  service_.metrics.observe_key(exchange);
+  if (!route || !is_answer_to_a_probe(*route, exchange.status())) log_access(exchange, seconds);
 }
 
 asio::awaitable<void> Routes::answer(Exchange& exchange) {
+  identify(service_, exchange);
   if (service_.options.log_bodies)  // as a JSON string, so that it stays on its line
     log::info("{} body {}", exchange.id(), print(exchange.body()));
   try {
@@ -211,6 +207,7 @@ asio::awaitable<void> Routes::answer(Exchange& exchange) {
 }
 
 asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& error) {
+  identify(service_, exchange);
   const Route* route = find_route(exchange);
   const ErrorForm form = route ? route->errors : ErrorForm::kOpenAi;
   const Json json = form == ErrorForm::kAnthropic ? anthropic_error(error.status, error.what(), exchange.id())

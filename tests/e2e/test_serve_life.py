@@ -208,7 +208,7 @@ def test_prompts_are_logged_only_if_asked(format):
     assert "zy" not in logged("--log-format", format)
     told = logged("--log-format", format, "--log-bodies")
     [line] = [line for line in told.splitlines() if "mine-7 body" in line]
-    said = json.loads(line)["message"] if format == "json" else line.partition(" ")[2]
+    said = json.loads(line)["message"] if format == "json" else line.split(" ", 2)[2]
     body = json.loads(said.removeprefix("mine-7 body "))
     assert json.loads(body)["prompt"] == 'xyz\nzy "Grüße"'
 

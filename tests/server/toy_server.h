@@ -69,7 +69,7 @@ struct Running {
                     .memory = {{"KV cache", 1000}},
                     .memory_budget = 3000};
     server.open(engine, served, max_choices);
-    thread = std::thread([this] { was_complete = server.serve(engine); });
+    thread = std::thread([this] { end = server.serve(engine); });
   }
   ~Running() {
     open_gate();
@@ -103,7 +103,7 @@ struct Running {
   Server server;
   Engine engine;
   std::thread thread;
-  bool was_complete{false};
+  ServerEnd end{ServerEnd::kCancelled};
 };
 
 // A model that answers "!" for ever, and throws if the context begins with an X.

@@ -163,12 +163,14 @@ bool read_thinking(const Field& request, ChatRequest& read) {
 
 }  // namespace
 
-AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_tokens) {
+AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_tokens,
+                                        const RequestDefaults& defaults) {
   const Json json = harmony::parse_json(body, "the body");
   const Field request(json, "request");
   AnthropicRequest read;
   GenerationParams& params = read.chat.params;
-  params = read_generation_params(Api::kAnthropic, request);
+  params = read_generation_params(Api::kAnthropic, request, defaults);
+  read.chat.chat.reasoning_effort = defaults.effort;
   params.num_choices = 1;
   if (needs_max_tokens) request.need("max_tokens", "a whole number of at least 1");
   params.stop.strings = read_texts(request, "stop_sequences", kMaxStopStrings);

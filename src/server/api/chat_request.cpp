@@ -74,10 +74,10 @@ void read_ends(const Field& request, ChatRequest& read) {
 
 }  // namespace
 
-ChatRequest read_chat(Json json) {
+ChatRequest read_chat(Json json, const RequestDefaults& defaults) {
   const Field request(json, "request");
   ChatRequest read;
-  read.params = read_generation_params(Api::kChat, request);
+  read.params = read_generation_params(Api::kChat, request, defaults);
   if (const auto max_tokens = request.find("max_completion_tokens"))  // the newer name wins
     read.params.max_tokens = static_cast<int>(read_whole_number(*max_tokens, 1, INT_MAX));
   const auto top = request.find("top_logprobs");
@@ -95,14 +95,15 @@ ChatRequest read_chat(Json json) {
   read.chat = harmony::chat_from_json(chat);
   read.chat.tools = std::move(tools.functions);
   read.offered = std::move(tools.offered);
+  read.chat.reasoning_effort = defaults.effort;
   read_reasoning(request, read);
   read.prediction = read_prediction(request);
   read_ends(request, read);
   return read;
 }
 
-ChatRequest read_chat_request(std::string_view body) {
-  return read_chat(harmony::parse_json(body, "the body"));
+ChatRequest read_chat_request(std::string_view body, const RequestDefaults& defaults) {
+  return read_chat(harmony::parse_json(body, "the body"), defaults);
 }
 
 }  // namespace nibble::server

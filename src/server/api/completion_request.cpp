@@ -29,11 +29,11 @@ std::vector<Prompt> read_prompts(const Field& field) {
 
 }  // namespace
 
-CompletionRequest read_completion_request(std::string_view body) {
+CompletionRequest read_completion_request(std::string_view body, const RequestDefaults& defaults) {
   const Json json = harmony::parse_json(body, "the body");
   const Field request(json, "request");
   CompletionRequest read;
-  read.params = read_generation_params(Api::kCompletions, request);
+  read.params = read_generation_params(Api::kCompletions, request, defaults);
   if (!read.params.max_tokens) read.params.max_tokens = kDefaultCompletionTokens;
   read.prompts = read_prompts(request.need("prompt", "a text or a list of token ids"));
   read.num_kept = read.params.num_choices;

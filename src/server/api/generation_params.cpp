@@ -182,8 +182,9 @@ void read_sampling(const Field& request, GenerationParams& params) {
   sample.logit_bias = read_logit_bias(request);
 }
 
-GenerationParams read_generation_params(Api api, const Field& request) {
+GenerationParams read_generation_params(Api api, const Field& request, const RequestDefaults& defaults) {
   GenerationParams params;
+  params.sample = defaults.sample;
   check_fields(api, request, params.ignored);
   params.model = request.find_string("model");
   if (const auto n = request.find("n"))

@@ -17,6 +17,7 @@
 #include "harmony/field.h"
 #include "harmony/message.h"
 #include "server/api/output_format.h"
+#include "server/api/request_defaults.h"
 #include "server/api/request_fields.h"
 
 namespace nibble::server {
@@ -51,7 +52,8 @@ inline constexpr size_t kMaxStopStringBytes{1024};
 inline constexpr size_t kMaxStopTokens{256}, kMaxBadWords{128};
 
 // Checks all fields of the request against the table for `api`, and reads those that the endpoints share.
-GenerationParams read_generation_params(Api api, const harmony::Field& request);
+GenerationParams read_generation_params(Api api, const harmony::Field& request,
+                                        const RequestDefaults& defaults);
 void read_sampling(const harmony::Field& request,
                    GenerationParams& params);  // reads temperature to logit_bias
 void read_stop(const harmony::Field& request, GenerationParams& params);

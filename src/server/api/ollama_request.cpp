@@ -35,8 +35,10 @@ void read_options(const Field& options, GenerationParams& params) {
   }
 }
 
-void read_common(const Field& request, ChatRequest& read) {
+void read_common(const Field& request, const RequestDefaults& defaults, ChatRequest& read) {
   GenerationParams& params = read.params;
+  params.sample = defaults.sample;
+  read.chat.reasoning_effort = defaults.effort;
   check_fields(Api::kOllama, request, params.ignored);
   if (const auto name = request.find_string("model")) params.model = without_tag(*name);
   params.format = read_output_format(Api::kOllama, request);
@@ -67,11 +69,11 @@ std::string without_tag(std::string name) {
   return name;
 }
 
-OllamaRequest read_ollama_chat(std::string_view body) {
+OllamaRequest read_ollama_chat(std::string_view body, const RequestDefaults& defaults) {
   const Json json = harmony::parse_json(body, "the body");
   const Field request(json, "request");
   OllamaRequest read;
-  read_common(request, read.chat);
+  read_common(request, defaults, read.chat);
   const auto messages = request.find("messages");
   read.only_loads = !messages || (messages->value().is_array() && messages->value().empty());
   if (read.only_loads) return read;
@@ -87,11 +89,11 @@ OllamaRequest read_ollama_chat(std::string_view body) {
   return read;
 }
 
-OllamaRequest read_ollama_generate(std::string_view body) {
+OllamaRequest read_ollama_generate(std::string_view body, const RequestDefaults& defaults) {
   const Json json = harmony::parse_json(body, "the body");
   const Field request(json, "request");
   OllamaRequest read;
-  read_common(request, read.chat);
+  read_common(request, defaults, read.chat);
   read.prompt = request.find_string("prompt").value_or("");
   read.only_loads = read.prompt.empty();
   read.is_raw = read_boolean(request, "raw");

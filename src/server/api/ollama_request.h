@@ -16,8 +16,8 @@ struct OllamaRequest {
 };
 
 // Both throw InputError.
-OllamaRequest read_ollama_chat(std::string_view body);
-OllamaRequest read_ollama_generate(std::string_view body);
+OllamaRequest read_ollama_chat(std::string_view body, const RequestDefaults& defaults = {});
+OllamaRequest read_ollama_generate(std::string_view body, const RequestDefaults& defaults = {});
 
 // Reads {"model": NAME}, or "name" as older clients have it.
 std::string read_ollama_model(std::string_view body);

@@ -90,11 +90,11 @@ void resolve_references(Json& body,
   }
 }
 
-ResponseRequest read_response(Json body) {
+ResponseRequest read_response(Json body, const RequestDefaults& defaults) {
   ResponseRequest read;
   read.body = std::move(body);
   const Field request(read.body, "request");
-  read.params = read_generation_params(Api::kResponses, request);
+  read.params = read_generation_params(Api::kResponses, request, defaults);
   if (read.params.num_choices != 1) request.find("n")->refuse("1: a response is one answer");
   if (const auto most = request.find("max_output_tokens"))
     read.params.max_tokens = static_cast<int>(read_whole_number(*most, 1, INT_MAX));
@@ -119,6 +119,7 @@ ResponseRequest read_response(Json body) {
   read.chat.namespaces = std::move(items.tools.namespaces);
   read.offered = std::move(items.tools.offered);
   read.chat.instructions = request.find_string("instructions").value_or("");
+  read.chat.reasoning_effort = defaults.effort;
   if (const auto reasoning = request.find("reasoning"))
     if (const auto effort = reasoning->find("effort"))
       read.chat.reasoning_effort = read_effort(*effort, read.params.ignored);

@@ -10,14 +10,14 @@ namespace nibble::server {
 using harmony::Field;
 using harmony::Json;
 
-TokenizeRequest read_tokenize_request(std::string_view body) {
+TokenizeRequest read_tokenize_request(std::string_view body, const RequestDefaults& defaults) {
   Json json = harmony::parse_json(body, "the body");
   const Field request(json, "request");
   TokenizeRequest read;
   read.with_texts = read_boolean(request, "return_token_strs");
   if (request.find("messages")) {
     json.erase("return_token_strs");
-    read.chat = read_chat(std::move(json));
+    read.chat = read_chat(std::move(json), defaults);
     read.ignored = read.chat->params.ignored;
     return read;
   }

@@ -20,7 +20,7 @@ struct TokenizeRequest {
 };
 
 // Both throw InputError.
-TokenizeRequest read_tokenize_request(std::string_view body);
+TokenizeRequest read_tokenize_request(std::string_view body, const RequestDefaults& defaults = {});
 std::vector<TokenId> read_detokenize_request(std::string_view body);
 
 }  // namespace nibble::server

@@ -56,7 +56,7 @@ asio::awaitable<void> messages(Service& service, Exchange& exchange) {
   ChatPrompt prompt;
   std::vector<GenerationRequest> prompts;
   co_await offload_if_long(service, exchange, [&] {
-    request = read_anthropic_request(exchange.body(), /*needs_max_tokens=*/true);
+    request = read_anthropic_request(exchange.body(), /*needs_max_tokens=*/true, service.options.defaults);
     check_model(service, request.chat.params);
     prompt = chat_prompt(service, request.chat);
     prompts.push_back(make_generation_request(service, request.chat.params, std::move(prompt.tokens)));
@@ -83,7 +83,8 @@ asio::awaitable<void> count_message_tokens(Service& service, Exchange& exchange)
   Json told;
   IgnoredFields ignored;
   co_await offload_if_long(service, exchange, [&] {
-    const AnthropicRequest request = read_anthropic_request(exchange.body(), /*needs_max_tokens=*/false);
+    const AnthropicRequest request =
+        read_anthropic_request(exchange.body(), /*needs_max_tokens=*/false, service.options.defaults);
     check_model(service, request.chat.params);
     ignored = request.chat.params.ignored;
     told = {{"input_tokens", chat_prompt(service, request.chat).tokens.size()}};

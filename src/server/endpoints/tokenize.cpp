@@ -12,7 +12,7 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   std::string answer;
   IgnoredFields ignored;
   co_await offload_if_long(service, exchange, [&] {
-    const TokenizeRequest request = read_tokenize_request(exchange.body());
+    const TokenizeRequest request = read_tokenize_request(exchange.body(), service.options.defaults);
     ignored = request.ignored;
     const Tokenizer& tokenizer = *service.model->tokenizer;
     const std::vector<TokenId> tokens =

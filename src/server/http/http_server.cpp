@@ -47,6 +47,25 @@ void remove_stale_socket(asio::io_context& io, const asio::local::stream_protoco
 
 }  // namespace
 
+void check_address(const HttpAddress& address) {
+  if (address.unix_socket.empty()) {
+    endpoint_of(address.host, address.port);
+    return;
+  }
+  try {
+    const asio::local::stream_protocol::endpoint endpoint(address.unix_socket);
+  } catch (const system_error& error) {
+    throw InputError("--unix-socket '{}' can't be listened on: {}", address.unix_socket,
+                     error.code().message());
+  }
+}
+
+std::string address_text(const HttpAddress& address, uint16_t port) {
+  if (!address.unix_socket.empty()) return "unix:" + address.unix_socket;
+  const bool is_v6 = address.host.find(':') != std::string::npos;
+  return fmt::format("http://{0}{2}{1}:{3}", is_v6 ? "[" : "", is_v6 ? "]" : "", address.host, port);
+}
+
 struct HttpServer::Impl {
   Impl(asio::io_context& io, const HttpAddress& address, ConnectionContext shared);
 

@@ -17,6 +17,11 @@ namespace nibble::server {
 
 class HttpHandler;
 
+// Throws InputError, as HttpServer does, if the address can't be one to listen on. Whether it is free is not tried.
+void check_address(const HttpAddress& address);
+// "http://127.0.0.1:8080", or "unix:PATH".
+std::string address_text(const HttpAddress& address, uint16_t port);
+
 class HttpServer {
  public:
   // Binds the address, or throws InputError. Pages of `cors_origins` ("*": all) may call from a browser.

@@ -6,7 +6,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
+#include "server/http/client_address.h"
 #include "server/http/random_id.h"
+#include "server/http/trace_context.h"
 
 namespace nibble::server {
 namespace {
@@ -34,7 +36,13 @@ StreamExchange::StreamExchange(Stream& stream, const HttpLimits& limits, bool ke
       request_(std::move(request)),
       extra_lines_(std::move(extra_lines)),
       id_(id_of(header("X-Request-Id"))),
-      watch_(std::make_shared<Watch>()) {}
+      watch_(std::make_shared<Watch>()) {
+  record().client = client_address(stream.socket(), header("X-Forwarded-For"));
+  if (const std::string_view trace = header("traceparent"); is_traceparent(trace)) {
+    record().traceparent = trace;
+    add_header("traceparent", trace);
+  }
+}
 
 StreamExchange::~StreamExchange() {
   watch_->has_ended = true;

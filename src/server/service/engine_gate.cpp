@@ -56,6 +56,11 @@ void EngineGate::cancel_all() {
   for (const auto& [id, listener] : choices_) engine_.cancel(id);
 }
 
+void EngineGate::end_all() {
+  while (!choices_.empty())
+    deliver(FinishedEvent{.request = choices_.begin()->first, .reason = FinishReason::kCancelled});
+}
+
 Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts, int num_choices)
     : gate_(gate), event_came_(gate.executor_) {
   const size_t num_wanted = prompts.size() * static_cast<size_t>(num_choices);

@@ -31,6 +31,8 @@ class EngineGate {
       size_t num_choices) const;  // throws HttpError (429) if so many more answers exceed the limit
   void deliver(Event event);
   void cancel_all();
+  // Ends all answers here and now as cancelled, without the engine, which does not answer.
+  void end_all();
   size_t num_choices() const { return choices_.size(); }  // answers that the engine has not ended yet
   struct InWork {
     double seconds;  // since it was submitted

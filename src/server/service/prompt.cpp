@@ -44,11 +44,18 @@ void truncate(std::vector<TokenId>& prompt, const GenerationParams& params, int 
   if (prompt.size() > most) prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(most));
 }
 
+bool gives_instructions(const harmony::ChatMessage& message) {
+  return message.role == harmony::Role::kSystem || message.role == harmony::Role::kDeveloper;
+}
+
 }  // namespace
 
 ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
   const Tokenizer& tokenizer = *service.model->tokenizer;
   harmony::Chat chat = request.chat;
+  if (chat.instructions.empty() &&
+      !std::none_of(chat.messages.begin(), chat.messages.end(), gives_instructions))
+    chat.instructions = service.options.defaults.instructions;
   chat.date = service.options.date.value_or(harmony::today());
   chat.response_format = request.params.format.told;
   harmony::RenderOptions options;
@@ -100,9 +107,7 @@ ChatRequest without_beginning(const ChatRequest& request, size_t end) {
   ChatRequest shorter = request;
   std::vector<ChatMessage>& messages = shorter.chat.messages;
   const auto rest = std::remove_if(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(end),
-                                   [](const ChatMessage& message) {
-                                     return message.role != Role::kSystem && message.role != Role::kDeveloper;
-                                   });
+                                   [](const ChatMessage& message) { return !gives_instructions(message); });
   messages.erase(rest, messages.begin() + static_cast<ptrdiff_t>(end));
   return shorter;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/error.h"
 #include "core/log.h"
 #include "server/http/http_error.h"
 #include "server/http/random_id.h"
@@ -30,12 +31,36 @@ uint64_t hash(std::string_view text) {
 
 Service::Service(const ServerOptions& given)
     : options(given),
+      keys(given.api_keys),
       fingerprint(fmt::format("fp_{:016x}", hash(given.version + "\n" + given.model_id))),
       responses(given.max_response_bytes),
-      metrics(given.model_id),
-      parse_thread(std::make_unique<asio::thread_pool>(1)) {}
+      metrics(given.model_id, given.version),
+      parse_thread(std::make_unique<asio::thread_pool>(1)) {
+  on_reload.emplace_back([this] { reload_keys(*this); });
+}
 
 Service::~Service() = default;
+
+void Service::reload() {
+  log::info("SIGHUP: reloading");
+  for (const auto& reload_one : on_reload) {
+    try {
+      reload_one();
+    } catch (const std::exception& error) {  // what was read before stays in use
+      log::warn("a reload failed: {}", error.what());
+    }
+  }
+}
+
+void reload_keys(Service& service) {
+  if (!service.options.reload_keys) return;
+  try {
+    service.keys = service.options.reload_keys();
+    log::info("reloaded the API keys: {}", service.keys.size());
+  } catch (const InputError& error) {
+    log::error("the API keys were not reloaded, the old ones stay: {}", error.what());
+  }
+}
 
 asio::awaitable<void> offload_if_long(Service& service, const Exchange& exchange,
                                       std::function<void()> work) {
@@ -120,6 +145,11 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
                                                      std::vector<GenerationRequest> prompts,
                                                      const GenerationParams& params,
                                                      ChoiceListener& listener) {
+  RequestRecord& record = exchange.record();
+  record.model = params.model.value_or(service.options.model_id);
+  for (const GenerationRequest& prompt : prompts)
+    record.num_prompt_tokens += static_cast<int>(prompt.prompt.size());
+  record.finish_reason = name(Outcome::kError);  // unless it ends otherwise
   Generation running(*service.gate, std::move(prompts), params.num_choices);
   const DisconnectGuard guard(exchange, running);
   const auto num_choices_each = static_cast<size_t>(params.num_choices);
@@ -127,7 +157,10 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
   std::vector<bool> has_begun(running.num_choices());
   for (size_t num_open = running.num_choices(); num_open > 0;) {
     std::optional<Generation::ChoiceEvent> next = co_await running.next(service.options.keep_alive);
-    if (running.is_abandoned()) co_return std::nullopt;
+    if (running.is_abandoned()) {
+      record.finish_reason = name(Outcome::kAbort);
+      co_return std::nullopt;
+    }
     if (!next) {
       std::string sign = params.stream ? listener.on_silence() : "";
       if (!sign.empty()) co_await exchange.write_events(std::move(sign));
@@ -136,19 +169,23 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
     const size_t choice = next->choice;
     std::string events;
     if (auto* token = std::get_if<TokenEvent>(&next->event)) {
-      ++counts.num_output;
+      if (counts.num_output++ == 0) record.first_token_seconds = record.clock.seconds();
       if (!has_begun[choice] && choice % num_choices_each == 0) counts.num_cached += token->num_cached_tokens;
       has_begun[choice] = true;
+      record.num_output_tokens = counts.num_output;
+      record.num_cached_tokens = counts.num_cached;
       events = listener.on_token(choice, *token);
       if (listener.has_enough(choice)) {
         running.drop_choice(choice, true);
         events += listener.on_end(choice, FinishReason::kStopString, "");
+        record.finish_reason = name(Outcome::kStop);
         --num_open;
       }
     } else if (auto* finished = std::get_if<FinishedEvent>(&next->event)) {
       if (finished->reason == FinishReason::kCancelled)
         throw HttpError(503, "the server is shutting down, and had no more time for this request");
       events = listener.on_end(choice, finished->reason, finished->text);
+      record.finish_reason = name(outcome_of(finished->reason));
       --num_open;
     } else {
       const auto& failed = std::get<FailedEvent>(next->event);

@@ -39,15 +39,18 @@ enum class ServiceState {
 struct Service {
   explicit Service(const ServerOptions& given);
   ~Service();
+  void reload();  // SIGHUP has come
 
   const ServerOptions options;
+  ApiKeys keys;
   const std::string fingerprint;  // of this version and model: OpenAI's system_fingerprint
   ResponseStore responses;
   std::unordered_map<std::string, std::shared_ptr<BackgroundResponse>>
       background;  // those that are not complete, by id
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
-  uint64_t num_answered{0};  // HTTP requests
+  std::vector<std::function<void()>> on_reload;  // what SIGHUP reads again; each reports its own errors
+  uint64_t num_answered{0};                      // HTTP requests
   // One thread that parses long bodies: see offload_if_long().
   std::unique_ptr<asio::thread_pool> parse_thread;
   int num_offloaded{0};  // requests that wait for it
@@ -62,6 +65,9 @@ struct Service {
 // does not wait behind long ones.
 asio::awaitable<void> offload_if_long(Service& service, const Exchange& exchange, std::function<void()> work);
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work);
+
+// Reads the API keys again, on SIGHUP. If they can't be read the old ones stay, and the log says why.
+void reload_keys(Service& service);
 
 // Throws HttpError (404) if the client asks for another model than the one that is served.
 void check_model(const Service& service, const GenerationParams& params);
