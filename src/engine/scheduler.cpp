@@ -86,7 +86,8 @@ PageCounts Scheduler::num_free_pages(int kv_cache) const {
 }
 
 void Scheduler::add_to_cache(Running& sequence) {
-  if (auto& prefixes = sequence.cache->prefixes) sequence.pages.add_to(*prefixes, sequence.tokens);
+  if (auto& prefixes = sequence.cache->prefixes)
+    sequence.pages.add_to(*prefixes, sequence.tokens, sequence.needs.cache_salt);
 }
 
 // Pages that a sequence of `num_tokens` known tokens needs to run them all, once `num_filled` positions are filled.
@@ -125,11 +126,13 @@ int Scheduler::most_running() const {
 
 // Only prompts count. An answer fills a page every kPageTokens steps, which is too slow to wait for. A prompt that is run whole may be
 // known already.
-bool Scheduler::is_being_filled(std::span<const TokenId> tokens) const {
-  tokens = tokens.first(tokens.size() - 1);  // the last token is always run
+bool Scheduler::is_being_filled(const Waiting& sequence) const {
+  const auto tokens = std::span(sequence.tokens).first(sequence.tokens.size() - 1);  // the last is always run
   const int most = most_running();
   return std::any_of(running_.begin(), running_.end(), [&](const Running& other) {
-    if (num_missing(other) <= 1 || other.needs.whole_prompt || other.cache->num_running > most) return false;
+    if (num_missing(other) <= 1 || other.needs.whole_prompt || other.cache->num_running > most ||
+        other.needs.cache_salt != sequence.needs.cache_salt)
+      return false;
     const auto [end, _] =
         std::mismatch(tokens.begin(), tokens.end(), other.tokens.begin(), other.tokens.end());
     return (end - tokens.begin()) / kPageTokens > other.pages.length() / kPageTokens;
@@ -140,7 +143,7 @@ void Scheduler::admit() {
   while (!waiting_.empty() && num_running() < options_.max_sequences) {
     Waiting& head = waiting_.front();
     const bool may_share = options_.prefix_cache && !head.needs.whole_prompt;
-    if (may_share && is_being_filled(head.tokens)) return;
+    if (may_share && is_being_filled(head)) return;
     const auto order = [](const Prefix& prefix, const KvCache& in) {
       return std::pair(-prefix.num_tokens(), in.num_running);
     };
@@ -148,7 +151,9 @@ void Scheduler::admit() {
     KvCache* chosen = nullptr;
     Prefix known;
     for (KvCache& cache : caches_) {
-      Prefix here = may_share && cache.num_running <= most ? cache.prefixes->find(head.tokens) : Prefix{};
+      Prefix here = may_share && cache.num_running <= most
+                        ? cache.prefixes->find(head.tokens, head.needs.cache_salt)
+                        : Prefix{};
       if (!has_room(cache, head, here)) continue;
       if (chosen && order(known, *chosen) <= order(here, cache)) continue;
       chosen = &cache;

@@ -34,6 +34,7 @@
 #include <list>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/generation_request.h"
@@ -94,6 +95,7 @@ struct SequenceNeeds {
   // (waits_for_tokens()).
   bool known_tokens{false};
   bool whole_prompt{false};  // run from its first token, whatever the prefix cache has of it
+  std::string cache_salt{};  // it shares pages only with sequences that have the same salt
 };
 
 // Totals since the scheduler was made. Tokens of a prompt count when its sequence is admitted for the first time.
@@ -187,7 +189,7 @@ class Scheduler {
   void admit();
   void add_to_cache(Running& sequence);
   int most_running() const;
-  bool is_being_filled(std::span<const TokenId> tokens) const;
+  bool is_being_filled(const Waiting& sequence) const;
   bool has_room(const KvCache& cache, const Waiting& sequence, const Prefix& known) const;
   PageCounts pages_for(size_t num_tokens, int num_filled) const;
   int make_room(Running& sequence);

@@ -462,6 +462,19 @@ TEST(SchedulerPrefix, EqualPromptsWaitForTheFirstAndShareItsPages) {
   EXPECT_EQ(scheduler.num_free_pages(0).full, 100 - 4 - 3);
 }
 
+TEST(SchedulerPrefix, APromptDoesNotWaitForOneWithAnotherSalt) {
+  Scheduler scheduler(scheduler_options());
+  const std::vector<TokenId> tokens(40, 5);
+  scheduler.add(id(1), tokens, 10, {.cache_salt = "a"});
+  scheduler.add(id(2), tokens, 10, {.cache_salt = "b"});
+  scheduler.add(id(3), tokens, 10, {.cache_salt = "a"});
+  EXPECT_EQ(run_step(scheduler).size(), 2u);
+  const std::vector<Slice> slices = run_step(scheduler);
+  EXPECT_EQ(part_of(slices, id(3)).first_position, 32);
+  EXPECT_EQ(part_of(slices, id(3)).full.pages[0], part_of(slices, id(1)).full.pages[0]);
+  EXPECT_NE(part_of(slices, id(3)).full.pages[0], part_of(slices, id(2)).full.pages[0]);
+}
+
 TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNobodyWaits) {
   SchedulerOptions plain = scheduler_options();
   plain.prefix_cache = false;
