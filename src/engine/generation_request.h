@@ -50,6 +50,8 @@ struct GenerationRequest {
   // Requests with the same salt share what the engine keeps of their texts: pages of the prefix cache, and answers that drafts are made
   // of. Those with another salt, or none, neither use it nor notice it.
   std::string cache_salt{};
+  // Requests with lower numbers come first, wherever requests compete: in the queue, for rows of a step, and for pages (scheduler.h).
+  int priority{0};
   // The client expects this text as the answer. The engine drafts it, if it drafts at all, and the answer is the same. Null: nothing is
   // expected.
   std::shared_ptr<const speculative::Prediction> prediction{};

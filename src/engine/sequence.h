@@ -56,6 +56,7 @@ class Sequence {
     return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer() ||
                             (behind_drafts && is_unlike_others),
             .whole_prompt = prompt_logprobs_.has_value(),
+            .priority = priority_,
             .cache_salt = cache_salt_};
   }
   // Log-probabilities of the prompt, where they are asked for: before a step that runs `num_tokens` from `first_position` on, how its
@@ -101,6 +102,7 @@ class Sequence {
   std::vector<SampledToken> prompt_tokens_;
   std::shared_ptr<const speculative::Prediction> prediction_;
   std::string cache_salt_;
+  int priority_;
   int num_steps_{0};
   speculative::DraftCounts drafts_;
 
