@@ -125,6 +125,7 @@ asio::awaitable<void> answer(Service& service, Exchange& exchange, bool is_chat)
   co_await offload_if_long(service, exchange, [&] {
     request = is_chat ? read_ollama_chat(exchange.body()) : read_ollama_generate(exchange.body());
     check_model(service, request.chat.params);
+    limit_output(service, request.chat.params);
     if (request.only_loads) return;
     const Tokenizer& tokenizer = *service.model->tokenizer;
     if (request.is_raw)
