@@ -107,22 +107,30 @@ class Simulation {
   }
   // Those that lost their place come after all that keep theirs; and one that waits for room is overtaken by a bounded number.
   void check_order() {
-    for (auto& [request, book] : books_)
-      book.was_running = std::exchange(book.is_running, scheduler_.is_running(request));
-    for (auto& waiting : books_) {
-      Book& book = waiting.second;
+    using Entry = std::pair<const RequestId, Book>;
+    const Entry* last = nullptr;
+    std::vector<const Entry*> started;
+    for (Entry& entry : books_) {
+      Book& book = entry.second;
+      book.was_running = std::exchange(book.is_running, scheduler_.is_running(entry.first));
+      if (!book.is_running) continue;
+      if (!book.was_running) started.push_back(&entry);
+      if (!last || comes_before(*last, entry)) last = &entry;
+    }
+    for (Entry& entry : books_) {
+      Book& book = entry.second;
       if (book.is_running || book.was_running) book.num_overtaking = 0;
       if (book.is_running) continue;
-      for (const auto& other : books_) {
-        if (!other.second.is_running) continue;
-        if (book.was_running) {
-          ASSERT_TRUE(options_.num_kv_caches > 1 || comes_before(other, waiting)) << "preempted out of order";
-        } else if (!other.second.was_running && comes_before(waiting, other) &&
-                   !may_wait_for_a_prefix(waiting)) {
-          ++book.num_overtaking;
-          ++num_overtaking_;
-        }
+      if (book.was_running) {
+        ASSERT_TRUE(options_.num_kv_caches > 1 || !last || comes_before(*last, entry))
+            << "preempted out of order";
+        continue;
       }
+      const auto num_overtaking = std::count_if(
+          started.begin(), started.end(), [&](const Entry* other) { return comes_before(entry, *other); });
+      if (num_overtaking == 0 || may_wait_for_a_prefix(entry)) continue;
+      book.num_overtaking += static_cast<int>(num_overtaking);
+      num_overtaking_ += static_cast<int>(num_overtaking);
       ASSERT_LE(book.num_overtaking, Scheduler::kMaxOvertaking) << "overtaken too often";
     }
   }
@@ -283,11 +291,11 @@ class Simulation {
     for (const auto& [request, slice] : parts) ++num_slices_of_.at(static_cast<size_t>(cache_of(slice)));
     check_order();
     if (testing::Test::HasFatalFailure()) return;
-    const auto first = std::min_element(books_.begin(), books_.end(), [&](const auto& a, const auto& b) {
-      const bool a_runs = scheduler_.is_running(a.first), b_runs = scheduler_.is_running(b.first);
+    const auto leader = std::min_element(books_.begin(), books_.end(), [&](const auto& a, const auto& b) {
+      const bool a_runs = a.second.is_running, b_runs = b.second.is_running;
       return a_runs == b_runs ? comes_before(a, b) : a_runs;
     });
-    ASSERT_TRUE(parts.contains(first->first) || first->second.is_complete() || is_held(first->second))
+    ASSERT_TRUE(parts.contains(leader->first) || leader->second.is_complete() || is_held(leader->second))
         << "the first does not go on";
     const bool was_short = scheduler_.counts().num_preemptions > num_preempted_before || is_a_cache_full();
     for (auto& [request, book] : books_) {

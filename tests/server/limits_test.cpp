@@ -72,7 +72,7 @@ TEST(ServerLimits, WhenItsTimeHasPassedAnAnswerEndsAndARequestWithoutOneFails) {
   const std::string begun = running.read_until("\"text\":\"!\"");
   timed.wait_for_step(2);
   timed.now_ms = 999;
-  EXPECT_THAT(running.read_until("\n: "), HasSubstr("\n: ")) << "a comment: nothing has ended";
+  EXPECT_THAT(running.read_until("\n:\n"), HasSubstr("\n:\n")) << "a comment: nothing has ended";
   timed.now_ms = 1000;
   const std::string rest = running.read();
   EXPECT_THAT(rest, HasSubstr("\"finish_reason\":\"length\""));
