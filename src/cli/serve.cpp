@@ -69,6 +69,7 @@ struct ServeOptions {
   int max_queue{256};
   std::optional<int> step_timeout_seconds;
   bool only_checks{false};
+  int request_seconds{0};
   int shutdown_delay_seconds{0}, shutdown_seconds{30};
 };
 
@@ -108,6 +109,7 @@ server::ServerOptions server_options_of(const ServeOptions& options, const Setti
   server_options.has_page = !options.has_no_page;
   if (options.step_timeout_seconds)
     server_options.step_timeout = std::chrono::seconds(*options.step_timeout_seconds);
+  server_options.request_timeout = std::chrono::seconds(options.request_seconds);
   server_options.shutdown_delay = std::chrono::seconds(options.shutdown_delay_seconds);
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
   return server_options;
@@ -211,6 +213,18 @@ Action define_serve(CLI::App& command, Settings& settings) {
   add("--max-queue", options->max_queue,
       "requests that wait beyond the --max-sequences that run; more are\n"
       "answered with status 429",
+      "N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  add("--max-output-tokens", options->server.max_output_tokens,
+      "tokens that an answer may have: requests for more get N, and a header\n"
+      "says so; 0: as many as the context has room for",
+      "N")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
+  add("--request-timeout", options->request_seconds,
+      "seconds that a request may wait and run: then its answer ends as if\n"
+      "max_tokens were reached; status 504 if it has not begun; 0: no limit",
       "N")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();

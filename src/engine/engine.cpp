@@ -516,7 +516,7 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span
     end(slice.request, sequence.finish(*sequence.end()));
   } else if (speculator) {
     auto& track = tracks[slice.request];
-    if (!track) track = speculator->start(sequence.prompt(), sequence.prediction());
+    if (!track) track = speculator->start(sequence.prompt(), sequence.prediction(), sequence.cache_salt());
     // Tokens that a constraint forces may stand behind those that the head's drafts follow.
     int position = static_cast<int>(num_known);
     for (const TokenId token : added()) {
@@ -530,8 +530,10 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span
 
 // The pages are freed, and the request no longer counts as running, before the event is sent, so that its receiver can rely on that.
 void Engine::Impl::end(RequestId id, Event event) {
-  if (speculator && std::holds_alternative<FinishedEvent>(event))
-    speculator->finish(sequences.at(id).output());
+  if (speculator && std::holds_alternative<FinishedEvent>(event)) {
+    const Sequence& sequence = sequences.at(id);
+    speculator->finish(sequence.output(), sequence.cache_salt());
+  }
   tracks.erase(id);
   scheduler.remove(id);
   sequences.erase(id);

@@ -26,6 +26,8 @@ std::string_view error_type(int status) {
       return "rate_limit_error";
     case 503:
       return "unavailable_error";
+    case 504:
+      return "timeout_error";
     default:
       return status < 500 ? "invalid_request_error" : "server_error";
   }

@@ -161,6 +161,16 @@ void read_stop(const Field& request, GenerationParams& params) {
     stop.min_tokens = static_cast<int>(read_whole_number(*least, 0, INT_MAX));
 }
 
+void read_sharing(const Field& request, GenerationParams& params) {
+  if (const auto priority = request.find("priority"))
+    params.priority = static_cast<int>(read_whole_number(*priority, INT_MIN, INT_MAX));
+  const auto salt = request.find("cache_salt");
+  if (!salt) return;
+  params.cache_salt = salt->string();
+  if (params.cache_salt.empty() || params.cache_salt.size() > kMaxSaltBytes)
+    salt->refuse(fmt::format("a text of 1 to {} bytes, or absent", kMaxSaltBytes));
+}
+
 void read_sampling(const Field& request, GenerationParams& params) {
   SampleParams& sample = params.sample;
   read_float(request, "temperature", 0, 2, sample.temperature);
@@ -195,6 +205,7 @@ GenerationParams read_generation_params(Api api, const Field& request, const Req
         static_cast<int>(read_whole_number(*max_tokens, api == Api::kCompletions ? 0 : 1, INT_MAX));
   read_stop(request, params);
   read_bans(request, params);
+  read_sharing(request, params);
   if (const auto most = request.find("truncate_prompt_tokens")) {
     params.truncate_prompt = static_cast<int>(read_whole_number(*most, -1, INT_MAX));
     if (*params.truncate_prompt == 0) most->refuse("-1, or 1 or more: a prompt needs a token");

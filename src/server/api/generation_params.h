@@ -41,6 +41,8 @@ struct GenerationParams {
   int num_choices{1};                       // answers to each prompt
   bool ignore_eos{false};                   // generate on after the model's end token, for measuring
   bool return_token_ids{false};
+  int priority{0};  // as GenerationRequest has these two
+  std::string cache_salt;
   bool stream{false};
   bool include_usage{false};     // a stream ends with a chunk of usage
   bool continuous_usage{false};  // and each of its chunks has the usage so far
@@ -48,7 +50,7 @@ struct GenerationParams {
 };
 
 inline constexpr int kMaxChoices{128};  // OpenAI's limit of n
-inline constexpr size_t kMaxStopStringBytes{1024};
+inline constexpr size_t kMaxStopStringBytes{1024}, kMaxSaltBytes{1024};
 inline constexpr size_t kMaxStopTokens{256}, kMaxBadWords{128};
 
 // Checks all fields of the request against the table for `api`, and reads those that the endpoints share.
@@ -57,6 +59,7 @@ GenerationParams read_generation_params(Api api, const harmony::Field& request,
 void read_sampling(const harmony::Field& request,
                    GenerationParams& params);  // reads temperature to logit_bias
 void read_stop(const harmony::Field& request, GenerationParams& params);
+void read_sharing(const harmony::Field& request, GenerationParams& params);  // reads priority and cache_salt
 // A text, or a list of at most `most` texts, as stop strings may be.
 std::vector<std::string> read_texts(const harmony::Field& request, const char* key, size_t most);
 

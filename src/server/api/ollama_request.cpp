@@ -42,6 +42,7 @@ void read_common(const Field& request, const RequestDefaults& defaults, ChatRequ
   check_fields(Api::kOllama, request, params.ignored);
   if (const auto name = request.find_string("model")) params.model = without_tag(*name);
   params.format = read_output_format(Api::kOllama, request);
+  read_sharing(request, params);
   const auto stream = request.find("stream");
   params.stream = !stream || stream->boolean();
   if (const auto options = request.find("options")) read_options(*options, params);

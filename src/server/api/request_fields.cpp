@@ -124,8 +124,9 @@ constexpr FieldRow kFields[] = {
     {"thinking_token_budget reasoning_budget thinking_budget", kCompletions, Fate::kRefused, "-1",
      "absent: a text has no reasoning that is told apart; /v1/chat/completions has"},
     {"repetition_detection", kAnswers, Fate::kRefused, "", "absent: it is not available"},
-    {"priority request_id cache_salt kv_transfer_params vllm_xargs mm_processor_kwargs media_io_kwargs",
-     kAnswers, Fate::kIgnored},
+    {"cache_salt priority", kAnswers | kAnthropic | kOllama, Fate::kObeyed},
+    {"request_id kv_transfer_params vllm_xargs mm_processor_kwargs media_io_kwargs", kAnswers,
+     Fate::kIgnored},
     {"data_parallel_rank", kAnswers, Fate::kIgnored},
 
     // SGLang's

@@ -202,6 +202,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   co_await offload_if_long(service, exchange, [&] {
     request = read_completion_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
+    limit_output(service, request.params);
     for (const Prompt& prompt : request.prompts) {
       prompts.push_back(make_generation_request(service, request.params, tokens_of(prompt, tokenizer)));
       GenerationRequest& made = prompts.back();

@@ -58,6 +58,7 @@ asio::awaitable<void> messages(Service& service, Exchange& exchange) {
   co_await offload_if_long(service, exchange, [&] {
     request = read_anthropic_request(exchange.body(), /*needs_max_tokens=*/true, service.options.defaults);
     check_model(service, request.chat.params);
+    limit_output(service, request.chat.params);
     prompt = chat_prompt(service, request.chat);
     prompts.push_back(make_generation_request(service, request.chat.params, std::move(prompt.tokens)));
     request.chat.chat.messages.clear();

@@ -24,8 +24,8 @@ void EngineGate::deliver(Event event) {
 void EngineGate::measure(Listener& listener, const Event& event) {
   const double seconds = listener.clock.seconds();
   if (const auto* finished = std::get_if<FinishedEvent>(&event)) {
-    metrics_.observe_end(listener.is_answered ? Outcome::kStop : outcome_of(finished->reason), seconds,
-                         *finished);
+    const bool is_told = listener.dropped_as != Outcome::kAbort;
+    metrics_.observe_end(is_told ? listener.dropped_as : outcome_of(finished->reason), seconds, *finished);
   } else if (std::holds_alternative<FailedEvent>(event)) {
     metrics_.observe_end(Outcome::kError, seconds);
   } else {
@@ -81,7 +81,7 @@ Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts,
 }
 
 Generation::~Generation() {
-  for (size_t choice = 0; choice < ids_.size(); ++choice) drop_choice(choice, false);
+  for (size_t choice = 0; choice < ids_.size(); ++choice) drop_choice(choice, Outcome::kAbort);
 }
 
 asio::awaitable<std::optional<Generation::ChoiceEvent>> Generation::next(std::chrono::milliseconds patience) {
@@ -96,19 +96,26 @@ asio::awaitable<std::optional<Generation::ChoiceEvent>> Generation::next(std::ch
   co_return event;
 }
 
-void Generation::drop_choice(size_t choice, bool is_answered) {
+std::vector<size_t> Generation::open_choices() const {
+  std::vector<size_t> open;
+  for (size_t choice = 0; choice < ids_.size(); ++choice)
+    if (ids_[choice]) open.push_back(choice);
+  return open;
+}
+
+void Generation::drop_choice(size_t choice, Outcome outcome) {
   std::erase_if(events_, [&](const ChoiceEvent& event) { return event.choice == choice; });
   if (!ids_[choice]) return;
   EngineGate::Listener& listener = gate_.choices_.at(*ids_[choice]);
   listener.generation = nullptr;
-  listener.is_answered = is_answered;
+  listener.dropped_as = outcome;
   gate_.engine_.cancel(*ids_[choice]);
   ids_[choice].reset();
 }
 
 void Generation::abandon() {
   is_abandoned_ = true;
-  for (size_t choice = 0; choice < ids_.size(); ++choice) drop_choice(choice, false);
+  for (size_t choice = 0; choice < ids_.size(); ++choice) drop_choice(choice, Outcome::kAbort);
   event_came_.cancel();
 }
 

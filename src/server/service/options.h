@@ -43,11 +43,16 @@ struct ServerOptions {
   bool log_bodies{false};                   // log the bodies of requests, which hold what people ask
   std::string version{};
   HttpLimits limits{};
+  int max_output_tokens{0};  // that an answer may have; 0: as many as there is room for
+  // From when a request joins the queue to the end of its answer; 0: no limit.
+  std::chrono::milliseconds request_timeout{0};
   size_t max_response_bytes{64 << 20};  // memory for conversations kept for previous_response_id
   // A stream without a token sends a comment this often, because proxies cut silent connections.
   std::chrono::milliseconds keep_alive{15'000};
   // The engine stands still if no step ends for this long while requests wait. None: worked out (service/stall.h).
   std::optional<std::chrono::seconds> step_timeout{};
+  // The clock of request_timeout. Tests have their own.
+  std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};
   std::chrono::seconds shutdown_delay{0};     // after the first signal, in which requests are still taken
   std::chrono::seconds shutdown_timeout{30};  // then, for running requests
   // Then the engine gets this time to cancel them, and the same again to send their errors if it does not.

@@ -167,6 +167,8 @@ GenerationRequest make_generation_request(const Service& service, const Generati
   // Where nothing is to be generated the endpoint leaves out the one token that ends the prompt's last step.
   if (params.max_tokens) request.stop.max_tokens = std::max(1, *params.max_tokens);
   request.prompt_logprobs = params.prompt_logprobs;
+  request.priority = params.priority;
+  request.cache_salt = params.cache_salt;
   if (!params.ignore_eos)
     request.stop.tokens.insert(request.stop.tokens.end(), model.stop_tokens.begin(), model.stop_tokens.end());
   if (params.allowed_tokens)

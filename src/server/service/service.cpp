@@ -102,7 +102,32 @@ void check_model(const Service& service, const std::string& name) {
   throw error;
 }
 
+void limit_output(const Service& service, GenerationParams& params) {
+  const int most = service.options.max_output_tokens;
+  if (most == 0 || (params.max_tokens && *params.max_tokens <= most)) return;
+  if (params.max_tokens) params.ignored.add("max_tokens", fmt::format("{}", most));
+  params.max_tokens = most;
+}
+
 namespace {
+
+// The time that a request may take.
+class TimeLimit {
+ public:
+  explicit TimeLimit(const ServerOptions& options) : options_(options), start_(options.now()) {}
+  // At most `patience`, less where the limit is nearer; nothing when it has passed.
+  std::optional<std::chrono::milliseconds> wait_at_most(std::chrono::milliseconds patience) const {
+    if (options_.request_timeout.count() == 0) return patience;
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(start_ + options_.request_timeout - options_.now());
+    if (left.count() <= 0) return std::nullopt;
+    return std::min(left, patience);
+  }
+
+ private:
+  const ServerOptions& options_;
+  const std::chrono::steady_clock::time_point start_;
+};
 
 // Abandons the request when the client disconnects, for as long as this lives: the request is destroyed after it.
 class DisconnectGuard {
@@ -141,6 +166,27 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
   return exchange.reply(status, kJsonType, print(json) + "\n");
 }
 
+namespace {
+
+// Ends the answers that still run because their time has passed. Returns what a stream has to send.
+std::string end_late(Generation& running, ChoiceListener& listener, const Exchange& exchange,
+                     bool has_tokens) {
+  log::warn("{} has run for longer than --request-timeout", exchange.id());
+  const std::vector<size_t> open = running.open_choices();
+  for (const size_t choice : open)
+    running.drop_choice(choice, has_tokens ? Outcome::kLength : Outcome::kError);
+  if (!has_tokens)
+    throw HttpError(
+        504,
+        "the request has waited for longer than this server allows, and its answer has not begun; "
+        "try again later, or with a shorter prompt");
+  std::string events;
+  for (const size_t choice : open) events += listener.on_end(choice, FinishReason::kMaxTokens, "");
+  return events;
+}
+
+}  // namespace
+
 asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
                                                      std::vector<GenerationRequest> prompts,
                                                      const GenerationParams& params,
@@ -153,15 +199,24 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
   Generation running(*service.gate, std::move(prompts), params.num_choices);
   const DisconnectGuard guard(exchange, running);
   const auto num_choices_each = static_cast<size_t>(params.num_choices);
+  const TimeLimit limit(service.options);
   TokenCounts counts;
   std::vector<bool> has_begun(running.num_choices());
   for (size_t num_open = running.num_choices(); num_open > 0;) {
-    std::optional<Generation::ChoiceEvent> next = co_await running.next(service.options.keep_alive);
+    const auto patience = limit.wait_at_most(service.options.keep_alive);
+    if (!patience) {
+      std::string events = end_late(running, listener, exchange, counts.num_output > 0);
+      record.finish_reason = name(Outcome::kLength);
+      if (params.stream && !events.empty()) co_await exchange.write_events(std::move(events));
+      break;
+    }
+    std::optional<Generation::ChoiceEvent> next = co_await running.next(*patience);
     if (running.is_abandoned()) {
       record.finish_reason = name(Outcome::kAbort);
       co_return std::nullopt;
     }
     if (!next) {
+      if (*patience < service.options.keep_alive) continue;  // its time has passed
       std::string sign = params.stream ? listener.on_silence() : "";
       if (!sign.empty()) co_await exchange.write_events(std::move(sign));
       continue;
@@ -176,7 +231,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       record.num_cached_tokens = counts.num_cached;
       events = listener.on_token(choice, *token);
       if (listener.has_enough(choice)) {
-        running.drop_choice(choice, true);
+        running.drop_choice(choice, Outcome::kStop);
         events += listener.on_end(choice, FinishReason::kStopString, "");
         record.finish_reason = name(Outcome::kStop);
         --num_open;

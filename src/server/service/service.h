@@ -73,6 +73,9 @@ void reload_keys(Service& service);
 void check_model(const Service& service, const GenerationParams& params);
 void check_model(const Service& service, const std::string& name);
 
+// Cuts max_tokens to what the server allows, and adds it to the ignored fields where that changed it; sets it where it is absent.
+void limit_output(const Service& service, GenerationParams& params);
+
 // Tells the client, in the header X-Nibble-Ignored, and the log which fields of its request have no effect. With --strict throws HttpError
 // (400). Called before anything is sent.
 void note_ignored(const Service& service, Exchange& exchange, const IgnoredFields& ignored);
@@ -101,7 +104,8 @@ struct TokenCounts {
 };
 
 // Runs `params.num_choices` answers to each prompt, in steps that they share. Returns nothing if the client has
-// disconnected; then all are cancelled. Throws HttpError if the engine fails or the server stops.
+// disconnected; then all are cancelled. When ServerOptions::request_timeout has passed, answers end as if max_tokens were reached.
+// Throws HttpError if none has a token by then (504), the engine fails or the server stops.
 asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
                                                      std::vector<GenerationRequest> prompts,
                                                      const GenerationParams& params,

@@ -5,9 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "server/api/anthropic_request.h"
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"
 #include "server/api/error.h"
+#include "server/api/ollama_request.h"
+#include "server/api/response_request.h"
 #include "tests/error_of.h"
 
 namespace nibble::server {
@@ -144,6 +147,35 @@ TEST(ApiRequest, WhatOtherEnginesTakeArrivesToo) {
   EXPECT_TRUE(read_chat(R"("no_stop_trim": true)").params.stop.keeps_stop);  // SGLang's name
   EXPECT_THAT(refusal(R"("allowed_token_ids": [])"), HasSubstr("must be a list of token ids, not empty"));
   EXPECT_THAT(refusal(R"("truncate_prompt_tokens": 0)"), HasSubstr("must be -1, or 1 or more"));
+}
+
+TEST(ApiRequest, EveryApiTakesAPriorityAndACacheSalt) {
+  const std::string both = R"("priority": -3, "cache_salt": "mine")";
+  const GenerationParams all[] = {
+      read_chat(both).params,
+      read_completion(both).params,
+      read_response_request(R"({"input": "a", )" + both + "}").params,
+      read_anthropic_request("{\"max_tokens\": 9, " + std::string(kUser) + ", " + both + "}", true)
+          .chat.params,
+      read_ollama_chat("{" + std::string(kUser) + ", " + both + "}").chat.params,
+      read_ollama_generate(R"({"prompt": "a", )" + both + "}").chat.params};
+  for (const GenerationParams& params : all) {
+    EXPECT_EQ(params.priority, -3);
+    EXPECT_EQ(params.cache_salt, "mine");
+    EXPECT_TRUE(params.ignored.empty());
+  }
+  const GenerationParams neither = read_chat(R"("cache_salt": null, "priority": null)").params;
+  EXPECT_EQ(neither.priority, 0);
+  EXPECT_EQ(neither.cache_salt, "");
+  const auto salt_of = [](int num_bytes) { return fmt::format(R"("cache_salt": "{:a>{}}")", "", num_bytes); };
+  EXPECT_EQ(read_chat(salt_of(1024)).params.cache_salt.size(), 1024u);
+  for (const int num_bytes : {0, 1025})
+    EXPECT_THAT(refusal(salt_of(num_bytes)),
+                HasSubstr("request.cache_salt must be a text of 1 to 1024 bytes, or absent"));
+  for (const char* value : {"1.5", "2147483648", "-2147483649", "\"high\"", "true"})
+    EXPECT_THAT(refusal(fmt::format(R"("priority": {})", value)),
+                HasSubstr("request.priority must be a whole number from -2147483648 to 2147483647"))
+        << value;
 }
 
 TEST(ApiRequest, ACompletionTriesMoreAnswersThanItKeeps) {
