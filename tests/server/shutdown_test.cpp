@@ -44,7 +44,7 @@ TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
   Running running(model_with_a_fault, room_for(512, 16), with_delay(1s));
   const auto health = [&] {
     const Connection connection(running.server.port());
-    connection.send("GET /health HTTP/1.1\r\nConnection: close\r\n\r\n");
+    connection.send("GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     return connection.read();
   };
   EXPECT_THAT(health(), StartsWith("HTTP/1.1 200 "));

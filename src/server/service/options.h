@@ -30,11 +30,13 @@ struct ServerOptions {
   HttpAddress address{};
   std::vector<std::string> api_keys{};      // empty: no key is needed
   std::vector<std::string> cors_origins{};  // pages that may call from a browser; "*": all
-  bool has_page{true};                      // GET / shows the page
-  bool has_open_metrics{false};             // /metrics needs no key
-  std::optional<std::string> date{};        // that the model is told; none: today's
-  bool is_strict{false};                    // refuse requests with fields that are ignored
-  bool log_bodies{false};                   // log the bodies of requests, which hold what people ask
+  std::vector<std::string>
+      allowed_hosts{};                // names by which the server may be asked, beside its own; "*": all
+  bool has_page{true};                // GET / shows the page
+  bool has_open_metrics{false};       // /metrics needs no key
+  std::optional<std::string> date{};  // that the model is told; none: today's
+  bool is_strict{false};              // refuse requests with fields that are ignored
+  bool log_bodies{false};             // log the bodies of requests, which hold what people ask
   std::string version{};
   HttpLimits limits{};
   size_t max_response_bytes{64 << 20};  // memory for conversations kept for previous_response_id
