@@ -23,6 +23,7 @@
 #include "core/thread_pool.h"
 #include "harmony/control_tokens.h"
 #include "server/exit_codes.h"
+#include "server/http/http_server.h"
 #include "server/server.h"
 #include "setup/load.h"
 #include "setup/machine.h"
@@ -87,6 +88,15 @@ server::ApiKeys api_keys(const ServeOptions& options) {
   return keys;
 }
 
+// Whoever reaches the port may use a server without keys.
+void warn_if_open(const server::ServerOptions& options) {
+  if (!options.api_keys.empty() || server::is_local(options.address)) return;
+  fmt::print(stderr,
+             "nibble: warning: everybody who reaches {}:{} may use this server: give it a key with "
+             "--api-key-file, or listen on 127.0.0.1\n",
+             options.address.host, options.address.port);
+}
+
 // Clients should not see a path of this machine: its last part is the name.
 std::string served_name(const ServeOptions& options) {
   if (!options.served_names.empty()) return options.served_names.front();
@@ -137,6 +147,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
 
   allow_open_files();
   server::Server server(server_options);
+  warn_if_open(server_options);
   announce(
       fmt::format("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, server.address()));
   const std::vector<size_t> budgets = memory_budgets(setup);
@@ -210,6 +221,13 @@ Action define_serve(CLI::App& command, Settings& settings) {
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add("--allowed-host", options->server.allowed_hosts,
+      "answer requests to NAME (the Host that they name) too, where without a key only\n"
+      "localhost is answered; *: all; may be given several times",
+      "NAME")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add("--max-queue", options->max_queue,
       "requests that wait beyond the --max-sequences that run; more are\n"
       "answered with status 429",
@@ -229,7 +247,9 @@ Action define_serve(CLI::App& command, Settings& settings) {
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   add("--max-connections", options->server.limits.max_connections,
-      "open connections; further ones wait until one closes", "N")
+      "open connections; a further one takes the place of the one that is idle\n"
+      "for longest",
+      "N")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   add("--step-timeout", options->step_timeout_seconds,

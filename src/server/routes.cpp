@@ -10,6 +10,7 @@
 #include "server/api/error.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/gzip.h"
+#include "server/http/http_line.h"
 #include "server/http/url.h"
 #include "server/service/access_log.h"
 #include "server/service/condition.h"
@@ -120,6 +121,44 @@ const Route* find_route(const Exchange& exchange) {
   return find_route(exchange.method(), with_v1(exchange.path()));
 }
 
+// "GET, HEAD": what the path takes, or with "*" what any path takes.
+std::string methods_of(std::string_view path) {
+  std::vector<std::string_view> methods;
+  for (const Route& route : kRoutes) {
+    if (path != "*" && !match_path(route.path, path)) continue;
+    if (std::find(methods.begin(), methods.end(), route.method) != methods.end()) continue;
+    methods.push_back(route.method);
+    if (route.method == "GET") methods.push_back("HEAD");
+  }
+  return fmt::format("{}", fmt::join(methods, ", "));
+}
+
+// Throws HttpError for a method that the path does not take. OPTIONS, which asks for the methods, every path takes.
+void check_method(const Route& route, const Exchange& exchange) {
+  const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
+  if (method == route.method || method == "OPTIONS") return;
+  const std::string methods = methods_of(with_v1(exchange.path()));
+  // Agents try a WebSocket first, and go on with POST where they are told to.
+  const bool wants_upgrade = !exchange.header("Upgrade").empty();
+  HttpError error(wants_upgrade ? 426 : 405, "'{}' takes {}, not {}{}", route.path, methods,
+                  exchange.method(), wants_upgrade ? ": there are no WebSockets here, only HTTP/1.1" : "");
+  error.header = {{"Allow", methods}};
+  if (wants_upgrade) {
+    error.header.emplace_back("Upgrade", "HTTP/1.1");
+    error.header.emplace_back("Connection", "Upgrade");
+  }
+  throw error;
+}
+
+void check_encoding(const Exchange& exchange) {
+  const std::string_view encoding = exchange.header("Content-Encoding");
+  if (encoding.empty() || equals_ignoring_case(encoding, "identity")) return;
+  HttpError error(415, "Content-Encoding '{}' is not read here: send the body as it is, without one",
+                  encoding);
+  error.header = {{"Accept-Encoding", "identity"}};
+  throw error;
+}
+
 // The key in "Authorization: Bearer KEY", else in the headers of Anthropic's and Azure's clients.
 std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
@@ -157,6 +196,11 @@ bool is_answer_to_a_probe(const Route& route, int status) {
 
 }  // namespace
 
+// Probes and metrics, by which operators see that the server is full.
+bool Routes::is_vital(const Exchange& exchange) const {
+  return exchange.path() == "/health" || exchange.path() == "/live" || exchange.path() == "/metrics";
+}
+
 void Routes::admit(const Exchange& exchange) {
   const Route* route = find_route(exchange);
   // The key is checked first: without one a client does not learn which paths exist.
@@ -167,19 +211,16 @@ void Routes::admit(const Exchange& exchange) {
         401,
         "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing or its key is not "
         "known here");
+  if (!route && exchange.path() == "*") return;  // OPTIONS of the server as a whole
   if (!route) {
     std::vector<std::string_view> paths;
     for (const Route& known : kRoutes)
       if (std::find(paths.begin(), paths.end(), known.path) == paths.end()) paths.push_back(known.path);
     throw HttpError(404, "there is no '{}' here; there are {}", exchange.path(), fmt::join(paths, ", "));
   }
-  const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
-  if (method != route->method) {
-    // Agents try a WebSocket first, and go on with POST where they are told to.
-    if (!exchange.header("Upgrade").empty())
-      throw HttpError(426, "'{}' takes {}: there are no WebSockets here", route->path, route->method);
-    throw HttpError(405, "'{}' takes {}, not {}", route->path, route->method, exchange.method());
-  }
+  check_method(*route, exchange);
+  check_encoding(exchange);
+  if (exchange.method() == "OPTIONS") return;
   if (route->needs_model && service_.state == ServiceState::kLoading)
     throw HttpError(503, "the model is loading; try again later");
   if (route->needs_model && service_.state == ServiceState::kDraining)
@@ -199,6 +240,11 @@ asio::awaitable<void> Routes::answer(Exchange& exchange) {
   identify(service_, exchange);
   if (service_.options.log_bodies)  // as a JSON string, so that it stays on its line
     log::info("{} body {}", exchange.id(), print(exchange.body()));
+  if (exchange.method() == "OPTIONS") {
+    exchange.add_header("Allow", methods_of(with_v1(exchange.path())));
+    co_await exchange.reply(204, "", "");
+    co_return;
+  }
   try {
     co_await find_route(exchange)->answer(service_, exchange);
   } catch (const InputError& error) {
@@ -214,6 +260,7 @@ asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& 
                     : form == ErrorForm::kOllama  ? Json::object({{"error", error.what()}})
                                                   : error_json(error);
   if (!exchange.has_events()) {
+    for (const auto& [name, value] : error.header) exchange.add_header(name, value);
     co_await reply_json(exchange, error.status, json);
     co_return;
   }

@@ -13,7 +13,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdlib>
 #include <ctime>
@@ -21,13 +20,16 @@
 #include <mutex>
 #include <thread>
 
+#include "core/error.h"
 #include "core/log.h"
 #include "core/service_manager.h"
 #include "server/exit_codes.h"
 #include "server/http/http_server.h"
+#include "server/http/request_head.h"
 #include "server/routes.h"
 #include "server/service/condition.h"
 #include "server/service/engine_gate.h"
+#include "server/service/parse_pool.h"
 #include "server/service/service.h"
 #include "server/signals.h"
 
@@ -41,13 +43,28 @@ constexpr std::chrono::milliseconds kPatience{50};
 // Memory that requests took is given back this often.
 constexpr std::chrono::seconds kTrimInterval{5};
 
+// Where only programs of this machine ask, and without a key, a page that a browser of this machine shows must not be one of them: then,
+// or where names are given, only known names are answered. A Unix socket is out of a browser's reach.
+AccessRules access_rules(const ServerOptions& options) {
+  AccessRules rules{options.allowed_hosts, options.cors_origins};
+  for (const std::string& host : rules.hosts)
+    if (const auto name = split_authority(host); host != "*" && !(name && name->host == host))
+      throw InputError(
+          "--allowed-host '{}': accepted is a name or an address, [IPV6] in brackets, without a port", host);
+  const HttpAddress& address = options.address;
+  const bool is_open = options.api_keys.empty() && address.unix_socket.empty() && is_local(address);
+  if (!is_open && rules.hosts.empty()) return rules;
+  rules.hosts.insert(rules.hosts.begin(), {"localhost", "127.0.0.1", "[::1]"});
+  return rules;
+}
+
 }  // namespace
 
 struct Server::Impl {
   explicit Impl(const ServerOptions& given)
       : service(given),
         routes(service),
-        http(std::make_unique<HttpServer>(*io, given.address, given.limits, given.cors_origins, routes)),
+        http(std::make_unique<HttpServer>(*io, given.address, given.limits, access_rules(given), routes)),
         signals({.end = [this] { on_signal(); },
                  .leave = [this](int code) { leave(code); },
                  .reload = [this] { post_to_io([this] { reload(); }); }}) {
@@ -63,10 +80,8 @@ struct Server::Impl {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    service.parse_thread
-        ->stop();  // bodies that wait are dropped; the one that is being parsed is finished first
-    service.parse_thread->join();
-    service.parse_thread.reset();
+    service.parse_pool
+        .reset();  // bodies that wait are dropped; those that are being parsed are finished first
     http.reset();
     std::unique_ptr<asio::io_context> last;
     {
@@ -185,7 +200,8 @@ asio::awaitable<void> Server::Impl::give_back_memory() {
     if (error) co_return;
     if (num_answered == service.num_answered) continue;
     num_answered = service.num_answered;
-    asio::post(*service.parse_thread, [] { ::malloc_trim(0); });
+    service.parse_pool->add(std::make_shared<ParsePool::Job>(
+        ParsePool::Job{0, [] { ::malloc_trim(0); }, [](const std::exception_ptr&) {}}));
   }
 }
 

@@ -21,7 +21,7 @@ using testing::StartsWith;
 // The answer to a request of one line and further lines of the header.
 std::string answer_to(const Server& server, const std::string& line, const std::string& header = "") {
   const Connection connection(server.port());
-  connection.send(line + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + header + "\r\n");
+  connection.send(line + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + header + "\r\n");
   return connection.read();
 }
 

@@ -17,7 +17,7 @@ using testing::StartsWith;
 
 std::string health_of(const Running& running) {
   const Connection connection(running.server.port());
-  connection.send("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  connection.send("GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   return connection.read();
 }
 

@@ -83,20 +83,30 @@ harmony::TurnRules rules_of(GrammarShelf& shelf, GenerationParams& params,
 }  // namespace
 
 const grammar::VocabularyTrie& GrammarShelf::vocabulary() {
-  if (!vocabulary_) vocabulary_ = std::make_unique<grammar::VocabularyTrie>(tokenizer_);
+  std::call_once(has_vocabulary_,
+                 [&] { vocabulary_ = std::make_unique<grammar::VocabularyTrie>(tokenizer_); });
   return *vocabulary_;
 }
 
-grammar::Compiled GrammarShelf::get(const Source& source) {
+std::optional<grammar::Compiled> GrammarShelf::find(const Source& source) {
   const auto found =
       std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) { return kept.first == source; });
-  if (found != kept_.end()) {
-    kept_.splice(kept_.begin(), kept_, found);
-    make_room();
-    return kept_.front().second;
+  if (found == kept_.end()) return std::nullopt;
+  kept_.splice(kept_.begin(), kept_, found);
+  make_room();
+  return kept_.front().second;
+}
+
+// Compiles without the lock: other threads go on. Where two compile the same, one is kept.
+grammar::Compiled GrammarShelf::get(const Source& source) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto kept = find(source)) return *std::move(kept);
   }
   grammar::Compiled compiled = grammar::compile(source);
   if (source.text.size() > kMaxKeptBytes) return compiled;
+  const std::lock_guard lock(mutex_);
+  if (auto kept = find(source)) return *std::move(kept);
   kept_.emplace_front(source, compiled);
   make_room();
   return compiled;
@@ -122,8 +132,8 @@ asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
     throw HttpError(400, "ignore_eos must be false where {}",
                     params.must_call ? "a tool must be called" : "reasoning has a budget of tokens");
   }
+  GrammarShelf& shelf = shelf_of(service);
   co_await offload_if(service, true, [&] {
-    GrammarShelf& shelf = shelf_of(service);
     const auto constraint = std::make_shared<harmony::TurnConstraint>(
         std::make_shared<const harmony::TurnGrammar>(rules_of(shelf, params, offered), shelf.vocabulary()));
     std::vector<TokenId> begun = prompt.begun;
@@ -136,8 +146,8 @@ asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
 asio::awaitable<void> constrain_text(Service& service, GenerationParams& params,
                                      std::vector<GenerationRequest>& requests) {
   if (!params.format.source) co_return;
+  GrammarShelf& shelf = shelf_of(service);
   co_await offload_if(service, true, [&] {
-    GrammarShelf& shelf = shelf_of(service);
     const auto constraint = std::make_shared<grammar::TextConstraint>(
         body_of(shelf, params), shelf.vocabulary(), service.model->stop_tokens);
     for (GenerationRequest& request : requests) request.constraint = constraint;

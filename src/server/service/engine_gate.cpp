@@ -43,6 +43,12 @@ void EngineGate::check_room(size_t num_choices) const {
     throw HttpError(429, "the server is full: {} requests run or wait; try again later", choices_.size());
 }
 
+void EngineGate::check_count(size_t num_choices) const {
+  if (num_choices > max_choices_)
+    throw HttpError(400, "the request asks for {} answers at once, and this server takes at most {}",
+                    num_choices, max_choices_);
+}
+
 std::vector<EngineGate::InWork> EngineGate::in_work() const {
   std::vector<InWork> answers;
   for (const auto& [id, listener] : choices_)
@@ -64,9 +70,7 @@ void EngineGate::end_all() {
 Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts, int num_choices)
     : gate_(gate), event_came_(gate.executor_) {
   const size_t num_wanted = prompts.size() * static_cast<size_t>(num_choices);
-  if (num_wanted > gate_.max_choices_)
-    throw HttpError(400, "the request asks for {} answers at once, and this server takes at most {}",
-                    num_wanted, gate_.max_choices_);
+  gate_.check_count(num_wanted);
   for (const GenerationRequest& prompt : prompts)
     if (const auto fault = gate_.engine_.fault_of(prompt)) throw HttpError(400, "{}", *fault);
   gate_.check_room(num_wanted);

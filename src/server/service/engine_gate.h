@@ -29,6 +29,8 @@ class EngineGate {
   const Engine& engine() const { return engine_; }
   void check_room(
       size_t num_choices) const;  // throws HttpError (429) if so many more answers exceed the limit
+  // Throws HttpError (400) if one request can never have so many answers at once.
+  void check_count(size_t num_choices) const;
   void deliver(Event event);
   void cancel_all();
   // Ends all answers here and now as cancelled, without the engine, which does not answer.

@@ -35,12 +35,14 @@ struct ServerOptions {
   ApiKeys api_keys{};                       // empty: no key is needed
   std::function<ApiKeys()> reload_keys{};   // reads them again on SIGHUP; throws InputError
   std::vector<std::string> cors_origins{};  // pages that may call from a browser; "*": all
-  bool has_page{true};                      // GET / shows the page
-  bool has_open_metrics{false};             // /metrics needs no key
-  RequestDefaults defaults{};               // for what a request leaves out
-  std::optional<std::string> date{};        // that the model is told; none: today's
-  bool is_strict{false};                    // refuse requests with fields that are ignored
-  bool log_bodies{false};                   // log the bodies of requests, which hold what people ask
+  // Names by which the server may be asked, besides its own; "*": all.
+  std::vector<std::string> allowed_hosts{};
+  bool has_page{true};                // GET / shows the page
+  bool has_open_metrics{false};       // /metrics needs no key
+  RequestDefaults defaults{};         // for what a request leaves out
+  std::optional<std::string> date{};  // that the model is told; none: today's
+  bool is_strict{false};              // refuse requests with fields that are ignored
+  bool log_bodies{false};             // log the bodies of requests, which hold what people ask
   std::string version{};
   HttpLimits limits{};
   int max_output_tokens{0};  // that an answer may have; 0: as many as there is room for

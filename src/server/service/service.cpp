@@ -1,11 +1,9 @@
 #include "server/service/service.h"
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <ctime>
 #include <random>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -15,6 +13,7 @@
 #include "server/http/random_id.h"
 #include "server/service/constraint.h"
 #include "server/service/engine_gate.h"
+#include "server/service/parse_pool.h"
 
 namespace nibble::server {
 
@@ -27,6 +26,15 @@ uint64_t hash(std::string_view text) {
   return sum;
 }
 
+// One for short jobs at least; the engine wants most of the processors.
+size_t num_parse_threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 2u, 4u); }
+
+struct Count {
+  explicit Count(int& number) : number_(number) { ++number_; }
+  ~Count() { --number_; }
+  int& number_;
+};
+
 }  // namespace
 
 Service::Service(const ServerOptions& given)
@@ -35,7 +43,7 @@ Service::Service(const ServerOptions& given)
       fingerprint(fmt::format("fp_{:016x}", hash(given.version + "\n" + given.model_id))),
       responses(given.max_response_bytes),
       metrics(given.model_id, given.version),
-      parse_thread(std::make_unique<asio::thread_pool>(1)) {
+      parse_pool(std::make_unique<ParsePool>(num_parse_threads())) {
   on_reload.emplace_back([this] { reload_keys(*this); });
 }
 
@@ -62,10 +70,17 @@ void reload_keys(Service& service) {
   }
 }
 
-asio::awaitable<void> offload_if_long(Service& service, const Exchange& exchange,
-                                      std::function<void()> work) {
+asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work) {
   constexpr size_t kShortBytes{16 << 10};  // bytes of a body that take some milliseconds to parse
-  return offload_if(service, exchange.body().size() > kShortBytes, std::move(work));
+  const size_t num_bytes = exchange.body().size();
+  if (num_bytes <= kShortBytes) {
+    work();
+    co_return;
+  }
+  const Count count(service.num_offloaded);
+  co_await service.parse_pool->run(num_bytes, std::move(work), [&](std::function<void()> drop) {
+    exchange.on_disconnect(std::move(drop));
+  });
 }
 
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work) {
@@ -73,18 +88,8 @@ asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<v
     work();
     co_return;
   }
-  struct Count {
-    explicit Count(int& number) : number_(number) { ++number_; }
-    ~Count() { --number_; }
-    int& number_;
-  } const count(service.num_offloaded);
-  co_await asio::co_spawn(
-      *service.parse_thread,
-      [&work]() -> asio::awaitable<void> {
-        work();
-        co_return;
-      },
-      asio::use_awaitable);
+  const Count count(service.num_offloaded);
+  co_await service.parse_pool->run(0, std::move(work), [](const std::function<void()>&) {});
 }
 
 void check_model(const Service& service, const GenerationParams& params) {

@@ -18,14 +18,11 @@
 #include "server/service/metrics.h"
 #include "server/service/options.h"
 
-namespace boost::asio {
-class thread_pool;
-}
-
 namespace nibble::server {
 
 class EngineGate;
 class GrammarShelf;  // service/constraint.h
+class ParsePool;
 
 class BackgroundResponse;  // endpoints/responses.cpp
 
@@ -51,19 +48,18 @@ struct Service {
   ServiceState state{ServiceState::kLoading};
   std::vector<std::function<void()>> on_reload;  // what SIGHUP reads again; each reports its own errors
   uint64_t num_answered{0};                      // HTTP requests
-  // One thread that parses long bodies: see offload_if_long().
-  std::unique_ptr<asio::thread_pool> parse_thread;
-  int num_offloaded{0};  // requests that wait for it
+  std::unique_ptr<ParsePool> parse_pool;         // for offload_if_long()
+  int num_offloaded{0};                          // requests that wait for it
   // Set from kReady on:
   std::optional<ServedModel> model{};
-  std::unique_ptr<GrammarShelf> grammars;  // made and used by the parse thread alone
+  std::unique_ptr<GrammarShelf> grammars;  // made at first use
   std::unique_ptr<EngineGate> gate;
 };
 
-// Runs `work`. For a long body it runs on a thread of its own, because parsing megabytes takes seconds, in which the I/O
+// Runs `work`. For a long body it runs on a thread of the parse pool, because parsing megabytes takes seconds, in which the I/O
 // thread must go on sending other answers. There `work` may use only what never changes. With a short body it runs here, and
-// does not wait behind long ones.
-asio::awaitable<void> offload_if_long(Service& service, const Exchange& exchange, std::function<void()> work);
+// does not wait for long ones. If the client leaves before `work` has begun it does not run, and this throws system_error.
+asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work);
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work);
 
 // Reads the API keys again, on SIGHUP. If they can't be read the old ones stay, and the log says why.
