@@ -1,0 +1,291 @@
+#include "harmony/shown_schema.h"
+
+#include <algorithm>
+#include <cctype>
+#include <initializer_list>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "grammar/languages/schema/document.h"
+
+namespace nibble::harmony {
+namespace {
+
+using grammar::SchemaDocument;
+
+// What is written out at most: schemas below a $ref, references in each other, levels of JSON (parse_json takes 128).
+constexpr size_t kMaxWritten{2000}, kMaxReferences{32}, kMaxLevels{110};
+
+const Json* find(const Json& schema, const char* keyword) { return SchemaDocument::find(schema, keyword); }
+
+const Json* find_object(const Json& schema, const char* keyword) {
+  const Json* found = find(schema, keyword);
+  return found && found->is_object() && !found->empty() ? found : nullptr;
+}
+
+const Json* find_array(const Json& schema, const char* keyword) {
+  const Json* found = find(schema, keyword);
+  return found && found->is_array() && !found->empty() ? found : nullptr;
+}
+
+bool has_type(const Json& schema, const char* type) {
+  const Json* found = find(schema, "type");
+  return found && *found == type;
+}
+
+bool has_any(const Json& schema, std::initializer_list<const char*> keywords) {
+  return std::any_of(keywords.begin(), keywords.end(),
+                     [&](const char* keyword) { return find(schema, keyword) != nullptr; });
+}
+
+// A type in the words of TypeScript, which a list of types may hold.
+Json named_type(std::string name) { return {{"type", Json::array({std::move(name)})}}; }
+
+// "#/$defs/Node" -> "Node"
+std::string name_of(std::string_view reference) {
+  std::string name(reference.substr(reference.find_last_of("/#") + 1));
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name.empty() ? "Arguments" : name;
+}
+
+// Adds the keywords of another schema that holds as well. Where both have one, `into` keeps its own.
+void merge(Json& into, const Json& from) {
+  for (const auto& [key, value] : from.items()) {
+    const auto own = into.find(key);
+    if (own == into.end()) {
+      into[key] = value;
+    } else if (key == "properties" && own->is_object() && value.is_object()) {
+      for (const auto& [name, property] : value.items())
+        if (!own->contains(name)) (*own)[name] = property;
+    } else if (key == "required" && own->is_array() && value.is_array()) {
+      own->insert(own->end(), value.begin(), value.end());
+    }
+  }
+}
+
+// "string", ["string", "null"]: a type that needs no more words.
+bool is_plain(const Json& schema) {
+  return find(schema, "type") && !has_type(schema, "object") && !has_type(schema, "array") &&
+         !has_any(schema, {"enum", "oneOf", "description"});
+}
+
+class Rewriter {
+ public:
+  explicit Rewriter(const Json& root) : document_(root), open_{&root} {}
+
+  Json rewrite(const Json& schema, size_t level) {
+    if (schema.is_boolean()) return schema.get<bool>() ? Json::object() : named_type("never");
+    if (!schema.is_object() || level > kMaxLevels) return Json::object();
+    const size_t num_open = open_.size();
+    Json out = flatten(schema);
+    rewrite_values(out);
+    rewrite_type(out);
+    rewrite_parts(out, level);
+    rewrite_union(out, level);
+    for (size_t i = num_open; i < open_.size(); ++i) describe(out, open_[i]);
+    if (level == 0) describe(out, open_[0]);
+    open_.resize(num_open);
+    return out;
+  }
+
+ private:
+  // The schema without $ref and allOf, with what these say. What it refers to is open until it has been rewritten.
+  Json flatten(const Json& schema) {
+    Json out = schema;
+    for (const char* keyword : {"$ref", "allOf", "$defs", "definitions"}) out.erase(keyword);
+    if (const Json* reference = find(schema, "$ref"); reference && reference->is_string()) {
+      const std::string name = name_of(reference->get<std::string>());
+      if (const Json* target = target_of(schema)) merge(out, open(*target, name));
+    }
+    if (const Json* all = find_array(schema, "allOf"))
+      for (const Json& part : *all)
+        if (part.is_object() && has_room()) merge(out, flatten(part));
+    return out;
+  }
+
+  bool has_room() { return open_.size() == 1 || num_written_++ < kMaxWritten; }
+
+  const Json* target_of(const Json& schema) const {
+    try {
+      const Json& target = document_.target(schema);
+      return target.is_object() ? &target : nullptr;
+    } catch (const InputError&) {  // another document's, or nothing: the grammar's compiler says so
+      return nullptr;
+    }
+  }
+
+  Json open(const Json& target, const std::string& name) {
+    const bool is_open = std::find(open_.begin(), open_.end(), &target) != open_.end();
+    if (is_open || open_.size() > kMaxReferences || !has_room()) {
+      named_.insert(&target);
+      names_.emplace(&target, name);
+      return named_type(name);
+    }
+    open_.push_back(&target);
+    return flatten(target);
+  }
+
+  // Says the name of a type that is named inside itself.
+  void describe(Json& out, const Json* target) {
+    if (named_.erase(target) == 0) return;
+    const Json* text = find(out, "description");
+    const std::string& name = names_.at(target);
+    out["description"] = text && text->is_string() ? name + ": " + text->get<std::string>() : name;
+  }
+
+  static void rewrite_values(Json& out) {
+    if (const Json* value = find(out, "const"); value && !find(out, "enum"))
+      out["enum"] = Json::array({*value});
+    out.erase("const");
+    const Json* values = find_array(out, "enum");
+    if (!values || find(out, "type")) return;
+    if (std::all_of(values->begin(), values->end(), [](const Json& value) { return value.is_string(); })) {
+      out["type"] = "string";
+      return;
+    }
+    Json types = Json::array();
+    for (const Json& value : *values) types.push_back(json_line(value, JsonSpacing::kNone));
+    out["type"] = std::move(types);
+  }
+
+  // Names the type where the keywords tell it, and takes "null" out of a list of types whose other member has parts to show.
+  static void rewrite_type(Json& out) {
+    const bool has_members =
+        has_any(out, {"properties", "additionalProperties", "patternProperties", "required"});
+    const Json* types = find_array(out, "type");
+    if (!find(out, "type") && !find_array(out, "oneOf") && !find_array(out, "anyOf")) {
+      if (has_members)
+        out["type"] = "object";
+      else if (find(out, "items"))
+        out["type"] = "array";
+    } else if (has_type(out, "null")) {
+      out["type"] = Json::array({"null"});
+    } else if (types) {
+      const auto has = [&](const char* type) {
+        return std::find(types->begin(), types->end(), type) != types->end();
+      };
+      const bool is_nullable = has("null");
+      const char* other = has("object") && has_members         ? "object"
+                          : has("array") && find(out, "items") ? "array"
+                                                               : nullptr;
+      if (!other || types->size() != (is_nullable ? 2u : 1u)) return;
+      out["type"] = other;
+      if (is_nullable) out["nullable"] = true;
+    }
+  }
+
+  void rewrite_parts(Json& out, size_t level) {
+    if (const Json* items = find(out, "items"); items && !items->is_array() && has_room())
+      out["items"] = rewrite(*items, level + 1);
+    Json properties = Json::object();
+    if (const Json* declared = find_object(out, "properties")) {
+      for (const auto& [name, property] : declared->items())
+        properties[name] = has_room() ? rewrite(property, level + 2) : Json::object();
+    } else if (const Json* required = find_array(out, "required"); required && level == 0) {
+      for (const Json& name : *required)
+        if (name.is_string()) properties[name.get<std::string>()] = Json::object();
+    }
+    add_keys(out, level, properties);
+    if (!properties.empty()) out["properties"] = std::move(properties);
+  }
+
+  // The members of a map, as "[key: string]: TYPE" or "[key: /PATTERN/]: TYPE".
+  void add_keys(Json& out, size_t level, Json& properties) {
+    const auto add = [&](const std::string& key, const Json& schema) {
+      if (!has_room()) return;
+      properties[key] = rewrite(schema, level + 2);
+      out["required"].push_back(key);
+    };
+    if (!find_array(out, "required")) out["required"] = Json::array();
+    if (const Json* patterns = find_object(out, "patternProperties"))
+      for (const auto& [pattern, schema] : patterns->items()) add("[key: /" + pattern + "/]", schema);
+    if (const Json* others = find_object(out, "additionalProperties")) add("[key: string]", *others);
+    if (out["required"].empty()) out.erase("required");
+    for (const char* keyword : {"patternProperties", "additionalProperties"}) out.erase(keyword);
+  }
+
+  // anyOf and oneOf. Beside properties each variant has these too, and a union that only says which are required is left out;
+  // beside a type that is no object's the type is shown.
+  void rewrite_union(Json& out, size_t level) {
+    const bool is_any_of = !find_array(out, "oneOf");
+    const Json* given = find_array(out, is_any_of ? "anyOf" : "oneOf");
+    if (!given) return;
+    Json variants = Json::array();
+    for (const Json& variant : *given)
+      if (has_room()) variants.push_back(rewrite(variant, level + 2));
+    out.erase("anyOf");
+    out.erase("oneOf");
+    if (variants.empty()) return;
+    if (find_object(out, "properties")) return spread(out, variants);
+    const bool is_object = has_type(out, "object");
+    if (is_any_of && find(out, "type") && !is_object) return;
+    if (is_object)
+      for (Json& variant : variants)
+        if (!find(variant, "type")) variant["type"] = "object";
+    if (is_any_of && join(out, variants)) return;
+    out.erase("type");
+    out["oneOf"] = std::move(variants);
+  }
+
+  // Gives each variant the properties of the whole.
+  static void spread(Json& out, Json& variants) {
+    if (std::none_of(variants.begin(), variants.end(),
+                     [](const Json& variant) { return find_object(variant, "properties"); }))
+      return;
+    Json common = Json::object();
+    for (const char* keyword : {"type", "properties", "required"})
+      if (const auto found = out.find(keyword); found != out.end()) {
+        common[keyword] = *found;
+        out.erase(keyword);
+      }
+    for (Json& variant : variants) {
+      Json whole = common;
+      merge(whole, variant);
+      variant = std::move(whole);
+    }
+    out["oneOf"] = std::move(variants);
+  }
+
+  // Writes a union on one line where it is one of plain types, or one type or null.
+  static bool join(Json& out, const Json& variants) {
+    if (std::all_of(variants.begin(), variants.end(), is_plain)) {
+      Json types = Json::array();
+      for (const Json& variant : variants)
+        for (const Json& type : variant["type"].is_array() ? variant["type"] : Json::array({variant["type"]}))
+          if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
+      out["type"] = std::move(types);
+      return true;
+    }
+    const auto is_null = [](const Json& variant) { return variant == named_type("null"); };
+    const auto other = std::find_if_not(variants.begin(), variants.end(), is_null);
+    if (variants.size() != 2 || std::count_if(variants.begin(), variants.end(), is_null) != 1) return false;
+    if (!find(*other, "type") || !(*other)["type"].is_string()) return false;
+    out.erase("type");
+    merge(out, *other);
+    out["nullable"] = true;
+    return true;
+  }
+
+  SchemaDocument document_;
+  std::vector<const Json*>
+      open_;  // what is being written out: the root, then what references in each other name
+  std::set<const Json*> named_;  // of these, those that are named inside themselves
+  std::map<const Json*, std::string> names_;
+  size_t num_written_{0};
+};
+
+}  // namespace
+
+std::optional<Json> shown_schema(const Json& schema) {
+  if (SchemaDocument::is_true(schema)) return std::nullopt;
+  Json shown = Rewriter(schema).rewrite(schema, 0);
+  const bool is_bare = has_type(shown, "object") && !find_object(shown, "properties");
+  return is_bare ? std::nullopt : std::optional(std::move(shown));
+}
+
+}  // namespace nibble::harmony
