@@ -24,6 +24,6 @@ struct ChatRequest {
 
 // Both throw InputError.
 ChatRequest read_chat_request(std::string_view body);
-ChatRequest read_chat(harmony::Json json);
+ChatRequest read_chat(const harmony::Json& json);
 
 }  // namespace nibble::server

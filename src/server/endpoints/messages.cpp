@@ -49,6 +49,16 @@ class MessageAnswer : public ChoiceListener {
   Usage usage_;
 };
 
+// Claude Code compacts its conversation when it reads these words.
+GenerationRequest make_message_request(const Service& service, const GenerationParams& params,
+                                       std::vector<TokenId> prompt) {
+  try {
+    return make_generation_request(service, params, std::move(prompt));
+  } catch (const ContextLengthError& error) {
+    throw HttpError(400, "prompt is too long: {} tokens > {} maximum", error.num_tokens, error.max_context);
+  }
+}
+
 }  // namespace
 
 asio::awaitable<void> messages(Service& service, Exchange& exchange) {
@@ -59,7 +69,7 @@ asio::awaitable<void> messages(Service& service, Exchange& exchange) {
     request = read_anthropic_request(exchange.body(), /*needs_max_tokens=*/true);
     check_model(service, request.chat.params);
     prompt = chat_prompt(service, request.chat);
-    prompts.push_back(make_generation_request(service, request.chat.params, std::move(prompt.tokens)));
+    prompts.push_back(make_message_request(service, request.chat.params, std::move(prompt.tokens)));
     request.chat.chat.messages.clear();
   });
   exchange.drop_body();
