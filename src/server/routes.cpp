@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/log.h"
+#include "server/absent.h"
 #include "server/api/anthropic_answer.h"
 #include "server/api/error.h"
 #include "server/endpoints/endpoints.h"
@@ -57,8 +58,6 @@ asio::awaitable<void> metrics(Service& service, Exchange& exchange) {
                         std::move(text));
 }
 
-enum class ErrorForm { kOpenAi, kAnthropic, kOllama };
-
 struct Route {
   std::string_view method, path;
   asio::awaitable<void> (*answer)(Service&, Exchange&);
@@ -73,9 +72,15 @@ constexpr Route kRoutes[] = {
     {"GET", "/page/{id}", &page_file, true, false, false},
     {"GET", "/status.json", &status, false, false, false},
     {"GET", "/health", &health, true, false, false},
+    {"GET", "/healthz", &health, true, false, false},
+    {"GET", "/ready", &health, true, false, false},
+    {"GET", "/ping", &health, true, false, false},
+    {"POST", "/ping", &health, true, false, false},
     {"GET", "/live", &live, true, false, false},
     {"GET", "/version", &version, false, false, false},
     {"GET", "/metrics", &metrics, false, false, false},
+    {"GET", "/load", &load, false, true, false},
+    {"GET", "/props", &props, false, true, false},
     {"GET", "/v1/models", &models, false, true, false},
     {"GET", "/v1/models/{id}", &model, false, true, false},
     {"POST", "/v1/chat/completions", &chat_completions, false, true, true},
@@ -94,13 +99,6 @@ constexpr Route kRoutes[] = {
     {"GET", "/api/ps", &ollama_ps, false, true, false, ErrorForm::kOllama},
     {"POST", "/api/show", &ollama_show, false, true, false, ErrorForm::kOllama},
     {"GET", "/api/version", &ollama_version, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/pull", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/push", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/create", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/copy", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"DELETE", "/api/delete", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/embed", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/embeddings", &ollama_not_here, false, false, false, ErrorForm::kOllama},
     {"POST", "/apply-template", &apply_template, false, true, false},
     {"POST", "/tokenize", &tokenize, false, true, false},
     {"POST", "/detokenize", &detokenize, false, true, false},
@@ -159,6 +157,29 @@ void check_encoding(const Exchange& exchange) {
   throw error;
 }
 
+// What to tell a client whose path is wrong. Many have a base URL with "/v1" too much, or with a path of another server.
+std::string advice_for(const Exchange& exchange) {
+  const std::string path = with_v1(exchange.path());
+  std::string_view meant;
+  for (const Route& known : kRoutes) {
+    const std::string_view short_path = known.path.substr(known.path.starts_with("/v1/") ? 3 : 0);
+    if (short_path.size() > 1 && path.ends_with(short_path) && known.path.size() > meant.size())
+      meant = known.path;
+  }
+  if (!meant.empty()) {
+    const std::string_view host = exchange.header("Host");
+    return fmt::format(
+        "the endpoint is {}. Set the client's base URL to 'http://{}/v1' for OpenAI's API, to 'http://{}' "
+        "for "
+        "Anthropic's and Ollama's",
+        meant, host, host);
+  }
+  std::vector<std::string_view> paths;
+  for (const Route& known : kRoutes)
+    if (std::find(paths.begin(), paths.end(), known.path) == paths.end()) paths.push_back(known.path);
+  return fmt::format("there are {}", fmt::join(paths, ", "));
+}
+
 // The key in "Authorization: Bearer KEY", else in the headers of Anthropic's and Azure's clients.
 std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
@@ -212,12 +233,9 @@ void Routes::admit(const Exchange& exchange) {
         "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing or its key is not "
         "known here");
   if (!route && exchange.path() == "*") return;  // OPTIONS of the server as a whole
-  if (!route) {
-    std::vector<std::string_view> paths;
-    for (const Route& known : kRoutes)
-      if (std::find(paths.begin(), paths.end(), known.path) == paths.end()) paths.push_back(known.path);
-    throw HttpError(404, "there is no '{}' here; there are {}", exchange.path(), fmt::join(paths, ", "));
-  }
+  if (const AbsentEndpoint* absent = find_absent(with_v1(exchange.path())))
+    throw HttpError(501, "{} is not available: {}", absent->path, absent->reason);
+  if (!route) throw HttpError(404, "there is no '{}' here; {}", exchange.path(), advice_for(exchange));
   check_method(*route, exchange);
   check_encoding(exchange);
   if (exchange.method() == "OPTIONS") return;
@@ -255,7 +273,8 @@ asio::awaitable<void> Routes::answer(Exchange& exchange) {
 asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& error) {
   identify(service_, exchange);
   const Route* route = find_route(exchange);
-  const ErrorForm form = route ? route->errors : ErrorForm::kOpenAi;
+  const AbsentEndpoint* absent = find_absent(with_v1(exchange.path()));
+  const ErrorForm form = absent ? absent->errors : route ? route->errors : ErrorForm::kOpenAi;
   const Json json = form == ErrorForm::kAnthropic ? anthropic_error(error.status, error.what(), exchange.id())
                     : form == ErrorForm::kOllama  ? Json::object({{"error", error.what()}})
                                                   : error_json(error);

@@ -24,6 +24,6 @@ struct ChatRequest {
 
 // Both throw InputError.
 ChatRequest read_chat_request(std::string_view body, const RequestDefaults& defaults = {});
-ChatRequest read_chat(harmony::Json json, const RequestDefaults& defaults = {});
+ChatRequest read_chat(const harmony::Json& json, const RequestDefaults& defaults = {});
 
 }  // namespace nibble::server

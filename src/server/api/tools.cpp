@@ -73,6 +73,43 @@ void offer_local_shell(ToolSet& tools) {
         ToolKind::kLocalShell, std::nullopt, tools);
 }
 
+// The arguments are the members of the action in a shell_call.
+void offer_shell(const Field& tool, ToolSet& tools) {
+  if (const auto environment = tool.find("environment");
+      environment && environment->find_string("type") != "local")
+    return tool.leave_out("shell");  // runs at OpenAI
+  offer(
+      {.name = "shell",
+       .description = "Runs shell commands and returns their output.",
+       .parameters =
+           R"({"type":"object","properties":{"commands":{"type":"array","items":{"type":"string"}},)"
+           R"("timeout_ms":{"type":"integer"},"max_output_length":{"type":"integer"}},"required":["commands"]})"},
+      ToolKind::kShell, std::nullopt, tools);
+}
+
+// The arguments are the members of the operation in an apply_patch_call.
+void offer_apply_patch(ToolSet& tools) {
+  offer({.name = "apply_patch",
+         .description =
+             "Creates, updates or deletes a file. The diff has the V4A format; a deletion needs none.",
+         .parameters =
+             R"({"type":"object","properties":{"type":{"enum":["create_file","update_file","delete_file"]},)"
+             R"("path":{"type":"string"},"diff":{"type":"string"}},"required":["type","path"]})"},
+        ToolKind::kApplyPatch, std::nullopt, tools);
+}
+
+void offer_tool_search(const Field& tool, ToolSet& tools) {
+  tool.skip({"execution"});
+  const auto parameters = tool.find("parameters");
+  offer(
+      {.name = "tool_search",
+       .description = tool.find_string("description").value_or("Searches for tools."),
+       .parameters =
+           parameters ? harmony::json_line(parameters->value(), harmony::JsonSpacing::kNone)
+                      : R"({"type":"object","properties":{"query":{"type":"string"}},"required":["query"]})"},
+      ToolKind::kToolSearch, std::nullopt, tools);
+}
+
 void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   const std::string name = tool.need_string("name");
   const std::vector<Field> members = tool.need("tools", "a list of functions").elements();
@@ -86,6 +123,7 @@ void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) 
     space = tools.namespaces.insert(
         space, {.name = name, .description = tool.find_string("description"), .tools = {}});
   for (const Field& member : members) {
+    member.skip({"type"});
     Tool function = harmony::tool_from_function(member);
     if (!is_new(tools, name, function.name)) continue;
     tools.offered.push_back({.name = function.name,
@@ -97,12 +135,17 @@ void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) 
   }
 }
 
-// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}. A tool of another type has none.
+// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}, or that of the function that stands for a tool without a name.
 std::optional<std::string> name_of(const Field& tool) {
+  const auto type = tool.find("type");
   Field named = tool;
   for (const char* key : {"function", "custom"})
     if (const auto inner = tool.find(key)) named = *inner;
-  return named.find_string("name");
+  if (auto name = named.find_string("name")) return name;
+  if (!type) return std::nullopt;
+  if (type->value() == "shell" || type->value() == "local_shell") return "shell";
+  if (type->value() == "apply_patch" || type->value() == "tool_search") return type->string();
+  return std::nullopt;
 }
 
 }  // namespace
@@ -141,18 +184,14 @@ void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored
     offer_namespace(tool, tools, ignored);
   else if (type == "local_shell")
     offer_local_shell(tools);
+  else if (type == "shell")
+    offer_shell(tool, tools);
+  else if (type == "apply_patch")
+    offer_apply_patch(tools);
   else if (type == "tool_search")
-    offer({.name = "tool_search",
-           .description = tool.find_string("description").value_or("Searches for tools."),
-           .parameters = harmony::json_line(tool.find("parameters")
-                                                ? tool.find("parameters")->value()
-                                                : Json{{"type", "object"},
-                                                       {"properties", {{"query", {{"type", "string"}}}}},
-                                                       {"required", {"query"}}},
-                                            harmony::JsonSpacing::kNone)},
-          ToolKind::kToolSearch, std::nullopt, tools);
+    offer_tool_search(tool, tools);
   else
-    ignored.add("tools." + type, "left out");
+    tool.leave_out(type);
 }
 
 void force_call(const Field& choice, const std::optional<std::string>& name, ToolSet& tools,

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "server/api/ollama_request.h"
 #include "server/http/http_error.h"
 #include "server/http/random_id.h"
 #include "server/service/constraint.h"
@@ -98,8 +99,11 @@ void check_model(const Service& service, const GenerationParams& params) {
 
 void check_model(const Service& service, const std::string& name) {
   const std::vector<std::string>& aliases = service.options.aliases;
-  if (name == service.options.model_id || std::find(aliases.begin(), aliases.end(), name) != aliases.end())
-    return;
+  const auto is_known = [&](const std::string& known) {
+    return known == service.options.model_id ||
+           std::find(aliases.begin(), aliases.end(), known) != aliases.end();
+  };
+  if (is_known(name) || is_known(without_tag(name))) return;
   HttpError error(404, "The model `{}` does not exist. This server has `{}`.", name,
                   service.options.model_id);
   error.param = "model";

@@ -178,6 +178,34 @@ TEST(ApiRequest, EveryApiTakesAPriorityAndACacheSalt) {
         << value;
 }
 
+TEST(ApiRequest, MinusOneMeansNoLimitOfTokens) {
+  EXPECT_EQ(read_chat(R"("max_tokens": -1)").params.max_tokens, std::nullopt);
+  EXPECT_EQ(read_chat(R"("max_completion_tokens": -1, "max_tokens": 5)").params.max_tokens, std::nullopt);
+  EXPECT_EQ(read_completion(R"("max_tokens": -1)").params.max_tokens, std::nullopt);
+  EXPECT_EQ(read_completion("").params.max_tokens, kDefaultCompletionTokens);
+  EXPECT_EQ(read_completion(R"("max_tokens": null)").params.max_tokens, kDefaultCompletionTokens);
+  for (const char* more : {R"("max_tokens": 0)", R"("max_tokens": -2)", R"("max_completion_tokens": 0)"})
+    EXPECT_THAT(refusal(more), HasSubstr("must be a whole number from 1 to")) << more;
+}
+
+TEST(ApiRequest, AnAnswerEitherGoesOnOrBeginsAnew) {
+  constexpr const char* kBegun{
+      R"({"messages": [{"role": "assistant", "content": "It"}], "continue_final_message": true)"};
+  EXPECT_TRUE(read_chat_request(std::string(kBegun) + "}").continues_final);
+  EXPECT_TRUE(
+      read_chat_request(std::string(kBegun) + R"(, "add_generation_prompt": false})").continues_final);
+  EXPECT_EQ(error_of([&] { read_chat_request(std::string(kBegun) + R"(, "add_generation_prompt": true})"); }),
+            "request.add_generation_prompt must be false where continue_final_message is true, not true");
+}
+
+TEST(ApiRequest, APromptIsCutAtTheSideThatIsAskedFor) {
+  EXPECT_TRUE(
+      read_completion(R"("truncate_prompt_tokens": 3, "truncation_side": "right")").params.truncates_end);
+  EXPECT_FALSE(
+      read_completion(R"("truncate_prompt_tokens": 3, "truncation_side": "left")").params.truncates_end);
+  EXPECT_THAT(refusal(R"("truncation_side": "middle")"), HasSubstr("must be \"left\" or \"right\""));
+}
+
 TEST(ApiRequest, ACompletionTriesMoreAnswersThanItKeeps) {
   const CompletionRequest request = read_completion(R"("n": 2, "best_of": 5)");
   EXPECT_EQ(request.params.num_choices, 5);
@@ -225,7 +253,7 @@ TEST(ApiRequest, AFieldOfAnotherEngineIsNeverAnsweredAsIfObeyed) {
         R"("skip_special_tokens": false)", R"("chat_template": "x")", R"("n_predict": 5)",
         R"("lora_path": "x")", R"("mirostat": 2)", R"("repeat_penalty": 1.1)", R"("audio": {})",
         R"("echo": true)", R"("modalities": ["text", "audio"])",
-        R"("chat_template_kwargs": {"enable_thinking": false})", R"("web_search_options": {})"})
+        R"("chat_template_kwargs": {"builtin_tools": ["browser"]})", R"("web_search_options": {})"})
     EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
   // Values that ask for nothing.
   EXPECT_EQ(
