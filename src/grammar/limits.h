@@ -31,6 +31,11 @@ inline constexpr uint64_t kPropertyFuel{80'000};  // of a property of Unicode th
 inline constexpr uint64_t kCompileFuel{1'000'000};
 inline constexpr uint64_t kMaskFuel{500'000};  // of one mask, or of one token that is accepted
 
+// A source takes more steps than it may.
+class TooMuchWork : public InputError {
+  using InputError::InputError;
+};
+
 // Work that is left. Whoever does a step spends a unit; what costs more than some tens of nanoseconds spends more.
 class Fuel {
  public:
@@ -40,9 +45,10 @@ class Fuel {
   // Throws InputError, and takes nothing, if less is left.
   void spend(uint64_t units = 1) {
     if (units > left_) [[unlikely]]
-      throw InputError("the grammar takes too much work; make it smaller, or its repetitions less nested");
+      throw TooMuchWork("the grammar takes too much work; make it smaller, or its repetitions less nested");
     left_ -= units;
   }
+  uint64_t left() const { return left_; }
 
  private:
   uint64_t left_;

@@ -261,6 +261,26 @@ INSTANTIATE_TEST_SUITE_P(
         {R"({"$ref":"#/definitions/a~1b%25","definitions":{"a/b%":{"type":"null"}}})", {"null"}, {"1"}},
         {R"({"$ref":"#here","$defs":{"x":{"$anchor":"here","type":"boolean"}}})", {"true"}, {"1"}}}));
 
+// Drafts 4 to 7 ignore what stands beside a $ref; later ones do not.
+INSTANTIATE_TEST_SUITE_P(
+    BesideARef, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"properties":{"a":{"$ref":"#/$defs/x","maxLength":1,"contains":{}}},"$defs":{"x":{"type":"string"}},"$schema":"http://json-schema.org/draft-07/schema#"})",
+         {R"({"a":"xy"})"},
+         {R"({"a":1})"}},
+        {R"({"items":{"$ref":"#/definitions/x","type":"null","not":{}},"definitions":{"x":{"type":"integer"}},"$schema":"http://json-schema.org/draft-04/schema#"})",
+         {"[1]"},
+         {"[null]"}},
+        {R"({"oneOf":[{"$ref":"#/definitions/x","type":"null"},{"type":"string"}],"definitions":{"x":{"maxLength":1}},"$schema":"http://json-schema.org/draft-06/schema#"})",
+         {"1", "" ab ""},
+         {"" a ""}},
+        {R"({"enum":["a","ab"],"allOf":[{"$ref":"#/definitions/x","const":"b"}],"definitions":{"x":{"maxLength":1}},"$schema":"http://json-schema.org/draft-07/schema#"})",
+         {"" a ""},
+         {"" ab ""}},
+        {R"({"$ref":"#/$defs/x","maxLength":1,"$defs":{"x":{"type":"string"}},"$schema":"https://json-schema.org/draft/2019-09/schema"})",
+         {"" a ""},
+         {"" ab ""}}}));
+
 TEST(JsonSchema, MembersComeInTheSchemasOrder) {
   const Compiled compiled = compile_json_schema(
       Json::parse(R"({"type":"object","properties":{"z":{},"a":{}},"required":["a","z"]})"));
@@ -324,6 +344,87 @@ TEST(JsonSchema, WhatIsNotEnforcedIsRefusedByKeywordAndPlace) {
   EXPECT_THAT(error(R"({"type":"string","pattern":"(?=a)b"})"),
               AllOf(HasSubstr("'pattern' at #"), HasSubstr("lookaround")));
   EXPECT_THAT(error(R"({"type":"number","multipleOf":123456})"), HasSubstr("'multipleOf'"));
+}
+
+struct Dropped {
+  const char* schema;
+  std::vector<const char*> warnings;
+  std::vector<const char*> valid, invalid;  // arguments
+};
+
+void PrintTo(const Dropped& test, std::ostream* out) { *out << test.schema; }
+
+class JsonSchemaOfATool : public testing::TestWithParam<Dropped> {};
+
+TEST_P(JsonSchemaOfATool, LosesOnlyWhatIsNotEnforcedAndSaysSo) {
+  const Compiled compiled =
+      compile_json_schema(Json::parse(GetParam().schema), {.drops_unenforceable = true});
+  EXPECT_THAT(compiled.warnings, testing::ElementsAreArray(GetParam().warnings));
+  for (const char* text : GetParam().valid) EXPECT_TRUE(accepts(compiled, text)) << text;
+  for (const char* text : GetParam().invalid) EXPECT_FALSE(accepts(compiled, text)) << text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Keywords, JsonSchemaOfATool,
+    testing::ValuesIn(std::vector<Dropped>{
+        {R"({"type":"object","properties":{"t":{"type":"array","items":{"type":"string"},"uniqueItems":true},"n":{"type":"integer"}},"required":["n"],"additionalProperties":false})",
+         {"'uniqueItems' at #/properties/t: not enforced"},
+         {R"({"t":["a","a"],"n":1})", R"({"n":1})"},
+         {R"({"t":[1],"n":1})", R"({"t":[]})", R"({"x":1,"n":1})"}},
+        {R"({"type":"object","properties":{"a":{"contains":{"type":"string"},"minItems":2},"b":{"pattern":"(?=x)y","maxLength":2}},"additionalProperties":false})",
+         {"'contains' at #/properties/a: not enforced", "'pattern' at #/properties/b: not enforced"},
+         {R"({"a":[1,2]})", R"({"b":"y"})"},
+         {R"({"a":[1]})", R"({"b":"xyz"})"}},
+        // With a pattern of names goes what is about all other names.
+        {R"({"type":"object","properties":{"n":{"type":"integer"}},"patternProperties":{"(?=x)y":{}},"additionalProperties":false})",
+         {"'patternProperties' at #: not enforced", "'additionalProperties' at #: not enforced"},
+         {R"({"n":1,"y":2})"},
+         {R"({"n":"1"})"}},
+        // Where a schema must not hold, less of it would be more.
+        {R"({"type":"object","properties":{"a":{"type":"string","not":{"pattern":"(?=x)y","minLength":3}}}})",
+         {"'pattern' at #/properties/a/not: not enforced"},
+         {R"({"a":"abcd"})", R"({"a":"ab"})"},
+         {R"({"a":1})"}},
+        {R"({"type":"object","properties":{"a":{"$ref":"https://example.com/a.json","maxLength":1}}})",
+         {"'$ref' at #/properties/a: not enforced"},
+         {R"({"a":"x"})"},
+         {R"({"a":"xy"})"}},
+        {R"({"type":"object","properties":{"a":{"type":"text","minimum":"1"},"b":5},"required":["a"]})",
+         {"the schema at #/properties/b: not enforced", "'type' at #/properties/a: not enforced",
+          "'minimum' at #/properties/a: not enforced"},
+         {R"({"a":1,"b":2})"},
+         {R"({"b":1})"}}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Roots, JsonSchemaOfATool,
+    testing::ValuesIn(std::vector<Dropped>{
+        {R"({})", {}, {R"({})", R"({"a":1})"}, {"1", "[]", "null"}},
+        {R"(true)", {}, {R"({})"}, {"1"}},
+        {R"({"properties":{"a":{"type":"integer"}}})", {}, {R"({"a":1})"}, {"1", R"({"a":""})"}},
+        {R"({"anyOf":[{"type":"string"},{"type":"object","required":["a"]}]})",
+         {},
+         {R"({"a":1})"},
+         {"" a "", R"({})"}},
+        {R"({"type":"array","properties":{"a":{"type":"integer"}}})",
+         {"'type' at #: not enforced"},
+         {R"({"a":1})"},
+         {R"({"a":""})", "[]"}},
+        {R"([])", {"the schema at #: not enforced"}, {R"({"a":1})"}, {"[]"}},
+        {R"(false)", {"the schema at #: not enforced"}, {R"({"a":1})"}, {"1"}},
+        {R"({"type":"object","properties":{"a":{"type":"string","enum":[]},"b":{"type":"integer"}},"required":["a","b"]})",
+         {"all but the type at #/properties/a: not enforced"},
+         {R"({"a":"x","b":1})"},
+         {R"({"a":1,"b":1})", R"({"a":"x","b":"y"})"}}}));
+
+TEST(JsonSchema, OfAToolOnlyThePlaceThatTakesTooMuchWorkIsOpen) {
+  Json schema = Json::parse(R"({"type":"object","properties":{"n":{"type":"integer"},"dear":{"allOf":[]}}})");
+  for (int i = 0; i < 20; ++i)
+    schema["properties"]["dear"]["allOf"].push_back(
+        Json::parse(R"({"anyOf":[{"required":["a)" + std::to_string(i) + R"("]},{"minProperties":1}]})"));
+  const Compiled compiled = compile_json_schema(schema, {.drops_unenforceable = true});
+  EXPECT_THAT(compiled.warnings, ElementsAre("'allOf' at #/properties/dear: not enforced"));
+  EXPECT_TRUE(accepts(compiled, R"({"n":1,"dear":{}})"));
+  EXPECT_FALSE(accepts(compiled, R"({"n":""})"));
 }
 
 TEST(JsonSchema, AKeywordOfAnotherKindIsRefused) {

@@ -273,7 +273,7 @@ void GrammarBuilder::find_regular() {
 std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
   find_productive();
   if (!is_productive(root))
-    throw InputError("no text fulfils it: it contradicts itself, or is a recursion without an end");
+    throw NoText("no text fulfils it: it contradicts itself, or is a recursion without an end");
   find_nullable();
   find_regular();
   add_op({.kind = OpKind::kReturn});

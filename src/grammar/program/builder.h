@@ -14,6 +14,11 @@ namespace nibble::grammar {
 
 enum class NodeId : uint32_t {};
 
+// What was asked for contradicts itself.
+struct NoText : InputError {
+  using InputError::InputError;
+};
+
 class GrammarBuilder {
  public:
   // Texts are written in `encoding`, kUtf8 or kJsonContent: those of text_of(), text() and what is made of them.
@@ -67,8 +72,10 @@ class GrammarBuilder {
   NodeId declare();
   void define(NodeId declared, NodeId as);
 
-  // Throws InputError if `root` derives no text. The builder is used up.
+  // Throws NoText if `root` derives none. The builder is used up.
   std::shared_ptr<Grammar> build(NodeId root);
+  // True if the node derives a text. build() finds it.
+  bool is_productive(NodeId id) const { return productive_[static_cast<uint32_t>(id)]; }
 
   // An automaton for the expression, made once; for questions that a source's compiler has while it builds.
   Automaton& automaton_of(Expression expression, Encoding encoding);
@@ -102,7 +109,6 @@ class GrammarBuilder {
 
   void find_productive();
   bool derives_text(uint32_t id);
-  bool is_productive(NodeId id) const { return productive_[static_cast<uint32_t>(id)]; }
   void find_nullable();
   bool derives_empty(const Node& node);
   bool is_nullable(NodeId id) const { return nullable_[static_cast<uint32_t>(id)]; }

@@ -28,7 +28,7 @@ Types type_of_value(const Json& value) {
 
 Types types_of(const SchemaDocument& document, const Json& schema) {
   const Json* type = SchemaDocument::find(schema, "type");
-  if (type == nullptr) return kAllTypes;
+  if (type == nullptr || document.is_reference_alone(schema)) return kAllTypes;
   static const std::map<std::string, Types> kTypes{
       {"null", kNullType},     {"boolean", kBooleanType}, {"integer", kIntegerType}, {"number", kNumberTypes},
       {"string", kStringType}, {"array", kArrayType},     {"object", kObjectType}};
@@ -172,6 +172,7 @@ void Branches::add_holding(Open& open, const Json& schema, uint32_t depth) {
     return;
   }
   if (!schema.is_object()) document_.refuse(schema, "schema", "it must be an object or a boolean");
+  if (document_.is_reference_alone(schema)) return add(open, {&document_.target(schema)}, depth + 1);
   check_keywords(schema);
   open.branch.types &= types_of(document_, schema);
   open.branch.terms.push_back({&schema});

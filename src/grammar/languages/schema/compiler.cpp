@@ -3,27 +3,75 @@
 #include <algorithm>
 
 #include "grammar/languages/schema/json_schema.h"
+#include "grammar/languages/schema/widening.h"
 
 namespace nibble::grammar {
 
-SchemaCompiler::SchemaCompiler(const Json& schema, const SchemaOptions& options)
-    : document_(schema), options_(options), branches_(document_, builder_.expressions().fuel()) {
+namespace {
+
+// Counts the work of a block, also of one that throws.
+class Meter {
+ public:
+  Meter(const Fuel& fuel, uint64_t& spent) : fuel_(fuel), spent_(spent), left_(fuel.left()) {}
+  ~Meter() { spent_ += left_ - fuel_.left(); }
+  Meter(const Meter&) = delete;
+  Meter& operator=(const Meter&) = delete;
+
+ private:
+  const Fuel& fuel_;
+  uint64_t& spent_;
+  uint64_t left_;
+};
+
+const Json& any_object() {
+  static const Json schema{{"type", "object"}};
+  return schema;
+}
+
+}  // namespace
+
+SchemaCompiler::SchemaCompiler(const Json& schema, const SchemaOptions& options,
+                               const std::set<std::string>& widened)
+    : document_(schema, widened), options_(options), branches_(document_, builder_.expressions().fuel()) {
   branches_.is_impossible = [this](const Branch& branch, uint32_t depth) {
     return is_impossible(branch, depth);
   };
 }
 
 Compiled SchemaCompiler::compile() {
-  const NodeId root = value({{&document_.root()}});
+  Terms whole{{&document_.root()}};
+  if (options_.drops_unenforceable) whole.push_back({&any_object()});
+  const NodeId root = value(std::move(whole));
   while (!open_.empty()) {
     const auto [terms, declared] = std::move(open_.back());
     open_.pop_back();
+    const Meter meter(builder_.expressions().fuel(), work_[terms.front().schema]);
     std::vector<NodeId> choices;
     for (const Branch& branch : branches_.of(terms)) choices.push_back(values_of(branch));
     builder_.define(declared, choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices)));
   }
   std::shared_ptr<Grammar> grammar = builder_.build(root);
   return {std::move(grammar), std::move(warnings_)};
+}
+
+std::string SchemaCompiler::dearest_place() const {
+  const auto dearest = std::max_element(work_.begin(), work_.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  return dearest == work_.end() ? "" : document_.path_of(*dearest->first);
+}
+
+std::string SchemaCompiler::impossible_place() const {
+  std::string deepest;
+  const auto depth = [](const std::string& place) { return std::count(place.begin(), place.end(), '/'); };
+  for (const auto& [terms, node] : values_) {
+    if (builder_.is_productive(node)) continue;
+    for (const Term& term : terms) {
+      const bool is_false = term.schema->is_boolean();  // which an optional member may well be
+      if (std::string place = document_.path_of(*term.schema); !is_false && depth(place) > depth(deepest))
+        deepest = std::move(place);
+    }
+  }
+  return deepest;
 }
 
 NodeId SchemaCompiler::value(Terms terms) {
@@ -68,9 +116,7 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
     return std::any_of(facts.excluded.begin(), facts.excluded.end(),
                        [&](const Json* other) { return *other == value; });
   };
-  for (const Json* value : facts.excluded)
-    if (value->is_structured() && (facts.types & type_of_value(*value)))
-      document_.refuse(*value, "not", "an array or an object can't be excluded by its value");
+  check_excluded(branch, facts.types);
   std::vector<Expression> words;
   if ((facts.types & kNullType) && !is_excluded(nullptr)) words.push_back(e.text("null"));
   for (const bool word : {true, false})
@@ -84,6 +130,20 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
+void SchemaCompiler::check_excluded(const Branch& branch, Types types) const {
+  for (const Term& term : branch.terms) {
+    if (term.sense != Term::Sense::kKeywordFails) continue;
+    const Json& excluded = *SchemaDocument::find(*term.schema, term.keyword);
+    const auto is_excluded = [&](const Json& value) {
+      return value.is_structured() && (types & type_of_value(value));
+    };
+    if ((term.keyword == "const" && is_excluded(excluded)) ||
+        (term.keyword == "enum" && std::any_of(excluded.begin(), excluded.end(), is_excluded)))
+      document_.refuse_failure(*term.schema, term.keyword,
+                               "an array or an object can't be excluded by its value");
+  }
+}
+
 // Those of an enum that all else allows.
 std::vector<const Json*> SchemaCompiler::listed_values(const Branch& branch, const Facts& facts) {
   std::vector<const Json*> values;
@@ -92,7 +152,7 @@ std::vector<const Json*> SchemaCompiler::listed_values(const Branch& branch, con
     builder_.expressions().fuel().spend(2);
     if ((facts.types & type_of_value(*value)) &&
         std::all_of(branch.terms.begin(), branch.terms.end(),
-                    [&](const Term& term) { return holds(*value, term); }))
+                    [&](const Term& term) { return may_hold(*value, term); }))
       values.push_back(value);
   }
   enum_of_listed_ = nullptr;
@@ -100,12 +160,10 @@ std::vector<const Json*> SchemaCompiler::listed_values(const Branch& branch, con
 }
 
 Compiled compile_json_schema(const Json& schema, const SchemaOptions& options) {
+  if (options.drops_unenforceable) return compile_widened(schema, options);
   return SchemaCompiler(schema, options).compile();
 }
 
-Compiled compile_json_object() {
-  static const Json schema{{"type", "object"}};
-  return compile_json_schema(schema);
-}
+Compiled compile_json_object() { return compile_json_schema(any_object()); }
 
 }  // namespace nibble::grammar

@@ -14,14 +14,21 @@ namespace nibble::grammar {
 
 class SchemaCompiler {
  public:
-  SchemaCompiler(const Json& schema, const SchemaOptions& options);
+  // `widened`: of SchemaDocument.
+  SchemaCompiler(const Json& schema, const SchemaOptions& options, const std::set<std::string>& widened = {});
   Compiled compile();
+
+  // For whoever widens a schema that did not compile, JSON pointers of schemas.
+  std::string dearest_place() const;     // of all, it took most of the work
+  std::string impossible_place() const;  // no text fulfils it; the deepest one
+  uint64_t fuel_left() { return builder_.expressions().fuel().left(); }
 
  private:
   // The node of values that fulfil all terms.
   NodeId value(Terms terms);
   NodeId any_value();
   NodeId values_of(const Branch& branch);
+  void check_excluded(const Branch& branch, Types types) const;
   std::vector<const Json*> listed_values(const Branch& branch, const Facts& facts);
 
   // schema/strings.cpp, numbers.cpp, containers.cpp
@@ -46,6 +53,7 @@ class SchemaCompiler {
 
   // schema/holds.cpp finds by looking at a value if it fulfils a term.
   bool holds(const Json& value, const Term& term);
+  bool may_hold(const Json& value, const Term& term);  // wider: so does what a widened schema lets be open
   bool holds(const Json& value, const Json& schema);
   bool keyword_holds(const Json& value, const Json& schema, std::string_view keyword, uint32_t index);
   bool number_holds(const Json& value, const Json& schema, std::string_view keyword);
@@ -64,7 +72,9 @@ class SchemaCompiler {
   std::vector<std::pair<Terms, NodeId>> open_;  // declared, not yet defined
   std::optional<NodeId> any_value_;
   std::map<std::pair<std::string, bool>, Expression> patterns_;
+  std::map<const Json*, uint64_t> work_;  // steps that were spent on a place, by its first schema
   uint32_t holds_depth_{0};
+  bool has_met_widened_{false};          // in holds()
   const Json* enum_of_listed_{nullptr};  // while its values are filtered: each is in it
 };
 

@@ -36,7 +36,7 @@ NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name)
   if (std::find(facts.absent.begin(), facts.absent.end(), name) != facts.absent.end())
     return builder_.nothing();
   if (const Json text = name; !std::all_of(facts.names.begin(), facts.names.end(),
-                                           [&](const Term& term) { return holds(text, term); }))
+                                           [&](const Term& term) { return may_hold(text, term); }))
     return builder_.nothing();
   Fuel& fuel = builder_.expressions().fuel();
   fuel.spend(facts.sources.size());

@@ -9,7 +9,7 @@ bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
   return keyword == "format" && !format_regex(document_.text(schema, keyword)->get_ref<const std::string&>());
 }
 
-// The ways in which a schema can fail: one of its keywords does.
+// The ways in which a schema can fail: one of its keywords does. One that has lost keywords may fail by any of those.
 Branches::Alternatives Branches::failures(const Json& schema) {
   using Sense = Term::Sense;
   constexpr std::string_view kSingle[]{
@@ -29,6 +29,8 @@ Branches::Alternatives Branches::failures(const Json& schema) {
                                            "dependencies",
                                            "unevaluatedItems",
                                            "unevaluatedProperties"};
+  if (document_.is_widened(schema)) return {{}};
+  if (document_.is_reference_alone(schema)) return {{{&document_.target(schema), Sense::kFails}}};
   Alternatives ways;
   check_keywords(schema);
   for (const std::string_view keyword : kSingle)
@@ -38,9 +40,9 @@ Branches::Alternatives Branches::failures(const Json& schema) {
     if (value == nullptr || SchemaDocument::is_true(*value) || is_ignored(schema, keyword) ||
         (keyword == "uniqueItems" && !document_.flag(schema, keyword)))
       continue;
-    document_.refuse(schema, keyword,
-                     "it stands where it must not hold (under 'not', 'if' or 'oneOf'), which is not "
-                     "supported for this keyword");
+    document_.refuse_failure(schema, keyword,
+                             "it stands where it must not hold (under 'not', 'if' or 'oneOf'), which is not "
+                             "supported for this keyword");
   }
   if (const Json* names = document_.list(schema, "required"))
     for (uint32_t i = 0; i < names->size(); ++i)
@@ -65,9 +67,10 @@ Branches::Alternatives Branches::failures(const Json& schema) {
     Terms none;
     for (const Terms& terms : exclusive(schema))
       if (terms.size() > 1)
-        document_.refuse(schema, "oneOf",
-                         "it must not hold (under 'not', 'if' or 'oneOf'), and its members overlap, which is "
-                         "not supported");
+        document_.refuse_failure(
+            schema, "oneOf",
+            "it must not hold (under 'not', 'if' or 'oneOf'), and its members overlap, which is "
+            "not supported");
     for (const Json& member : *one) none.push_back({&member, Sense::kFails});
     ways.push_back(std::move(none));
   }

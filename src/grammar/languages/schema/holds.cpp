@@ -52,12 +52,23 @@ bool SchemaCompiler::holds(const Json& value, const Term& term) {
   return false;
 }
 
+bool SchemaCompiler::may_hold(const Json& value, const Term& term) {
+  has_met_widened_ = false;
+  return holds(value, term) || has_met_widened_;
+}
+
 bool SchemaCompiler::holds(const Json& value, const Json& schema) {
   if (schema.is_boolean()) return schema.get<bool>();
+  has_met_widened_ |= document_.is_widened(schema);
   if (holds_depth_ > kMaxDepth) document_.refuse(schema, "$ref", "references lead on and on");
   builder_.expressions().fuel().spend(4);
-  branches_.check_keywords(schema);
   ++holds_depth_;
+  if (document_.is_reference_alone(schema)) {
+    const bool result = holds(value, document_.target(schema));
+    --holds_depth_;
+    return result;
+  }
+  branches_.check_keywords(schema);
   constexpr std::string_view kKeywords[]{"type",
                                          "enum",
                                          "const",
