@@ -17,7 +17,7 @@
 namespace nibble::test {
 
 struct FoundRequest {
-  std::string method, target, body;
+  std::string method, path, query, body;
   bool has_body{false};
   bool is_let_in{true};  // by its Host and Origin
 };
@@ -181,7 +181,7 @@ class HttpOracle {
 
   static bool read_target(std::string target, FoundRequest& request, std::vector<std::string>& hosts) {
     if (target == "*" && request.method == "OPTIONS") {
-      request.target = target;
+      request.path = target;
       return true;
     }
     const std::string scheme = small(target.substr(0, target.find("://")));
@@ -198,7 +198,9 @@ class HttpOracle {
       if (!std::isgraph(static_cast<unsigned char>(letter)) ||
           std::string_view("\"<>#\\").find(letter) != std::string_view::npos)
         return false;
-    request.target = target;
+    const size_t mark = target.find('?');
+    request.path = target.substr(0, mark);
+    if (mark != std::string::npos) request.query = target.substr(mark + 1);
     return true;
   }
 
