@@ -132,6 +132,57 @@ def test_a_socket_that_can_not_be_is_one_clear_line(path, told):
     assert done.returncode == 2 and told in done.stderr.decode() and done.stderr.count(b"\n") == 1
 
 
+# signals and closed streams
+
+
+def test_a_hangup_ends_nothing(server):
+    for _ in range(3):
+        server.process.send_signal(signal.SIGHUP)
+        assert post(server, "/v1/completions", {"prompt": "It was", "max_tokens": 3})["usage"]["completion_tokens"] == 3
+    assert server.process.poll() is None
+
+
+def test_a_hangup_while_the_model_loads_ends_nothing():
+    process = subprocess.Popen([NIBBLE, "serve", "tiny", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert process.stdout.readline().startswith(b"Loading")
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.readline().startswith(b"Serving")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_readers_of_stdout_and_stderr_that_go_away_end_nothing():
+    with serving("--log-level", "info") as server:
+        server.process.stdout.close()
+        server.process.stderr.close()
+        for _ in range(3):  # each writes a line to the log
+            assert post(server, "/v1/completions", {"prompt": "It was", "max_tokens": 3})["usage"]["completion_tokens"] == 3
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=10) == 0
+
+
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-", "2>/dev/full"])
+def test_a_server_whose_output_can_not_be_written_serves_and_ends_well(redirection, tmp_path):
+    path = tmp_path / "nibble.sock"
+    command = ["bash", "-c", f'exec "$0" "$@" {redirection}', NIBBLE, "serve", "tiny", "--unix-socket", path]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        ready = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        end = time.monotonic() + 60
+        while not path.exists() or b'"ok"' not in ask_socket(path, ready):
+            assert process.poll() is None and time.monotonic() < end
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
 # browsers
 
 
