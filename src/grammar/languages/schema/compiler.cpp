@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "grammar/languages/one_line.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "grammar/languages/schema/widening.h"
 
@@ -32,10 +33,17 @@ const Json& any_object() {
 
 SchemaCompiler::SchemaCompiler(const Json& schema, const SchemaOptions& options,
                                const std::set<std::string>& widened)
-    : document_(schema, widened), options_(options), branches_(document_, builder_.expressions().fuel()) {
+    : document_(schema, widened),
+      options_(options),
+      branches_(document_, builder_.expressions().fuel(), warnings_) {
   branches_.is_impossible = [this](const Branch& branch, uint32_t depth) {
     return is_impossible(branch, depth);
   };
+  branches_.is_found = [this](std::string_view name, const Json& of, const std::string& pattern,
+                              bool is_negated) {
+    return matches(std::string(name), regex({&of, "patternProperties", pattern, is_negated}));
+  };
+  branches_.is_name = [this](std::string_view name, const Json& of) { return holds(Json(name), of); };
 }
 
 Compiled SchemaCompiler::compile() {
@@ -50,8 +58,13 @@ Compiled SchemaCompiler::compile() {
     for (const Branch& branch : branches_.of(terms)) choices.push_back(values_of(branch));
     builder_.define(declared, choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices)));
   }
-  std::shared_ptr<Grammar> grammar = builder_.build(root);
-  return {std::move(grammar), std::move(warnings_)};
+  try {
+    std::shared_ptr<Grammar> grammar = builder_.build(root);
+    return {std::move(grammar), std::move(warnings_)};
+  } catch (const NoText&) {
+    branches_.check_complete();
+    throw;
+  }
 }
 
 std::string SchemaCompiler::dearest_place() const {
@@ -116,7 +129,6 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
     return std::any_of(facts.excluded.begin(), facts.excluded.end(),
                        [&](const Json* other) { return *other == value; });
   };
-  check_excluded(branch, facts.types);
   std::vector<Expression> words;
   if ((facts.types & kNullType) && !is_excluded(nullptr)) words.push_back(e.text("null"));
   for (const bool word : {true, false})
@@ -125,23 +137,53 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   std::vector<NodeId> choices;
   if (!words.empty()) choices.push_back(builder_.text_of(e.any_of(words)));
   if (facts.types & kStringType) choices.push_back(strings(facts));
-  if (facts.types & kArrayType) choices.push_back(arrays(facts));
-  if (facts.types & kObjectType) choices.push_back(objects(facts));
+  if (facts.types & kArrayType)
+    for (const Facts& beside : beside_excluded(branch, facts, kArrayType))
+      choices.push_back(arrays(branch, beside));
+  if (facts.types & kObjectType)
+    for (const Facts& beside : beside_excluded(branch, facts, kObjectType))
+      choices.push_back(objects(beside));
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-void SchemaCompiler::check_excluded(const Branch& branch, Types types) const {
-  for (const Term& term : branch.terms) {
-    if (term.sense != Term::Sense::kKeywordFails) continue;
-    const Json& excluded = *SchemaDocument::find(*term.schema, term.keyword);
-    const auto is_excluded = [&](const Json& value) {
-      return value.is_structured() && (types & type_of_value(value));
-    };
-    if ((term.keyword == "const" && is_excluded(excluded)) ||
-        (term.keyword == "enum" && std::any_of(excluded.begin(), excluded.end(), is_excluded)))
-      document_.refuse_failure(*term.schema, term.keyword,
-                               "an array or an object can't be excluded by its value");
+// An array or an object with fewer items or members than the excluded ones, or with more, is none of them.
+std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
+  uint32_t least = kUnlimited, most = 0;
+  for (const Json* value : facts.excluded) {
+    if (!value->is_structured() || type_of_value(*value) != type) continue;
+    least = std::min(least, to_index(value->size()));
+    most = std::max(most, to_index(value->size()));
   }
+  if (least == kUnlimited) return {facts};
+  const auto excluding = std::ranges::find_if(branch.terms, [](const Term& term) {
+    return term.sense == Term::Sense::kKeywordFails && (term.keyword == "enum" || term.keyword == "const");
+  });
+  if (most > 0) leave_out(*excluding->schema, excluding->keyword);
+  Facts fewer = facts, more = facts;
+  if (type == kArrayType) {
+    fewer.arrays.max = std::min(facts.arrays.max, least - 1);
+    more.arrays.min = std::max(facts.arrays.min, most + 1);
+  } else {
+    fewer.objects.max = std::min(facts.objects.max, least - 1);
+    more.objects.min = std::max(facts.objects.min, most + 1);
+    more.objects.min_schema = excluding->schema;
+    // objects() can't see to more of them if they are not declared.
+    size_t num_declared = facts.objects.required.size();
+    for (const Json* source : facts.objects.sources)
+      if (const Json* properties = SchemaDocument::find(*source, "properties"))
+        num_declared = std::max(num_declared, properties->size());
+    if (most > num_declared) more.objects.min = kUnlimited;
+  }
+  std::vector<Facts> beside;
+  if (least > 0) beside.push_back(std::move(fewer));
+  if (more.objects.min != kUnlimited) beside.push_back(std::move(more));
+  return beside;
+}
+
+void SchemaCompiler::leave_out(const Json& schema, std::string_view keyword) {
+  const std::string warning = fmt::format("'{}' at #{}: some valid values are left out", keyword,
+                                          one_line(document_.path_of(schema)));
+  if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
 }
 
 // Those of an enum that all else allows.
@@ -150,10 +192,7 @@ std::vector<const Json*> SchemaCompiler::listed_values(const Branch& branch, con
   enum_of_listed_ = facts.values_of;
   for (const Json* value : *facts.values) {
     builder_.expressions().fuel().spend(2);
-    if ((facts.types & type_of_value(*value)) &&
-        std::all_of(branch.terms.begin(), branch.terms.end(),
-                    [&](const Term& term) { return may_hold(*value, term); }))
-      values.push_back(value);
+    if ((facts.types & type_of_value(*value)) && may_hold(*value, branch.terms)) values.push_back(value);
   }
   enum_of_listed_ = nullptr;
   return values;

@@ -28,7 +28,8 @@ class SchemaCompiler {
   NodeId value(Terms terms);
   NodeId any_value();
   NodeId values_of(const Branch& branch);
-  void check_excluded(const Branch& branch, Types types) const;
+  void leave_out(const Json& schema, std::string_view keyword);
+  std::vector<Facts> beside_excluded(const Branch& branch, const Facts& facts, Types type);
   std::vector<const Json*> listed_values(const Branch& branch, const Facts& facts);
 
   // schema/strings.cpp, numbers.cpp, containers.cpp
@@ -39,7 +40,8 @@ class SchemaCompiler {
   Expression plain_number(Types types);
   Expression number_expression(const Facts& facts);
   Expression multiples(const NumberFacts::Multiple& multiple);
-  NodeId arrays(const Facts& facts);
+  NodeId arrays(const Branch& branch, const Facts& facts);
+  GrammarBuilder::JsonArray::Needed needed_item(const ArrayFacts& arrays);
   NodeId objects(const Facts& facts);
   NodeId member(const ObjectFacts& facts, const std::string& name);
   Terms undeclared_terms(const ObjectFacts& facts, const std::vector<const Json*>& patterns) const;
@@ -47,13 +49,19 @@ class SchemaCompiler {
                                                      const std::vector<std::string>& names);
   bool is_closed(const ObjectFacts& facts) const;
 
+  // schema/different_items.cpp
+  NodeId different_items(const Branch& branch, const ArrayFacts& arrays);
+  std::optional<std::vector<Json>> few_values(const Terms& terms, size_t max, uint32_t depth);
+  std::optional<std::vector<Json>> values_to_filter(const Branch& branch, uint32_t depth);
+  std::optional<std::vector<Json>> few_arrays(const ArrayFacts& arrays, uint32_t depth);
+
   // schema/impossible.cpp
   bool is_impossible(const Branch& branch, uint32_t depth);
   bool is_impossible(const Terms& terms, uint32_t depth);
 
   // schema/holds.cpp finds by looking at a value if it fulfils a term.
   bool holds(const Json& value, const Term& term);
-  bool may_hold(const Json& value, const Term& term);  // wider: so does what a widened schema lets be open
+  bool may_hold(const Json& value, const Terms& terms);  // wider: so does what a widened schema lets be open
   bool holds(const Json& value, const Json& schema);
   bool keyword_holds(const Json& value, const Json& schema, std::string_view keyword, uint32_t index);
   bool number_holds(const Json& value, const Json& schema, std::string_view keyword);
@@ -66,8 +74,8 @@ class SchemaCompiler {
   SchemaDocument document_;
   SchemaOptions options_;
   GrammarBuilder builder_;
-  Branches branches_;
   std::vector<std::string> warnings_;
+  Branches branches_;
   std::map<Terms, NodeId> values_;
   std::vector<std::pair<Terms, NodeId>> open_;  // declared, not yet defined
   std::optional<NodeId> any_value_;

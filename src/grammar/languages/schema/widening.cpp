@@ -67,7 +67,8 @@ bool Widening::drop(const Refusal& refusal) {
                                     one_line(refusal.keyword), one_line(refusal.place)));
     return true;
   }
-  if (!schema.is_object() || !schema.contains(refusal.keyword)) return simplify(refusal.place);
+  if (!schema.is_object()) return open_schema(schema, refusal.place);
+  if (!schema.contains(refusal.keyword)) return simplify(refusal.place);
   drop_keyword(schema, refusal.place, refusal.keyword);
   return true;
 }
@@ -102,16 +103,19 @@ bool Widening::simplify(std::string place) {
   }
 }
 
+// What is no object has no keywords.
+bool Widening::open_schema(Json& schema, const std::string& place) {
+  if (SchemaDocument::is_true(schema)) return false;
+  schema = true;
+  places_.insert(place);
+  warnings_.push_back(fmt::format("the schema at #{}: not enforced", one_line(place)));
+  return true;
+}
+
 bool Widening::simplify_schema(Json& schema, const std::string& place) {
   const bool is_named = is_one_of(kNamed, place.substr(place.rfind('/') + 1));
   if (schema.is_array() || (schema.is_object() && is_named)) return false;
-  if (!schema.is_object()) {
-    if (SchemaDocument::is_true(schema)) return false;
-    schema = true;
-    places_.insert(place);
-    warnings_.push_back(fmt::format("the schema at #{}: not enforced", one_line(place)));
-    return true;
-  }
+  if (!schema.is_object()) return open_schema(schema, place);
   const std::vector<std::string> names = names_of(schema);
   const auto is_dear = [](const std::string& name) { return is_one_of(kDear, name); };
   const auto is_kept = [](const std::string& name) { return is_one_of(kKept, name); };

@@ -24,6 +24,7 @@ class Widening {
   bool simplify(std::string place);  // the schema there, or the next one around it that can be made simpler
 
  private:
+  bool open_schema(Json& schema, const std::string& place);
   bool simplify_schema(Json& schema, const std::string& place);
   bool remove(Json& schema, const std::string& place, const std::string& keyword);
   void drop_keyword(Json& schema, const std::string& place, const std::string& keyword);
