@@ -52,10 +52,6 @@ struct Timed {
     };
     return options;
   }
-  void wait_for_step(int number) const {
-    while (running.backend.num_begun < number) std::this_thread::sleep_for(1ms);
-  }
-
   std::atomic<int> now_ms{0};
   Running running{model_with_a_fault, room_for(64, 1), options(now_ms)};
 };
@@ -65,12 +61,12 @@ TEST(ServerLimits, WhenItsTimeHasPassedAnAnswerEndsAndARequestWithoutOneFails) {
   timed.running.backend.is_gated = true;
   const Connection running(timed.running.server.port()), waiting(timed.running.server.port());
   running.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 50, "stream": true, "temperature": 0})");
-  timed.wait_for_step(1);
+  timed.running.wait_for_step(1);
   waiting.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 50})");
-  while (timed.running.engine.state().num_waiting == 0) std::this_thread::sleep_for(1ms);
+  timed.running.wait_for_answers(2);
   timed.running.backend.gate.release();
   const std::string begun = running.read_until("\"text\":\"!\"");
-  timed.wait_for_step(2);
+  timed.running.wait_for_step(2);
   timed.now_ms = 999;
   EXPECT_THAT(running.read_until("\n:\n"), HasSubstr("\n:\n")) << "a comment: nothing has ended";
   timed.now_ms = 1000;
