@@ -22,7 +22,7 @@ void add_paragraph(std::string& text, std::string_view more) {
   text += more;
 }
 
-constexpr std::string_view kTypes{"text, thinking, tool_use, tool_result or search_result"};
+constexpr std::string_view kBlockTypes{"text, thinking, tool_use, tool_result or search_result"};
 
 void add_tool_result(const Field& block, std::vector<ChatMessage>& messages) {
   ChatMessage& result = messages.emplace_back();
@@ -30,13 +30,13 @@ void add_tool_result(const Field& block, std::vector<ChatMessage>& messages) {
   result.tool_call_id = block.need_string("tool_use_id");
   if (const auto content = block.find("content"))
     result.text =
-        harmony::content_text(*content, {.is_result = true, .separator = "\n\n", .accepted = kTypes});
+        harmony::content_text(*content, {.is_result = true, .separator = "\n\n", .accepted = kBlockTypes});
   if (const auto fault = block.find("is_error"); fault && fault->boolean()) result.text.insert(0, "Error: ");
 }
 
 // Adds a block to the message `said`; a result becomes a message of its own, before it.
 void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& messages) {
-  const std::string type = block.need("type", kTypes).string();
+  const std::string type = block.need("type", kBlockTypes).string();
   if (type == "thinking") {
     add_paragraph(said.reasoning, block.need_string("thinking"));
   } else if (type == "redacted_thinking") {  // only its maker can read it
@@ -49,7 +49,7 @@ void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& 
   } else if (type == "tool_result") {
     add_tool_result(block, messages);
   } else if (type == "text" || type == "search_result" || type == "document" || type == "image") {
-    add_paragraph(said.text, harmony::part_text(block, {.separator = "\n\n", .accepted = kTypes}));
+    add_paragraph(said.text, harmony::part_text(block, {.separator = "\n\n", .accepted = kBlockTypes}));
   } else {
     block.leave_out(type);
   }

@@ -174,13 +174,13 @@ TEST(ResponseRequest, WhatTheClientRanReachesTheModel) {
 
 TEST(ResponseRequest, AnItemOfNothingButAnIdIsAReference) {
   const std::string stored = R"({"type": "message", "role": "user", "content": "x"})";
-  Json body = Json::parse(
+  harmony::Json body = harmony::Json::parse(
       R"({"input": [{"id": "msg_1"}, {"id": "msg_1", "type": null}, {"id": "a", "role": "user", "content": "y"}]})");
   resolve_references(body, [&](const std::string& id) { return id == "msg_1" ? &stored : nullptr; });
   EXPECT_EQ(body["input"][0]["content"], "x");
   EXPECT_EQ(body["input"][1]["content"], "x");
   EXPECT_EQ(body["input"][2]["content"], "y");
-  body = Json::parse(R"({"input": [{"id": "rs_unknown"}]})");
+  body = harmony::Json::parse(R"({"input": [{"id": "rs_unknown"}]})");
   EXPECT_THROW(resolve_references(body, [](const std::string&) { return nullptr; }), HttpError);
 }
 
