@@ -1,6 +1,7 @@
 #include "core/service_manager.h"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -38,8 +39,10 @@ bool notify_service_manager(std::string_view state) {
   if (path[0] == '@') address.sun_path[0] = '\0';  // Linux's abstract names, which no file has
   const int handle = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (handle < 0) return false;
+  const timeval patience{0, 200'000};  // should the service manager not read: the caller has other work
+  ::setsockopt(handle, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
-  const ssize_t sent = ::sendto(handle, state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+  const ssize_t sent = ::sendto(handle, state.data(), state.size(), MSG_NOSIGNAL,
                                 reinterpret_cast<const sockaddr*>(&address), length);
   ::close(handle);
   return sent == static_cast<ssize_t>(state.size());

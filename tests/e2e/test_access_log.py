@@ -48,8 +48,8 @@ def lines():
             pass
         for path in ("/health", "/live", "/metrics"):
             key = "Authorization: Bearer sk-alice\r\n" if path == "/metrics" else ""
-            assert status_of(server.send(f"GET {path} HTTP/1.1\r\nHost: x\r\nX-Request-Id: probe\r\n{key}\r\n".encode())) == 200
-        status_of(server.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Request-Id: no-key\r\n\r\n"))
+            assert status_of(server.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: probe\r\n{key}\r\n".encode())) == 200
+        status_of(server.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: no-key\r\n\r\n"))
         log = log_of(server)
     assert "sk-" not in log and "dark" not in log and "25?" not in log
     found = [json.loads(line) for line in log.splitlines()[1:]]

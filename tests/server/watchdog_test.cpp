@@ -86,7 +86,7 @@ TEST(Watchdog, IsNotFedWhileTheEngineStandsStill) {
   while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
   const auto live = [&] {
     const Connection connection(running.server.port());
-    connection.send("GET /live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    connection.send("GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     return connection.read();
   };
   while (!live().starts_with("HTTP/1.1 503 ")) {
