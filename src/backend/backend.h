@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,8 @@ struct BackendOptions {
       Format::kMxfp4};  // of its matrices, or kBf16: as the file has them, which is what the reference takes
   // The weights are those of a rank (model/shares/share_weights.h), whose process runs the same steps as the others. Null: they are the whole.
   std::shared_ptr<RankLinks> links{};
+  // A device that does not end a step within this time is taken for lost (BackendLost).
+  double step_patience_seconds{120};
 };
 
 // Bytes that a backend takes before it starts, beside the mapped weights. It reads replaced_weight_bytes of those when it starts and
@@ -70,6 +73,12 @@ struct Counter {
   std::string_view name;   // for people: "steps of a recorded graph"
   std::string_view label;  // of metrics: "graph_replayed"
   size_t value{0};
+};
+
+// Thrown by a step after which this backend can't run another one, in this process: the device is lost, or hangs.
+class BackendLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 class Backend {

@@ -18,6 +18,7 @@ const char* title(SettingGroup group) {
     case SettingGroup::kDate:
       return "Instructions";
     case SettingGroup::kSampling:
+    case SettingGroup::kAnswer:
     case SettingGroup::kDetail:
       return "Sampling";
     case SettingGroup::kMachine:
@@ -148,6 +149,17 @@ void read_environment(const CLI::App& command, Settings& settings) {
   for (const Setting& setting : setting_table())
     if (const char* value = value_of_variable(command, setting))
       set(settings, setting, value, variable(setting));
+}
+
+bool is_given(const CLI::App& command, const CLI::Option& option) {
+  if (option.count() > 0) return true;
+  for (const Setting& setting : setting_table()) {
+    const std::string on = flag(setting), off = setting.off.empty() ? on : off_flag(setting);
+    if (option.get_name() != on && option.get_name() != off) continue;
+    return command.get_option(on)->count() > 0 || command.get_option(off)->count() > 0 ||
+           std::getenv(variable(setting).c_str());
+  }
+  return false;
 }
 
 std::string command_line(const CLI::App& command) {

@@ -22,6 +22,7 @@ inline constexpr int kBadInput{2};  // a flag, a file or a request can't be used
 inline constexpr int kFailed{3};    // out of memory, or the disk is full
 inline constexpr int kNodeLost{
     4};  // another node was lost, or did not come; all nodes end so, to be started again
+inline constexpr int kEngineLost{5};    // serve: the device or the engine is lost; a new process may work
 inline constexpr int kSignalBase{128};  // plus the number of the signal that ended it, as shells report it
 inline constexpr int kInterrupted{kSignalBase + 2};  // by ctrl-C
 
@@ -36,6 +37,9 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
 
 // Sets the command's settings from NIBBLE_* variables where the flag was not given.
 void read_environment(const CLI::App& command, Settings& settings);
+
+// Whether the command line or a NIBBLE_* variable sets this flag of the command, also by its other name.
+bool is_given(const CLI::App& command, const CLI::Option& option);
 
 // The command line for records of measurements: NIBBLE_* variables in front, flags by their long names, API keys left out.
 // Nothing is quoted.

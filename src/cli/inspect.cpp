@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "cli/measure/kernels_json.h"
+#include "cli/version.h"
 #include "core/available_bytes.h"
 #include "core/bytes_text.h"
 #include "core/error.h"
@@ -194,7 +195,7 @@ struct Report {
   size_t draft_model_bytes{0};
 
   std::string proof(const KernelChoice& row) const {
-    return row.check.empty() || !device.empty() ? std::string() : proof_of(verified, row.check);
+    return row.check.empty() || !device.empty() ? std::string() : proof_of(verified, row.check, this_build().commit);
   }
 };
 

@@ -78,7 +78,8 @@ variables: --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. The flag wi
 
 Exit codes: 0 done; 1 a check did not hold (eval --golden, verify); 2 bad input, one line on stderr says what is accepted;
 3 out of memory, a full disk, output that can't be written, or another failure of the machine; 4 another node was lost
-(--nodes), and whoever started this one should start it again; 130 interrupted by ctrl-C.
+(--nodes), and whoever started this one should start it again; 5 (serve) the GPU was lost or each step failed, and it
+should be started again; 130 interrupted by ctrl-C, or a server did not answer every request in full.
 
 Examples:
   nibble run tiny -p "What is 17 + 25?" --temperature 0

@@ -154,8 +154,8 @@ Action define_run(CLI::App& command, Settings& settings) {
   command.add_flag("--json", options->as_json, "one JSON object at the end, in place of the streamed text");
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
-                SettingGroup::kDetail, SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice,
-                SettingGroup::kGpus, SettingGroup::kNodes, SettingGroup::kPlaces});
+                SettingGroup::kAnswer, SettingGroup::kDetail, SettingGroup::kMachine, SettingGroup::kDrafts,
+                SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kNodes, SettingGroup::kPlaces});
   command.footer(kRunFooter);
   return [options, &settings] { return run(*options, settings); };
 }

@@ -2,20 +2,28 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
 
-#include "cli/measure/kernels_json.h"
+#include "cli/config_file.h"
 #include "cli/nodes.h"
+#include "cli/serve_facts.h"
+#include "cli/standard_streams.h"
+#include "cli/terminal/new_request.h"
 #include "cli/version.h"
 #include "core/bytes_text.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/output.h"
 #include "core/thread_pool.h"
 #include "harmony/control_tokens.h"
+#include "server/exit_codes.h"
+#include "server/http/http_server.h"
 #include "server/server.h"
 #include "setup/load.h"
 #include "setup/machine.h"
@@ -32,16 +40,20 @@ constexpr const char* kServeFooter{R"(
 Endpoints: /v1/chat/completions, /v1/completions, /v1/responses (and what is stored of them), /v1/models, /apply-template,
 /tokenize, /detokenize, /tokenizer_info, /health, /live, /version, /metrics, /status.json; in a browser a chat at / and what runs at
 /status. ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
+Flags of Instructions and Sampling are defaults: a request that has the field, or instructions of its own, gets those.
 A body may have 8 MiB; all that are longer than 16 KiB share 256 MiB while they are sent and read, and get status 429 beyond.
---log-level info tells each request on stderr: its id, path, status and time, never its text (but with --log-bodies).
+--log-level info logs each request on stderr: id, client, key name, tokens, times; its text only with --log-bodies. SIGHUP reads the keys again.
 
 Examples:
   nibble serve tiny
   nibble serve openai/gpt-oss-20b --port 8000 --max-sequences 32 --context 16384
+  nibble serve --config /etc/nibble/nibble.toml --check
   nibble serve /data/gpt-oss-120b --served-model-name gpt-oss-120b --host 0.0.0.0 \
        --api-key-file /etc/nibble/keys
   curl http://127.0.0.1:8080/v1/chat/completions -H "Content-Type: application/json" \
        -d '{"messages": [{"role": "user", "content": "What is 17 + 25?"}]}')"};
+
+static_assert(kInterrupted == server::kInterruptedCode && kEngineLost == server::kEngineLostCode);
 
 constexpr server::HttpLimits kLimits{};
 static_assert(kLimits.max_body_bytes == 8 << 20 && kLimits.uncounted_body_bytes == 16 << 10 &&
@@ -56,29 +68,33 @@ struct ServeOptions {
   std::optional<std::string> key_file;
   bool has_no_page{false};
   int max_queue{256};
+  std::optional<int> step_timeout_seconds;
+  bool only_checks{false};
+  int request_seconds{0};
   int shutdown_delay_seconds{0}, shutdown_seconds{30};
 };
 
-// Reads one key from each line; blank lines are skipped.
-std::vector<std::string> read_keys(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw InputError("--api-key-file '{}' can't be read: {}", file, std::strerror(errno));
-  std::vector<std::string> keys;
-  for (std::string line; std::getline(in, line);) {
-    line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (!line.empty()) keys.push_back(line);
-  }
-  if (keys.empty()) throw InputError("--api-key-file '{}' has no key: it needs one on a line", file);
+server::ApiKeys api_keys(const ServeOptions& options) {
+  server::ApiKeys keys;
+  for (const std::string& key : options.keys) keys.add(key, "--api-key");
+  if (!options.key_file) return keys;
+  std::ifstream in(*options.key_file);
+  in.peek();  // reads: a folder can be opened
+  if (in.bad() || !in.is_open())
+    throw InputError("--api-key-file '{}' can't be read: {}", *options.key_file, std::strerror(errno));
+  std::ostringstream text;
+  text << in.rdbuf();
+  keys.add_lines(text.str(), *options.key_file);
   return keys;
 }
 
-std::vector<std::string> api_keys(const ServeOptions& options) {
-  std::vector<std::string> keys = options.keys;
-  for (const std::string& key : keys)
-    if (key.empty()) throw InputError("--api-key is empty: leave it out to let everybody in");
-  if (options.key_file)
-    for (std::string& key : read_keys(*options.key_file)) keys.push_back(std::move(key));
-  return keys;
+// Whoever reaches the port may use a server without keys.
+void warn_if_open(const server::ServerOptions& options) {
+  if (!options.api_keys.empty() || server::is_local(options.address)) return;
+  fmt::print(stderr,
+             "nibble: warning: everybody who reaches {}:{} may use this server: give it a key with "
+             "--api-key-file, or listen on 127.0.0.1\n",
+             options.address.host, options.address.port);
 }
 
 // Clients should not see a path of this machine: its last part is the name.
@@ -88,51 +104,38 @@ std::string served_name(const ServeOptions& options) {
   return fs::exists(options.model) ? path.parent_path().filename().string() : options.model;
 }
 
-// Collects what /status tells of the setup. `budget` is what the model could take before it was loaded.
-server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
-                               const Backend& backend, std::span<const size_t> budgets) {
-  server::SetupFacts facts;
-  facts.backend = setup.backend->name;
-  const int num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores();
-  facts.device = setup.backend->device
-                     ? setup.backend->device().name
-                     : fmt::format("{}, {} thread{}", cpu_name(), num_threads, num_threads == 1 ? "" : "s");
-  for (const KernelChoice& row : backend.kernels())
-    facts.kernels.push_back({std::string(name(row.operation)), row.weights, row.activations, rows_text(row),
-                             row.kernel, row.reason});
-  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), room, setup.own);
-  const size_t kept = setup.backend->is_device ? 0 : kept_weight_bytes(model, plan, setup);
-  const std::pair<const char*, size_t> parts[] = {{"weights", kept},
-                                                  {"weights in the backend's layout", plan.weight_bytes},
-                                                  {"KV cache", plan.kv_bytes},
-                                                  {"workspace", plan.workspace_bytes},
-                                                  {"model that drafts", setup.draft_model_bytes}};
-  const int64_t left = least_room(model, setup, room, budgets);
-  facts.memory_budget = left > 0 ? static_cast<size_t>(left) : 0;
-  for (const auto& [what, bytes] : parts) {
-    if (bytes > 0) facts.memory.push_back({what, bytes});
-    facts.memory_budget += bytes;
-  }
-  return facts;
-}
-
-int serve(const ServeOptions& options, const Settings& settings) {
+server::ServerOptions server_options_of(const ServeOptions& options, const Settings& settings) {
   server::ServerOptions server_options = options.server;
   server_options.api_keys = api_keys(options);
+  if (options.key_file) server_options.reload_keys = [&options] { return api_keys(options); };
   server_options.model_id = served_name(options);
   if (options.served_names.size() > 1)
     server_options.aliases.assign(options.served_names.begin() + 1, options.served_names.end());
   server_options.date = settings.date;
+  server_options.defaults = {.sample = sample_params(settings),
+                             .effort = *harmony::reasoning_effort_of(settings.reasoning),
+                             .instructions = settings.system.value_or("")};
   server_options.version = this_build().version;
   server_options.has_page = !options.has_no_page;
+  if (options.step_timeout_seconds)
+    server_options.step_timeout = std::chrono::seconds(*options.step_timeout_seconds);
+  server_options.request_timeout = std::chrono::seconds(options.request_seconds);
   server_options.shutdown_delay = std::chrono::seconds(options.shutdown_delay_seconds);
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
+  return server_options;
+}
+
+int serve(const ServeOptions& options, const Settings& settings) {
+  outlive_the_terminal();
+  const server::ServerOptions server_options = server_options_of(options, settings);
   ResolvedSettings setup = resolve(settings);
-  if (const auto code = follow_head(setup, options.model)) return *code;
+  if (!options.only_checks)
+    if (const auto code = follow_head(setup, options.model)) return *code;
   const Model model = open_model(options.model, setup.places);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), setup.max_sequences};
   open_drafters(setup, model, capacity);
+  if (options.only_checks) return check(server_options, model, setup, capacity);
 
   server::ServedModel served;
   served.tokenizer = &tokenizer;
@@ -144,25 +147,37 @@ int serve(const ServeOptions& options, const Settings& settings) {
 
   allow_open_files();
   server::Server server(server_options);
-  fmt::print("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, server.address());
-  std::fflush(stdout);
+  warn_if_open(server_options);
+  announce(
+      fmt::format("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, server.address()));
   const std::vector<size_t> budgets = memory_budgets(setup);
-  const BackendOptions room = serving_options(model, setup, capacity, budgets);
+  BackendOptions room = serving_options(model, setup, capacity, budgets);
+  if (options.step_timeout_seconds) room.step_patience_seconds = 2.0 * *options.step_timeout_seconds;
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   load_draft_model(setup);
   EngineOptions engine_settings = engine_options(setup, room, capacity);
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };
   Engine engine(*backend, tokenizer, engine_settings);
-  served.setup = setup_facts(model, setup, room, *backend, budgets);
+  served.num_host_bytes = host_weight_bytes(model, setup, room);
+  served.setup = setup_facts(model, setup, room, backend.get(), budgets);
   server.open(engine, served, static_cast<size_t>(setup.max_sequences + options.max_queue));
-  fmt::print("Serving {} on {}\n", server_options.model_id, server.address());
-  fmt::print("Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",
-             capacity.num_sequences, capacity.context,
-             int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens,
-             bytes_text(setup.backend->plan(config_here(model.config, setup), room, setup.own).kv_bytes),
-             room.max_batch_tokens);
-  std::fflush(stdout);
-  return server.serve(engine) ? kDone : kInterrupted;
+  announce(
+      fmt::format("Serving {} on {}\n"
+                  "Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",
+                  server_options.model_id, server.address(), capacity.num_sequences, capacity.context,
+                  int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens,
+                  bytes_text(setup.backend->plan(config_here(model.config, setup), room, setup.own).kv_bytes),
+                  room.max_batch_tokens));
+  switch (server.serve(engine)) {
+    case server::ServerEnd::kComplete:
+      return kDone;
+    case server::ServerEnd::kCancelled:
+      return kInterrupted;
+    case server::ServerEnd::kEngineLost:
+      break;
+  }
+  print_to(stderr, "nibble: {}\n", engine.state().lost);
+  std::_Exit(setup.nodes ? kNodeLost : kEngineLost);  // a device that hangs would hold up what is destroyed
 }
 
 }  // namespace
@@ -170,6 +185,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
 Action define_serve(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<ServeOptions>();
   const char* group = "Server";
+  add_config_file(command);
   add_model(command, options->model);
   const auto add = [&](const char* flag, auto& value, const char* what, const char* type) {
     return command.add_option(flag, value, what)->type_name(type)->group(group);
@@ -190,17 +206,25 @@ Action define_serve(CLI::App& command, Settings& settings) {
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add("--api-key", options->keys,
-      "let in only who sends 'Authorization: Bearer KEY';\n"
-      "may be given several times. Other users of this machine can see it: see the next",
+      "accept only requests with 'Authorization: Bearer KEY'; NAME:KEY names the key in logs\n"
+      "and metrics; may be given several times. Other users of this machine can see it: see the next",
       "KEY")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  add("--api-key-file", options->key_file, "the same with keys from a file, one on a line", "FILE");
+  add("--api-key-file", options->key_file,
+      "the same with keys from a file, one on a line, and comments after #; read again on SIGHUP", "FILE");
   add("--cors-origin", options->server.cors_origins,
       "let pages of ORIGIN (https://chat.example) ask from a browser; *: all;\n"
       "may be given several times",
       "ORIGIN")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add("--allowed-host", options->server.allowed_hosts,
+      "answer requests to NAME (the Host that they name) too, where without a key only\n"
+      "localhost is answered; *: all; may be given several times",
+      "NAME")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -210,10 +234,29 @@ Action define_serve(CLI::App& command, Settings& settings) {
       "N")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
+  add("--max-output-tokens", options->server.max_output_tokens,
+      "tokens that an answer may have: requests for more get N, and a header\n"
+      "says so; 0: as many as the context has room for",
+      "N")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
+  add("--request-timeout", options->request_seconds,
+      "seconds that a request may wait and run: then its answer ends as if\n"
+      "max_tokens were reached; status 504 if it has not begun; 0: no limit",
+      "N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
   add("--max-connections", options->server.limits.max_connections,
-      "open connections; further ones wait until one closes", "N")
+      "open connections; a further one takes the place of the one that is idle\n"
+      "for longest",
+      "N")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  add("--step-timeout", options->step_timeout_seconds,
+      "seconds after which /health says 503 if requests wait and no step of the model\n"
+      "ends, and /live after twice that; [60, or more on a slow CPU]",
+      "N")
+      ->check(CLI::Range(1, 86400));
   add("--shutdown-delay", options->shutdown_delay_seconds,
       "seconds after ctrl-C or SIGTERM in which requests are still taken,\n"
       "while /health says 503: load balancers look elsewhere before one fails",
@@ -237,10 +280,15 @@ Action define_serve(CLI::App& command, Settings& settings) {
       .add_flag("--log-bodies", options->server.log_bodies,
                 "log the bodies of requests, prompts and all (with --log-level info)")
       ->group(group);
+  command
+      .add_flag("--check", options->only_checks,
+                "check flags, configuration, keys and model files, print what would be served and the\n"
+                "memory that it takes, and end: exit code 0, or 2 and a line that says what is wrong")
+      ->group(group);
   add_settings(command, settings,
-               {SettingGroup::kDate, SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache,
-                SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kNodes,
-                SettingGroup::kPlaces});
+               {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
+                SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kDrafts,
+                SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kNodes, SettingGroup::kPlaces});
   command.footer(kServeFooter);
   return [options, &settings] { return serve(*options, settings); };
 }

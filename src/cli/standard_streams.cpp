@@ -1,6 +1,7 @@
 #include "cli/standard_streams.h"
 
 #include <fcntl.h>
+#include <stdio_ext.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +17,17 @@ void prepare_standard_streams() {
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) [[maybe_unused]]
       const int taken = ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   std::signal(SIGPIPE, SIG_DFL);
+}
+
+void outlive_the_terminal() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
+}
+
+void announce(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  ::__fpurge(stdout);  // else the text would be written later, and fail again
+  std::clearerr(stdout);
 }
 
 std::optional<std::string> finish_output() {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace nibble::cli {
 
@@ -10,6 +11,12 @@ namespace nibble::cli {
 // on stderr would land in that. Where the reader of a pipe has gone (nibble ... | head) the program ends, quietly, as the system's own
 // tools do, also where its parent ignores the signal.
 void prepare_standard_streams();
+
+// Called first by a server: neither a closed pipe nor a hangup of the terminal ends the process from then on.
+void outlive_the_terminal();
+
+// Writes to stdout what people like to know and no program needs. A failure changes nothing.
+void announce(std::string_view text);
 
 // Called last: writes what is still held back. Why the answer on stdout is not whole; nothing where it is.
 std::optional<std::string> finish_output();

@@ -1,6 +1,7 @@
 #include "core/log.h"
 
 #include <fmt/chrono.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <chrono>
@@ -48,13 +49,14 @@ void start(spdlog::level::level_enum level, Format format) {
     records->set_level(level);
     sink->set_formatter(std::make_unique<JsonFormatter>());
   } else {
-    sink->set_pattern("%^%L%$ %v");
+    sink->set_formatter(std::make_unique<spdlog::pattern_formatter>("%^%L%$ %Y-%m-%dT%H:%M:%S.%eZ %v",
+                                                                    spdlog::pattern_time_type::utc));
   }
   logger->set_level(level);
   spdlog::set_default_logger(std::move(logger));
 }
 
-void record(std::string_view text, std::initializer_list<Field> fields) {
+void record(std::string_view text, std::span<const Field> fields) {
   if (!records) {
     info("{}", text);
     return;
@@ -70,6 +72,19 @@ void record(std::string_view text, std::initializer_list<Field> fields) {
       members += fmt::format("{:.3f}", std::get<double>(field.value));
   }
   records->info("{}", members);
+}
+
+std::string words(std::span<const Field> fields) {
+  std::string text;
+  for (const Field& field : fields) {
+    if (const auto* word = std::get_if<std::string_view>(&field.value))
+      text += fmt::format(" {}={}", field.name, *word);
+    else if (const auto* count = std::get_if<int>(&field.value))
+      text += fmt::format(" {}={}", field.name, *count);
+    else
+      text += fmt::format(" {}={:.1f}", field.name, std::get<double>(field.value));
+  }
+  return text;
 }
 
 }  // namespace nibble::log

@@ -3,18 +3,20 @@
 
 #include <spdlog/spdlog.h>
 
-#include <initializer_list>
+#include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 
 namespace nibble::log {
 
 using spdlog::debug;
+using spdlog::error;
 using spdlog::info;
 using spdlog::warn;
 
 enum class Format {
-  kText,  // I what happened
+  kText,  // I 2026-11-21T10:41:37.123Z what happened
   kJson,  // {"time": "2026-11-21T10:41:37.123Z", "level": "info", "message": "what happened"}
 };
 
@@ -26,6 +28,8 @@ struct Field {
   std::variant<std::string_view, int, double> value;
 };
 // Logs an event at level info: `text`, or with Format::kJson the fields in place of "message", for programs that evaluate logs.
-void record(std::string_view text, std::initializer_list<Field> fields);
+void record(std::string_view text, std::span<const Field> fields);
+// " name=value name=value", for the text.
+std::string words(std::span<const Field> fields);
 
 }  // namespace nibble::log

@@ -17,7 +17,7 @@ struct Settings {
   std::string reasoning{"medium"};
   std::optional<std::string> system;
   std::optional<std::string> date;
-  // kSampling: how a token is chosen, and when the answer ends. The defaults sample from the model's own distribution, as OpenAI
+  // kSampling: how a token is chosen. The defaults sample from the model's own distribution, as OpenAI
   // recommends for gpt-oss.
   double temperature{1};
   int top_k{0};
@@ -26,6 +26,7 @@ struct Settings {
   double repetition_penalty{1};
   double presence_penalty{0};
   double frequency_penalty{0};
+  // kAnswer: of one answer: its seed, when it ends, and which form it has.
   std::optional<uint64_t> seed;
   std::optional<int> max_tokens, reasoning_budget;
   std::vector<std::string> stop;
@@ -84,6 +85,7 @@ enum class SettingGroup {
   kInstruction,
   kDate,
   kSampling,
+  kAnswer,
   kDetail,
   kMachine,
   kBatch,

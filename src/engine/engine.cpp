@@ -30,6 +30,15 @@
 namespace nibble {
 namespace {
 
+// A fault that comes in so many steps in a row will come in the next one too.
+constexpr int kMostSameFaults{3};
+
+int num_rows_of(const Launched& step) {
+  int num_rows = 0;
+  for (const Slice& slice : step.slices) num_rows += slice.num_tokens;
+  return num_rows;
+}
+
 RequestLimits limits_of(const Config& config, const EngineOptions& options) {
   if (options.max_batch_tokens < 1)
     throw InputError("max_batch_tokens is {}: a step needs at least 1 row", options.max_batch_tokens);
@@ -122,7 +131,8 @@ struct Engine::Impl {
   void tell_drafts(RequestId request, const Drafts& made, Launched& next);
   speculative::DraftModel::CatchUp make_drafts(const Launched& step);
   void finish(Launched& step, Launched* next);  // `next`: the one launched after it, if there is one
-  void fail_running(const std::exception& error);
+  void fail_step(const std::exception& error);
+  void lose(const std::string& why);
   void publish();  // copies the state to where other threads may read it
   int hand_out(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
                const Drafts& made);
@@ -140,6 +150,7 @@ struct Engine::Impl {
   bool is_closing{false};
   uint64_t num_requests{0};
   EngineState state;
+  Progress progress;  // guards itself
 
   // Used by the engine's thread only.
   std::optional<speculative::Speculator> speculator;
@@ -151,6 +162,9 @@ struct Engine::Impl {
       tracks;  // of sequences that have a token
   speculative::DraftCounts drafts;
   uint64_t num_faults{0};
+  std::string last_fault;  // of the last step that could not be run
+  int num_same_faults{0};  // steps in a row that it came in
+  std::string lost;        // EngineState::lost
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
   std::optional<Launched> under_way;
@@ -163,6 +177,7 @@ struct Engine::Impl {
 
 void Engine::Impl::run() {
   while (take_orders() && gather()) {
+    if (!lost.empty()) under_way.reset();  // nothing comes of it, and to wait for it may take forever
     if (under_way && (!goes_on() || waits_for_tokens())) {
       finish(*under_way, nullptr);
       under_way.reset();
@@ -175,7 +190,7 @@ void Engine::Impl::run() {
     finish(*under_way, nullptr);
     under_way.reset();
   }
-  if (!under_way) return;
+  if (!under_way || !lost.empty()) return;
   try {
     backend.wait();
   } catch (const std::exception&) {  // nobody waits for it any more
@@ -190,12 +205,15 @@ bool Engine::Impl::take_orders() {
   }
   {
     std::unique_lock lock(mutex);
+    if (orders.empty() && scheduler.is_idle() && !under_way) progress.end_work();
     order_came.wait(lock, [&] { return is_closing || !orders.empty() || !scheduler.is_idle() || under_way; });
     if (is_closing) return false;
     taken.swap(orders);
   }
   for (Order& order : taken) {
-    if (order.request) {
+    if (order.request && !lost.empty()) {
+      put(FailedEvent{order.id, lost});
+    } else if (order.request) {
       const int max_output = max_output_tokens(*order.request, limits);
       const Sequence& sequence = sequences
                                      .try_emplace(order.id, order.id, std::move(*order.request), max_output,
@@ -262,11 +280,14 @@ std::optional<Launched> Engine::Impl::launch() {
   }
   if (!under_way) next.planning_seconds = planning.seconds();
   next.clock = {};
+  next.num_rows = num_rows_of(next);
+  progress.begin_step(next.num_rows);
   try {
     const StepBatch batch(next, sequences, under_way ? &*under_way : nullptr, head);
     backend.launch(batch.batch());
   } catch (const std::exception& error) {
-    fail_running(error);
+    progress.end_step(next.num_rows);
+    fail_step(error);
     return {};
   }
   return next;
@@ -276,18 +297,25 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
   StepResult result;
   try {
     result = backend.wait();
+    progress.end_step(step.num_rows);
   } catch (const std::exception& error) {
+    progress.end_step(step.num_rows);
     since_step.emplace();
     decode_ended_ns.reset();
     if (step.slices.empty()) return;
-    fail_running(error);
-    if (next) *next = {};  // its sequences have failed, and nobody else is touched if it fails too
+    fail_step(error);
+    if (next)
+      *next = {.num_rows =
+                   next->num_rows};  // its sequences have failed: whether it fails too matters to no request
     return;
   }
-  StepReport report{.num_sequences = static_cast<int>(step.slices.size()),
+  if (!step.slices.empty()) num_same_faults = 0;
+  StepReport report{.num_tokens = num_rows_of(step),
+                    .num_sequences = static_cast<int>(step.slices.size()),
                     .backend_seconds = step.clock.seconds(),
                     .other_seconds = step.planning_seconds};
   if (since_step) report.backend_seconds = std::min(report.backend_seconds, since_step->seconds());
+  progress.learn(report.num_tokens, report.backend_seconds);
   const Stopwatch& handing_out = since_step.emplace();
   if (step.has_prompts_alone) gathering.learn(report.backend_seconds);
   const bool is_timed = result.device_times && !step.has_prompt;
@@ -300,7 +328,6 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
   speculative::StepMeasure measure{.num_sequences = report.num_sequences};
   for (size_t i = 0; i < step.slices.size(); ++i) {
     const Slice& slice = step.slices[i];
-    report.num_tokens += slice.num_tokens;
     measure.num_drafts += slice.num_drafts;
     const auto end_of_prompt = output + step.num_prompt_rows[i];
     if (const auto found = sequences.find(slice.request); found != sequences.end())
@@ -394,12 +421,28 @@ void Engine::Impl::consider_drafts(const Launched& next) {
 }
 
 // Every sequence that runs may have shared pages that the step was to write. Those that wait have none, and run afterwards.
-void Engine::Impl::fail_running(const std::exception& error) {
+void Engine::Impl::fail_step(const std::exception& error) {
   ++num_faults;
+  num_same_faults = last_fault == error.what() ? num_same_faults + 1 : 1;
+  last_fault = error.what();
   const std::vector<RequestId> failed = scheduler.remove_running();
   publish();  // before the events, so that whoever sees one finds the fault counted
   for (const RequestId id : failed)
     end(id, FailedEvent{id, fmt::format("the model could not be run: {}", error.what())});
+  if (dynamic_cast<const BackendLost*>(&error))
+    lose(fmt::format("the model can't be run any more: {}", error.what()));
+  else if (num_same_faults == kMostSameFaults)
+    lose(fmt::format("the model can't be run any more: {} steps in a row failed: {}", kMostSameFaults,
+                     error.what()));
+}
+
+// Those that wait fail too.
+void Engine::Impl::lose(const std::string& why) {
+  lost = why;
+  std::vector<RequestId> waiting;
+  for (const auto& [id, sequence] : sequences) waiting.push_back(id);
+  for (const RequestId id : waiting) end(id, FailedEvent{id, lost});
+  publish();
 }
 
 void Engine::Impl::publish() {
@@ -418,7 +461,8 @@ void Engine::Impl::publish() {
            .num_faults = num_faults,
            .counts = scheduler.counts(),
            .drafts = drafts,
-           .steps = backend.counters()};
+           .steps = backend.counters(),
+           .lost = lost};
 }
 
 // Adds the token of the row behind the known tokens, then that of each further row while the drafts before it are the tokens that came.
@@ -472,7 +516,7 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span
     end(slice.request, sequence.finish(*sequence.end()));
   } else if (speculator) {
     auto& track = tracks[slice.request];
-    if (!track) track = speculator->start(sequence.prompt(), sequence.prediction());
+    if (!track) track = speculator->start(sequence.prompt(), sequence.prediction(), sequence.cache_salt());
     // Tokens that a constraint forces may stand behind those that the head's drafts follow.
     int position = static_cast<int>(num_known);
     for (const TokenId token : added()) {
@@ -486,8 +530,10 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span
 
 // The pages are freed, and the request no longer counts as running, before the event is sent, so that its receiver can rely on that.
 void Engine::Impl::end(RequestId id, Event event) {
-  if (speculator && std::holds_alternative<FinishedEvent>(event))
-    speculator->finish(sequences.at(id).output());
+  if (speculator && std::holds_alternative<FinishedEvent>(event)) {
+    const Sequence& sequence = sequences.at(id);
+    speculator->finish(sequence.output(), sequence.cache_salt());
+  }
   tracks.erase(id);
   scheduler.remove(id);
   sequences.erase(id);
@@ -526,6 +572,7 @@ std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num
       if (fault) continue;
       request.sample.seed = choice == 0 ? seed : random_bits(seed, static_cast<uint64_t>(choice));
       impl_->orders.push_back({.id = ids.back(), .request = request});
+      impl_->progress.begin_work();
     }
   }
   if (fault)
@@ -545,7 +592,9 @@ void Engine::cancel(RequestId request) {
 
 EngineState Engine::state() const {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->state;
+  EngineState state = impl_->state;
+  state.progress = impl_->progress.read();
+  return state;
 }
 
 std::optional<Event> Engine::wait_event(std::chrono::milliseconds timeout) {

@@ -13,6 +13,7 @@
 #include "engine/event.h"
 #include "engine/gathering.h"
 #include "engine/generation_request.h"
+#include "engine/progress.h"
 #include "engine/scheduler.h"
 #include "speculative/speculator.h"
 #include "text/tokenizer.h"
@@ -55,6 +56,10 @@ struct EngineState {
   SchedulerCounts counts{};
   speculative::DraftCounts drafts{};
   std::vector<Counter> steps{};  // of the backend, by how it launched them
+  EngineProgress progress{};
+  // Why no step can be run any more: the backend is lost, or the same fault came in three steps in a row. All requests have failed, and
+  // all further ones do. Empty while the engine works.
+  std::string lost{};
 };
 
 class Engine {
@@ -77,7 +82,7 @@ class Engine {
   // The request's pages are free once its FinishedEvent (kCancelled) is out. Does nothing if it has already ended.
   void cancel(RequestId request);
 
-  EngineState state() const;
+  EngineState state() const;  // waits for nothing, whatever the backend does
 
   // Waits for the next event of any request, in the order of the steps; nothing if none came in time.
   std::optional<Event> wait_event(std::chrono::milliseconds timeout);

@@ -47,6 +47,11 @@ struct GenerationRequest {
   // n >= 0: the log-probability of each token of the prompt but the first, and of the n likeliest there; at most kMaxLogprobs. The whole
   // prompt is run, whatever the prefix cache has of it.
   int prompt_logprobs{-1};
+  // Requests with the same salt share what the engine keeps of their texts: pages of the prefix cache, and answers that drafts are made
+  // of. Those with another salt, or none, neither use it nor notice it.
+  std::string cache_salt{};
+  // Requests with lower numbers come first, wherever requests compete: in the queue, for rows of a step, and for pages (scheduler.h).
+  int priority{0};
   // The client expects this text as the answer. The engine drafts it, if it drafts at all, and the answer is the same. Null: nothing is
   // expected.
   std::shared_ptr<const speculative::Prediction> prediction{};

@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/check.h"
@@ -12,6 +13,18 @@ namespace {
 int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
   return static_cast<int>(
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
+}
+
+// The order of sequences, whether they wait or run.
+template <typename A, typename B>
+bool comes_before(const A& a, const B& b) {
+  return std::pair(a.needs.priority, a.arrival) < std::pair(b.needs.priority, b.arrival);
+}
+template <typename T>
+std::list<T>::iterator insert_in_order(std::list<T>& sequences, T sequence) {
+  auto place = sequences.end();
+  while (place != sequences.begin() && comes_before(sequence, *std::prev(place))) --place;
+  return sequences.insert(place, std::move(sequence));
 }
 
 }  // namespace
@@ -45,13 +58,13 @@ void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_
   NIBBLE_CHECK(most.full <= options_.num_full_pages && most.sliding <= options_.num_sliding_pages,
                "{} of {} full pages, {} of {} sliding pages", most.full, options_.num_full_pages,
                most.sliding, options_.num_sliding_pages);
-  waiting_.push_back({request,
-                      num_arrivals_++,
-                      {prompt.begin(), prompt.end()},
-                      num_prompt_tokens,
-                      num_prompt_tokens + max_output_tokens,
-                      false,
-                      needs});
+  insert_in_order(waiting_, Waiting{request,
+                                    num_arrivals_++,
+                                    {prompt.begin(), prompt.end()},
+                                    num_prompt_tokens,
+                                    num_prompt_tokens + max_output_tokens,
+                                    false,
+                                    std::move(needs)});
 }
 
 void Scheduler::remove(RequestId request) {
@@ -86,7 +99,8 @@ PageCounts Scheduler::num_free_pages(int kv_cache) const {
 }
 
 void Scheduler::add_to_cache(Running& sequence) {
-  if (auto& prefixes = sequence.cache->prefixes) sequence.pages.add_to(*prefixes, sequence.tokens);
+  if (auto& prefixes = sequence.cache->prefixes)
+    sequence.pages.add_to(*prefixes, sequence.tokens, sequence.needs.cache_salt);
 }
 
 // Pages that a sequence of `num_tokens` known tokens needs to run them all, once `num_filled` positions are filled.
@@ -124,51 +138,102 @@ int Scheduler::most_running() const {
 }
 
 // Only prompts count. An answer fills a page every kPageTokens steps, which is too slow to wait for. A prompt that is run whole may be
-// known already.
-bool Scheduler::is_being_filled(std::span<const TokenId> tokens) const {
-  tokens = tokens.first(tokens.size() - 1);  // the last token is always run
+// known already. Others are waited for only if they get rows soon: the first in order, and those that are at most twice as long.
+bool Scheduler::is_being_filled(const Waiting& sequence) const {
+  if (!may_share(sequence)) return false;
+  const auto tokens = std::span(sequence.tokens).first(sequence.tokens.size() - 1);  // the last is always run
   const int most = most_running();
-  return std::any_of(running_.begin(), running_.end(), [&](const Running& other) {
-    if (num_missing(other) <= 1 || other.needs.whole_prompt || other.cache->num_running > most) return false;
+  bool is_first = true;
+  for (const Running& other : running_) {
+    if (num_missing(other) <= 1) continue;
+    const bool is_soon = std::exchange(is_first, false) ||
+                         (other.needs.priority <= sequence.needs.priority &&
+                          num_missing(other) <= 2 * static_cast<int>(sequence.tokens.size()));
+    if (!is_soon || other.needs.whole_prompt || other.cache->num_running > most ||
+        other.needs.cache_salt != sequence.needs.cache_salt)
+      continue;
     const auto [end, _] =
         std::mismatch(tokens.begin(), tokens.end(), other.tokens.begin(), other.tokens.end());
-    return (end - tokens.begin()) / kPageTokens > other.pages.length() / kPageTokens;
-  });
+    if ((end - tokens.begin()) / kPageTokens > other.pages.length() / kPageTokens) return true;
+  }
+  return false;
+}
+
+std::optional<Scheduler::Room> Scheduler::find_room(const Waiting& sequence) {
+  const auto order = [](const Prefix& prefix, const KvCache& in) {
+    return std::pair(-prefix.num_tokens(), in.num_running);
+  };
+  const int most = most_running();
+  std::optional<Room> chosen;
+  for (KvCache& cache : caches_) {
+    Prefix here = may_share(sequence) && cache.num_running <= most
+                      ? cache.prefixes->find(sequence.tokens, sequence.needs.cache_salt)
+                      : Prefix{};
+    if (!has_room(cache, sequence, here)) continue;
+    if (chosen && order(chosen->known, *chosen->cache) <= order(here, cache)) continue;
+    chosen = {&cache, std::move(here)};
+  }
+  return chosen;
 }
 
 void Scheduler::admit() {
-  while (!waiting_.empty() && num_running() < options_.max_sequences) {
-    Waiting& head = waiting_.front();
-    const bool may_share = options_.prefix_cache && !head.needs.whole_prompt;
-    if (may_share && is_being_filled(head.tokens)) return;
-    const auto order = [](const Prefix& prefix, const KvCache& in) {
-      return std::pair(-prefix.num_tokens(), in.num_running);
-    };
-    const int most = most_running();
-    KvCache* chosen = nullptr;
-    Prefix known;
-    for (KvCache& cache : caches_) {
-      Prefix here = may_share && cache.num_running <= most ? cache.prefixes->find(head.tokens) : Prefix{};
-      if (!has_room(cache, head, here)) continue;
-      if (chosen && order(known, *chosen) <= order(here, cache)) continue;
-      chosen = &cache;
-      known = std::move(here);
+  std::vector<Waiting*> overtaken;
+  for (auto next = waiting_.begin(); next != waiting_.end() && num_running() < options_.max_sequences;) {
+    if (is_being_filled(*next)) {
+      ++next;
+      continue;
     }
-    if (!chosen) return;
-    if (!head.has_run) {
-      counts_.num_prompt_tokens += head.tokens.size();
-      counts_.num_cached_tokens += static_cast<uint64_t>(known.num_tokens());
+    const std::optional<Room> room = find_room(*next);
+    if (!room) {
+      // Looking for room for each of a long queue, in every step, would take long.
+      if (next->num_overtaking == kMaxOvertaking || overtaken.size() == kMaxOvertaking) return;
+      overtaken.push_back(&*next++);
+      continue;
     }
-    const auto younger = std::find_if(running_.begin(), running_.end(),
-                                      [&](const Running& other) { return other.arrival > head.arrival; });
-    const auto admitted =
-        running_.insert(younger, {head.request, head.arrival, chosen, std::move(head.tokens),
-                                  head.num_prompt_tokens, head.max_tokens,
-                                  SequencePages(chosen->full, chosen->sliding, options_.window), head.needs});
-    admitted->pages.resume(known);
-    ++chosen->num_running;
-    waiting_.pop_front();
+    bool is_last = false;
+    for (Waiting* other : overtaken) is_last |= ++other->num_overtaking == kMaxOvertaking;
+    start(*next, *room);
+    next = waiting_.erase(next);
+    if (is_last) return;
   }
+}
+
+void Scheduler::start(Waiting& sequence, const Room& room) {
+  if (!sequence.has_run) {
+    counts_.num_prompt_tokens += sequence.tokens.size();
+    counts_.num_cached_tokens += static_cast<uint64_t>(room.known.num_tokens());
+  }
+  const auto admitted = insert_in_order(
+      running_, Running{sequence.request, sequence.arrival, room.cache, std::move(sequence.tokens),
+                        sequence.num_prompt_tokens, sequence.max_tokens,
+                        SequencePages(room.cache->full, room.cache->sliding, options_.window),
+                        std::move(sequence.needs)});
+  admitted->pages.resume(room.known);
+  ++room.cache->num_running;
+}
+
+// Says how many rows each sequence gets. One that decodes has one token left, as has a prompt before its last token.
+void Scheduler::share_rows() {
+  int num_left = options_.max_batch_tokens;
+  std::vector<Running*> prompts;
+  for (Running& sequence : running_) {
+    sequence.num_rows = num_missing(sequence) == 1;
+    num_left -= sequence.num_rows;
+    if (num_missing(sequence) > 1) prompts.push_back(&sequence);
+  }
+  const auto give = [&](Running& prompt, int most) {
+    const int num_rows = std::min(most, num_missing(prompt) - prompt.num_rows);
+    prompt.num_rows += num_rows;
+    num_left -= num_rows;
+    return num_rows;
+  };
+  std::vector<Running*> shortest = prompts;
+  std::stable_sort(shortest.begin(), shortest.end(), [&](const Running* a, const Running* b) {
+    return std::pair(a->needs.priority, num_missing(*a)) < std::pair(b->needs.priority, num_missing(*b));
+  });
+  int num_for_short = num_left / 2;
+  for (Running* prompt : shortest) num_for_short -= give(*prompt, num_for_short);
+  for (Running* prompt : prompts) give(*prompt, num_left);
 }
 
 // Frees pages that the window has left. In a chat the next turn's prompt continues where this prompt ends, without the
@@ -190,17 +255,16 @@ int Scheduler::make_room(Running& sequence) {
   return num_tokens;
 }
 
-std::list<Scheduler::Running>::iterator Scheduler::youngest_in(const KvCache& cache) {
-  auto youngest = std::prev(running_.end());
-  while (youngest->cache != &cache) --youngest;
-  return youngest;
+std::list<Scheduler::Running>::iterator Scheduler::last_in(const KvCache& cache) {
+  auto last = std::prev(running_.end());
+  while (last->cache != &cache) --last;
+  return last;
 }
 
 void Scheduler::preempt(std::list<Running>::iterator sequence) {
-  const auto younger = std::find_if(waiting_.begin(), waiting_.end(),
-                                    [&](const Waiting& other) { return other.arrival > sequence->arrival; });
-  waiting_.insert(younger, {sequence->request, sequence->arrival, std::move(sequence->tokens),
-                            sequence->num_prompt_tokens, sequence->max_tokens, true, sequence->needs});
+  insert_in_order(
+      waiting_, Waiting{sequence->request, sequence->arrival, std::move(sequence->tokens),
+                        sequence->num_prompt_tokens, sequence->max_tokens, true, std::move(sequence->needs)});
   --sequence->cache->num_running;
   running_.erase(sequence);
   ++counts_.num_preemptions;
@@ -267,33 +331,29 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     add_to_cache(sequence);
   }
   admit();
+  share_rows();
   std::vector<Slice> slices;
-  const auto decodes = [&](const Running& sequence) {
-    return num_missing(sequence) == 1;
-  };  // also true for the last token of a prompt
-  auto num_decoding = static_cast<int>(std::count_if(running_.begin(), running_.end(), decodes));
   int num_rows_left = options_.max_batch_tokens;
-  // Oldest first, so that a sequence that is preempted has no slice in the step yet.
+  // In order, so that a sequence that is preempted has no slice in the step yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
-    int num_tokens = decodes(*sequence) ? 1 : std::min(num_missing(*sequence), num_rows_left - num_decoding);
+    int num_tokens = sequence->num_rows;
     if (num_tokens == 0) continue;
     const int num_unsure = std::exchange(sequence->num_drafts, 0);  // has its place: see num_places()
     sequence->num_drafts_before = num_unsure;
-    num_decoding -= decodes(*sequence);
     int room = make_room(*sequence);
     NIBBLE_CHECK(num_unsure == 0 || room > num_unsure, "request {} has room for {} of {} drafts",
                  static_cast<uint64_t>(sequence->request), room, num_unsure);
-    for (auto youngest = youngest_in(*sequence->cache); room == 0 && youngest != sequence;
-         youngest = youngest_in(*sequence->cache)) {
-      num_decoding -= decodes(*youngest);
-      preempt(youngest);
+    for (auto last = last_in(*sequence->cache); room == 0 && last != sequence;
+         last = last_in(*sequence->cache)) {
+      preempt(last);
       room = make_room(*sequence);
     }
     num_tokens = std::min(num_tokens, room);
     NIBBLE_CHECK(num_tokens > 0 || sequence->cache->num_running > 1,
                  "request {} is alone and has no room after {} tokens",
                  static_cast<uint64_t>(sequence->request), sequence->pages.length());
-    if (num_tokens == 0) continue;  // no room for the youngest: it keeps its pages until another needs them
+    if (num_tokens == 0)
+      continue;  // no room for the last in order: it keeps its pages until another needs them
     const bool has_room = sequence->pages.reserve(num_unsure + num_tokens);
     NIBBLE_CHECK(has_room);
     num_rows_left -= num_tokens;

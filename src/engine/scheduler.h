@@ -1,18 +1,25 @@
 // The scheduler decides which sequences run in the next step. It uses tokens only as keys of the prefix cache, and neither
 // text nor time, so its decisions are deterministic.
 //
-//   Admission is first come, first served. The sequence at the head of the queue is admitted when there are pages for its
-//   prompt, beside the pages that running sequences need for their known tokens and one more of each kind for each of them.
-//   Its possible answer is not counted, because most answers are shorter than they may be.
-//   So pages can run out. Then the youngest running sequence is preempted: it gives back its pages and waits at the head of
-//   the queue. Later it is computed again from its first token, answer included, or from what the prefix cache still has of
-//   it. The oldest is never preempted, and alone it has room for its worst case. So it advances in every step, and every
-//   sequence ends at some time.
+//   Sequences have an order: by priority (lower first), then by arrival. It decides who is admitted, who gets rows and who
+//   keeps its pages. No sequence is stopped because another comes before it: a sequence that runs loses its place only
+//   where pages run out.
+//   A waiting sequence is admitted when there are pages for its prompt, besides the pages that running sequences need for
+//   their known tokens and one more of each kind for each of them. Its possible answer is not counted, because most answers
+//   are shorter than they may be. One without room does not hold up those after it at once: kMaxOvertaking of them may be
+//   admitted before it, then all wait until there is room for it.
+//   Pages can run out. Then the running sequence that is last in order is preempted: it gives back its pages and waits.
+//   Later it is computed again from its first token, answer included, or from what the prefix cache still has of it. The
+//   first in order is never preempted, and alone it has room for its worst case. So it advances in every step, and every
+//   sequence ends at some time, unless sequences of a lower priority number never stop coming.
 //   Where ranks have sequences of their own there are several KV caches, and a sequence has all its pages in one of them: in that
 //   with the fewest running sequences, or in one with a few more that knows more of its prompt. Only sequences in the same cache compete
 //   for pages.
-//   A step gives one row to each sequence that decodes; the prompts share the remaining rows, oldest first.
-//   A prompt waits while another prompt fills pages that both have in common, and then shares them.
+//   A step gives one row to each sequence that decodes. Half of the remaining rows go to the prompts that have the fewest
+//   tokens left, so that a short prompt does not wait for long ones; what is left goes to the prompts in order, so that a
+//   long one gets at least half, however many short ones come. A prompt that is alone gets all rows.
+//   A prompt waits while another prompt fills pages that both have in common, and then shares them, if the other one gets
+//   its rows soon. Those after it do not wait with it.
 //
 // A step can be planned while the one before it runs: steps run one after the other, so a page is used from the moment when the step
 // that writes it is planned, and may be written by another sequence as soon as it is given back. A sequence whose next token is not
@@ -34,6 +41,7 @@
 #include <list>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/generation_request.h"
@@ -94,6 +102,8 @@ struct SequenceNeeds {
   // (waits_for_tokens()).
   bool known_tokens{false};
   bool whole_prompt{false};  // run from its first token, whatever the prefix cache has of it
+  int priority{0};           // lower numbers come first
+  std::string cache_salt{};  // it shares pages only with sequences that have the same salt
 };
 
 // Totals since the scheduler was made. Tokens of a prompt count when its sequence is admitted for the first time.
@@ -105,9 +115,12 @@ struct SchedulerCounts {
 
 class Scheduler {
  public:
+  // Sequences that may be admitted before one that comes first, and has no room, while it waits.
+  static constexpr int kMaxOvertaking{16};
+
   explicit Scheduler(const SchedulerOptions& options);
 
-  // Puts a sequence at the end of the queue. Its worst case must fit a KV cache: see max_pages.
+  // Puts a sequence into the queue. Its worst case must fit a KV cache: see max_pages.
   void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens,
            SequenceNeeds needs = {});
   // Removes a sequence in any state and frees its pages. Does nothing if there is none of this id.
@@ -154,6 +167,7 @@ class Scheduler {
     int num_prompt_tokens, max_tokens;  // max_tokens: of prompt and answer
     bool has_run;                       // it was preempted
     SequenceNeeds needs;
+    int num_overtaking{0};  // sequences admitted before it while there was no room for it
   };
   struct Running {
     RequestId request;
@@ -163,6 +177,7 @@ class Scheduler {
     int num_prompt_tokens, max_tokens;
     SequencePages pages;
     SequenceNeeds needs{};
+    int num_rows{0};     // of the step that is being planned
     int num_awaited{0};  // more tokens, which steps that were planned sample
     // In the step that was planned last, and in the one before it where that one follows it: until accept().
     int num_drafts{0}, num_drafts_before{0};
@@ -184,25 +199,35 @@ class Scheduler {
     return is_held ? 0 : sequence.num_tokens() - sequence.pages.length();
   }
   void add_token(RequestId request, TokenId token, bool is_awaited);
+  struct Room {
+    KvCache* cache;
+    Prefix known;
+  };
   void admit();
+  void start(Waiting& sequence, const Room& room);
   void add_to_cache(Running& sequence);
   int most_running() const;
-  bool is_being_filled(std::span<const TokenId> tokens) const;
+  bool may_share(const Waiting& sequence) const {
+    return options_.prefix_cache && !sequence.needs.whole_prompt;
+  }
+  bool is_being_filled(const Waiting& sequence) const;
+  std::optional<Room> find_room(const Waiting& sequence);
   bool has_room(const KvCache& cache, const Waiting& sequence, const Prefix& known) const;
   PageCounts pages_for(size_t num_tokens, int num_filled) const;
+  void share_rows();
   int make_room(Running& sequence);
   int num_places(const Slice& slice, const Running& sequence) const;
   int most_drafts(const Running& sequence, const Slice& slice) const;
   void add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& slices, int num_rows_left);
-  std::list<Running>::iterator youngest_in(const KvCache& cache);
+  std::list<Running>::iterator last_in(const KvCache& cache);
   void preempt(std::list<Running>::iterator sequence);
 
   SchedulerOptions options_;
   std::deque<KvCache> caches_;
   SchedulerCounts counts_;
   uint64_t num_arrivals_{0};
-  // Both are in the order of arrival. Every sequence that runs in a KV cache came before every waiting one that was preempted there.
-  std::deque<Waiting> waiting_;
+  // Both are in order. Every sequence that runs in a KV cache comes before every waiting one that was preempted there while it ran.
+  std::list<Waiting> waiting_;
   std::list<Running> running_;
 };
 

@@ -34,6 +34,8 @@ Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_token
       allowed_(std::move(request.bans.allowed), request.constraint.get()),
       max_output_tokens_(static_cast<size_t>(max_output_tokens)),
       prediction_(std::move(request.prediction)),
+      cache_salt_(std::move(request.cache_salt)),
+      priority_(request.priority),
       tokenizer_(&tokenizer),
       stop_strings_(stop_.strings, stop_.keeps_stop),
       submitted_(submitted) {

@@ -55,7 +55,9 @@ class Sequence {
     const bool is_unlike_others = sampling_.depends_on_output() || !allowed_.are_all() || prediction_;
     return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer() ||
                             (behind_drafts && is_unlike_others),
-            .whole_prompt = prompt_logprobs_.has_value()};
+            .whole_prompt = prompt_logprobs_.has_value(),
+            .priority = priority_,
+            .cache_salt = cache_salt_};
   }
   // Log-probabilities of the prompt, where they are asked for: before a step that runs `num_tokens` from `first_position` on, how its
   // rows are to choose the prompt's next tokens, from the first of these rows on that was not in a step before; and what they gave.
@@ -80,6 +82,7 @@ class Sequence {
     if (num_drafted > 0) drafts_.add(num_drafted, num_right);
   }
   const speculative::Prediction* prediction() const { return prediction_.get(); }
+  const std::string& cache_salt() const { return cache_salt_; }
   FinishedEvent finish(FinishReason reason);
 
  private:
@@ -98,6 +101,8 @@ class Sequence {
   size_t num_prompt_rows_{0};  // that were in a step
   std::vector<SampledToken> prompt_tokens_;
   std::shared_ptr<const speculative::Prediction> prediction_;
+  std::string cache_salt_;
+  int priority_;
   int num_steps_{0};
   speculative::DraftCounts drafts_;
 

@@ -23,6 +23,7 @@ struct Launched {
   std::vector<int> num_prompt_rows{};                // for each slice: output rows before that of its token
   std::unordered_map<RequestId, int> output_rows{};  // those of sequences that get a token
   int num_outputs{0};
+  int num_rows{0};             // of all slices when it was launched
   int num_to_draft{0};         // tokens that a draft head makes for each sequence with a token
   bool all_draft{true};        // each sequence with a token asks for these
   bool has_prompt{false};      // some sequence has no token yet, or has no one from this step

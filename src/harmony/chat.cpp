@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "harmony/control_tokens.h"
+#include "harmony/parts.h"
 #include "harmony/shown_schema.h"
 
 namespace nibble::harmony {
@@ -100,19 +101,6 @@ void add_part(const Message& message, Chat& chat) {
 
 constexpr const char* kTextParts{"a text or a list of text parts"};
 
-std::string text_from(const Field& field) {
-  if (field.value().is_string()) return field.string();
-  if (!field.value().is_array()) field.refuse(kTextParts);
-  std::string text;
-  for (const Field& part : field.elements()) {
-    const Field type = part.need("type", "\"text\"");
-    const bool is_refusal = type.value() == "refusal";  // which this model writes as any text
-    if (type.value() != "text" && !is_refusal) type.refuse("\"text\": the model reads nothing else");
-    text += part.need_string(is_refusal ? "refusal" : "text");
-  }
-  return text;
-}
-
 ToolCall function_call_from(const Field& function) {
   const Field arguments = function.need("arguments", "a text or an object");
   // An object is printed as the chat template of gpt-oss prints it.
@@ -123,6 +111,7 @@ ToolCall function_call_from(const Field& function) {
 
 ToolCall call_from(const Field& field) {
   const std::string id = field.find_string("id").value_or("");
+  field.skip({"type"});
   if (const auto custom = field.find("custom"))
     return {.id = id,
             .name = need_tool_name(*custom, "name"),
@@ -132,7 +121,18 @@ ToolCall call_from(const Field& field) {
   return call;
 }
 
-ChatMessage chat_message_from(const Field& field) {
+// Ollama's messages have pictures outside of the content.
+void read_images(const Field& field, ChatMessage& message) {
+  const auto images = field.find("images");
+  if (!images || images->value().empty()) return;
+  if (message.role != Role::kTool) images->refuse("empty: the model reads text only");
+  images->leave_out();
+  for (size_t i = 0; i < images->elements().size(); ++i) message.text += kImageNote;
+}
+
+}  // namespace
+
+ChatMessage chat_message_from_json(const Field& field) {
   const Field role = field.need("role", "a role");
   const bool is_function = role.value() == "function";  // the older name of a tool
   const auto known = is_function                ? Role::kTool
@@ -145,21 +145,23 @@ ChatMessage chat_message_from(const Field& field) {
     message.tool_name = need_tool_name(field, "name");
   else if (known == Role::kTool && field.find("tool_name"))  // as Ollama has it
     message.tool_name = need_tool_name(field, "tool_name");
-  for (const char* key : {"reasoning", "reasoning_content", "thinking"})
-    if (message.reasoning.empty()) message.reasoning = field.find_string(key).value_or("");
+  if (known == Role::kTool && field.find("name")) need_tool_name(field, "name");  // the call has it too
+  if (known == Role::kAssistant) message.reasoning = message_reasoning(field);
   if (const auto calls = field.find("tool_calls"))
     for (const Field& call : calls->elements()) message.tool_calls.push_back(call_from(call));
   if (const auto call = field.find("function_call")) message.tool_calls.push_back(function_call_from(*call));
   message.tool_call_id = field.find_string("tool_call_id");
   // Only an assistant's message may lack content: if it has calls, refused, or said nothing.
   if (const auto content = field.find("content"))
-    message.text = text_from(*content);
+    message.text = content_text(*content, {.is_result = known == Role::kTool, .accepted = "\"text\""});
   else if (message.role != Role::kAssistant)
     field.need("content", kTextParts);
-  else
-    message.text = field.find_string("refusal").value_or("");
+  if (message.text.empty()) message.text = field.find_string("refusal").value_or("");
+  read_images(field, message);
   return message;
 }
+
+namespace {
 
 Tool chat_tool_from(const Field& field) {
   const Field type = field.need("type", "\"function\"");
@@ -264,7 +266,7 @@ Chat chat_from_json(const Json& value) {
   const Field request(value, "request");
   Chat chat;
   for (const Field& message : request.need("messages", "a list of messages").elements())
-    chat.messages.push_back(chat_message_from(message));
+    chat.messages.push_back(chat_message_from_json(message));
   if (const auto tools = request.find("tools"))
     for (const Field& tool : tools->elements()) chat.tools.push_back(chat_tool_from(tool));
   chat.instructions = request.find_string("developer").value_or("");

@@ -52,9 +52,12 @@ std::string today();  // the local date in the form of Chat::date
 // has a tool, or a call of one.
 Chat to_chat(const Conversation& conversation);
 
-// Reads {"messages": [...], "tools": [...], "developer": "...", "date": "...", "level": "low"} in the form of OpenAI's
-// Chat Completions, older ones included (function_call, the role function); the effort may also be called reasoning_effort, and a
-// message's reasoning also thinking or reasoning_content. Arguments may be an object. Other members are ignored. Throws InputError.
+// Reads a message in the form of OpenAI's Chat Completions, older ones included (function_call, the role function), or of Ollama's API.
+// Arguments of calls may be an object; parts.h has the forms of content and reasoning. Throws InputError.
+ChatMessage chat_message_from_json(const Field& message);
+
+// Reads {"messages": [...], "tools": [...], "developer": "...", "date": "...", "level": "low"}; the effort may also be called
+// reasoning_effort. Other members are ignored. Throws InputError.
 Chat chat_from_json(const Json& value);
 
 // A call of a tool that takes one text has it as the argument "input".

@@ -18,11 +18,17 @@ void Field::refuse(std::string_view accepted) const {
   throw InputError("{} must be {}, not {}", place_, accepted, shown);
 }
 
-std::optional<Field> Field::find(const char* key) const {
+void Field::look_into() const {
   if (!value_->is_object()) refuse("an object");
+  if (record_) record_->objects_.insert(value_);
+}
+
+std::optional<Field> Field::find(const char* key) const {
+  look_into();
   const auto found = value_->find(key);
   if (found == value_->end() || found->is_null()) return std::nullopt;
-  return Field(*found, fmt::format("{}.{}", place_, key));
+  if (record_) record_->members_.insert(&*found);
+  return Field(*found, fmt::format("{}.{}", place_, key), record_);
 }
 
 Field Field::need(const char* key, std::string_view accepted) const {
@@ -45,19 +51,34 @@ void Field::allow_only(std::initializer_list<std::string_view> keys) const {
   }
 }
 
+void Field::skip(std::initializer_list<const char*> keys) const {
+  for (const char* key : keys) find(key);
+}
+
+void Field::leave_out(std::string_view type) const {
+  if (!record_) return;
+  std::string name = name_of_place(place_);
+  if (name.ends_with("[]")) name.resize(name.size() - 2);
+  if (!type.empty()) name += fmt::format(".{}", type);
+  record_->left_out_.push_back(std::move(name));
+  record_->objects_.erase(value_);
+}
+
 std::vector<Field> Field::elements() const {
   if (!value_->is_array()) refuse("a list");
   std::vector<Field> elements;
   for (const Json& element : *value_)
-    elements.emplace_back(element, fmt::format("{}[{}]", place_, elements.size()));
+    elements.emplace_back(element, fmt::format("{}[{}]", place_, elements.size()), record_);
   return elements;
 }
 
 std::vector<Field> Field::members() const {
-  if (!value_->is_object()) refuse("an object");
+  look_into();
   std::vector<Field> members;
-  for (const auto& [key, member] : value_->items())
-    members.emplace_back(member, fmt::format("{}.{}", place_, key));
+  for (const auto& [key, member] : value_->items()) {
+    if (record_) record_->members_.insert(&member);
+    members.emplace_back(member, fmt::format("{}.{}", place_, key), record_);
+  }
   return members;
 }
 
@@ -69,6 +90,18 @@ std::string Field::string() const {
 bool Field::boolean() const {
   if (!value_->is_boolean()) refuse("true or false");
   return value_->get<bool>();
+}
+
+std::string name_of_place(std::string_view place) {
+  const size_t root = std::min(place.find_first_of(".["), place.size());
+  if (root < place.size() && place[root] == '.') place.remove_prefix(root + 1);
+  std::string name;
+  for (size_t i = 0; i < place.size(); ++i) {
+    name += place[i];
+    if (place[i] != '[') continue;
+    while (i + 1 < place.size() && place[i + 1] >= '0' && place[i + 1] <= '9') ++i;
+  }
+  return name;
 }
 
 }  // namespace nibble::harmony

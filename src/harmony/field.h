@@ -4,15 +4,32 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "harmony/json_text.h"
 
 namespace nibble::harmony {
 
+// Records what is read of a document, so that the rest can be named as ignored. An object that was never asked for a member is opaque: its
+// reader takes it as a whole (a schema), or does not need it. Values are known by their address, so the document must not change.
+class ReadRecord {
+ public:
+  bool has_looked_into(const Json& object) const { return objects_.count(&object) > 0; }
+  bool has_read(const Json& member) const { return members_.count(&member) > 0; }
+  const std::vector<std::string>& left_out() const { return left_out_; }
+
+ private:
+  friend class Field;
+  std::unordered_set<const Json*> objects_, members_;
+  std::vector<std::string> left_out_;  // "input.web_search_call", "messages[].content.image_url"
+};
+
 class Field {
  public:
-  Field(const Json& value, std::string place) : value_(&value), place_(std::move(place)) {}
+  // `record` may be null. The record, like the value, outlives the field and all fields in it.
+  Field(const Json& value, std::string place, ReadRecord* record = nullptr)
+      : value_(&value), place_(std::move(place)), record_(record) {}
 
   const Json& value() const { return *value_; }
   const std::string& place() const { return place_; }
@@ -26,6 +43,10 @@ class Field {
   std::optional<std::string> find_string(const char* key) const;
   std::string need_string(const char* key) const;
   void allow_only(std::initializer_list<std::string_view> keys) const;
+  // Counts these members as read: they have no effect, or repeat what other members say.
+  void skip(std::initializer_list<const char*> keys) const;
+  // Records that this value is dropped; an element of a list is named by its type.
+  void leave_out(std::string_view type = "") const;
 
   std::vector<Field> elements() const;  // refuses any value but an array
   std::vector<Field> members() const;   // refuses any value but an object
@@ -33,8 +54,14 @@ class Field {
   bool boolean() const;
 
  private:
+  void look_into() const;
+
   const Json* value_;
   std::string place_;
+  ReadRecord* record_;
 };
+
+// "request.messages[2].content[0].text" as "messages[].content[].text": without the root and the indices.
+std::string name_of_place(std::string_view place);
 
 }  // namespace nibble::harmony

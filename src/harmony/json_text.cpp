@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <system_error>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace nibble::harmony {
 
 namespace {
 
-constexpr int kMaxDepth{128};  // the official library's limit; code that walks a value recurses
+constexpr size_t kMaxDepth{128};  // the official library's limit; code that walks a value recurses
 constexpr size_t kMaxMembers{
     10'000};  // per object, because inserting a key into an ordered object searches it linearly
 
@@ -63,31 +64,95 @@ void write(const Json& value, JsonSpacing spacing, std::string& out) {
   }
 }
 
+// Builds the value from the parser's events. The library's own builder with a callback would scan the whole list or object for each value
+// that ends in it.
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  explicit Builder(std::string_view what) : what_(what) {}
+
+  Json take() { return std::move(root_); }
+  const std::string& fault() const { return fault_; }  // if the text is no JSON
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }  // not in text
+  bool start_object(size_t) override { return open(Json::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(size_t) override { return open(Json::array()); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    auto& members = open_.back()->get_ref<Json::object_t&>();
+    const auto [member, is_new] = members.emplace(name, nullptr);
+    if (!is_new) refuse_duplicate(name);
+    if (members.size() > kMaxMembers)
+      throw InputError("{} has an object of more than {} members", what_, kMaxMembers);
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    fault_ = error.what();
+    return false;
+  }
+
+ private:
+  // Puts the value into the innermost open list or object, and returns its place.
+  Json* put(Json value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    Json& parent = *open_.back();
+    if (parent.is_array()) {
+      parent.push_back(std::move(value));
+      return &parent.back();
+    }
+    return &(parent.get_ref<Json::object_t&>().back().second = std::move(value));
+  }
+  template <typename Value>
+  bool add(Value&& value) {
+    put(Json(std::forward<Value>(value)));
+    return true;
+  }
+  bool open(Json value) {
+    if (open_.size() == kMaxDepth) throw InputError("{} is nested more than {} deep", what_, kMaxDepth);
+    open_.push_back(put(std::move(value)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  [[noreturn]] void refuse_duplicate(const std::string& name) const {
+    constexpr size_t kMaxShown{100};
+    std::string place;
+    for (const Json* value : open_) {
+      const bool is_inner = value == open_.back();
+      if (value->is_array())
+        place += '[' + std::to_string(value->size() - 1) + ']';
+      else
+        place += (place.empty() ? "" : ".") +
+                 (is_inner ? name : value->get_ref<const Json::object_t&>().back().first);
+    }
+    throw InputError("{} has {} twice; leave one of them out", what_,
+                     Json(place).dump(-1, ' ', /*ensure_ascii=*/true).substr(0, kMaxShown));
+  }
+
+  std::string_view what_;
+  Json root_;
+  std::vector<Json*> open_;  // objects and lists that have begun; only the last value of each changes
+  std::string fault_;
+};
+
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what) {
-  std::vector<size_t> num_members;  // so far, of each open object or array
-  const auto bound = [&](int, Json::parse_event_t event, const Json&) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (num_members.size() == kMaxDepth)
-        throw InputError("{} is nested more than {} deep", what, kMaxDepth);
-      num_members.push_back(0);
-    } else if (event == Event::object_end || event == Event::array_end) {
-      num_members.pop_back();
-    } else if (event == Event::key && ++num_members.back() > kMaxMembers) {
-      throw InputError("{} has an object of more than {} members", what, kMaxMembers);
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, bound);
-  } catch (const Json::exception& error) {  // "[json.exception.parse_error.101] parse error at line 1, ..."
-    const std::string_view message = error.what();
-    const size_t end_of_tag = message.find("] ");
-    throw InputError("{} is no JSON: {}", what,
-                     end_of_tag == std::string_view::npos ? message : message.substr(end_of_tag + 2));
-  }
+  Builder builder(what);
+  if (Json::sax_parse(text, &builder)) return builder.take();
+  const std::string_view message = builder.fault();  // "[json.exception.parse_error.101] parse error at ..."
+  const size_t end_of_tag = message.find("] ");
+  throw InputError("{} is no JSON: {}", what,
+                   end_of_tag == std::string_view::npos ? message : message.substr(end_of_tag + 2));
 }
 
 std::string json_line(const Json& value, JsonSpacing spacing) {

@@ -10,7 +10,7 @@ namespace nibble::harmony {
 
 using Json = nlohmann::ordered_json;  // keeps the order of members, which is visible in a rendered schema
 
-// Throws InputError: "WHAT is no JSON: ...".
+// Throws InputError: "WHAT is no JSON: ...", and for an object that has a key twice: readers disagree about which of the values counts.
 Json parse_json(std::string_view text, std::string_view what);
 
 enum class JsonSpacing {

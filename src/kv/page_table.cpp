@@ -77,12 +77,13 @@ void SequencePages::give_back_unfilled(int num_kept) {
   sliding_.resize(num_sliding);
 }
 
-void SequencePages::add_to(PrefixCache& cache, std::span<const TokenId> tokens) {
+void SequencePages::add_to(PrefixCache& cache, std::span<const TokenId> tokens, std::string_view salt) {
   const size_t num_whole = std::min(static_cast<size_t>(length_), tokens.size()) / kPageTokens;
   for (size_t& i = num_known_pages_; i < num_whole; ++i) {
     const PrefixCache::Pages mine{full_[i], sliding_.at(i - static_cast<size_t>(first_sliding_page_))};
     const auto before = i == 0 ? std::nullopt : std::optional(full_[i - 1]);
-    const PrefixCache::Pages known = cache.add(before, tokens.subspan(i * kPageTokens, kPageTokens), mine);
+    const PrefixCache::Pages known =
+        cache.add(before, tokens.subspan(i * kPageTokens, kPageTokens), mine, salt);
     if (known.full != mine.full) {
       full_pool_->share(known.full);
       full_pool_->give_back(mine.full);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "kv/page_pool.h"
@@ -31,8 +32,9 @@ class SequencePages {
   // Gives back pages that no filled position is in, nor one of the next `num_kept`.
   void give_back_unfilled(int num_kept = 0);
   // Adds the pages that were filled since the last call to the cache, and replaces a page by an identical cached one
-  // where there is one. `tokens` are those that are known; a page with others waits. To be called before each make_room().
-  void add_to(PrefixCache& cache, std::span<const TokenId> tokens);
+  // with the same salt where there is one. `tokens` are those that are known; a page with others waits. To be called before each
+  // make_room().
+  void add_to(PrefixCache& cache, std::span<const TokenId> tokens, std::string_view salt = {});
 
   int length() const { return length_; }  // positions that are filled when the steps planned so far have run
   PageTableView full() const;

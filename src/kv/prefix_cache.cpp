@@ -1,6 +1,7 @@
 #include "kv/prefix_cache.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "core/check.h"
 #include "core/random.h"
@@ -25,28 +26,30 @@ PrefixCache::PrefixCache(PagePool& full, PagePool& sliding, int window, PageHash
   sliding.on_reclaim([this](PageId page) { forget_sliding(page); });
 }
 
-uint64_t PrefixCache::hash_of(std::optional<PageId> before, std::span<const TokenId> tokens) const {
-  return hash_(before ? at(*before).hash : 0, tokens);
+uint64_t PrefixCache::hash_of(std::optional<PageId> before, std::span<const TokenId> tokens,
+                              std::string_view salt) const {
+  return hash_(before ? at(*before).hash : std::hash<std::string_view>{}(salt), tokens);
 }
 
-std::optional<PageId> PrefixCache::find_run(std::optional<PageId> before,
-                                            std::span<const TokenId> tokens) const {
-  const auto [first, last] = full_by_hash_.equal_range(hash_of(before, tokens));
+std::optional<PageId> PrefixCache::find_run(std::optional<PageId> before, std::span<const TokenId> tokens,
+                                            std::string_view salt) const {
+  const auto [first, last] = full_by_hash_.equal_range(hash_of(before, tokens, salt));
   for (auto candidate = first; candidate != last; ++candidate) {
     const TokenRun& run = at(candidate->second);
-    if (run.before == before && std::equal(tokens.begin(), tokens.end(), run.tokens.begin()))
-      return candidate->second;
+    const bool is_same_text =
+        run.before == before && std::equal(tokens.begin(), tokens.end(), run.tokens.begin());
+    if (is_same_text && (before || run.salt == salt)) return candidate->second;
   }
   return std::nullopt;
 }
 
-Prefix PrefixCache::find(std::span<const TokenId> tokens) const {
+Prefix PrefixCache::find(std::span<const TokenId> tokens, std::string_view salt) const {
   Prefix known;
   std::vector<PageId> sliding;  // those of the last runs, without a gap
   size_t num_full = 0;
   while (tokens.size() > static_cast<size_t>(kPageTokens)) {
     const auto before = known.full.empty() ? std::nullopt : std::optional(known.full.back());
-    const auto run = find_run(before, tokens.first(kPageTokens));
+    const auto run = find_run(before, tokens.first(kPageTokens), salt);
     if (!run) break;
     tokens = tokens.subspan(kPageTokens);
     known.full.push_back(*run);
@@ -65,15 +68,20 @@ Prefix PrefixCache::find(std::span<const TokenId> tokens) const {
 }
 
 PrefixCache::Pages PrefixCache::add(std::optional<PageId> before, std::span<const TokenId> tokens,
-                                    Pages filled) {
+                                    Pages filled, std::string_view salt) {
   NIBBLE_CHECK(tokens.size() == static_cast<size_t>(kPageTokens), "{} tokens", tokens.size());
   NIBBLE_CHECK(!before || full_pool_->is_kept(*before), "the page before is not known");
-  std::optional<PageId> full = find_run(before, tokens);
+  std::optional<PageId> full = find_run(before, tokens, salt);
   if (!full) {
     full = filled.full;
     full_pool_->keep(*full);
     TokenRun& run = at(*full);
-    run = {.hash = hash_of(before, tokens), .before = before, .sliding = {}, .tokens = {}, .num_after = 0};
+    run = {.hash = hash_of(before, tokens, salt),
+           .before = before,
+           .sliding = {},
+           .salt = std::string(before ? "" : salt),
+           .tokens = {},
+           .num_after = 0};
     std::copy(tokens.begin(), tokens.end(), run.tokens.begin());
     full_by_hash_.emplace(run.hash, *full);
     if (before) ++at(*before).num_after;

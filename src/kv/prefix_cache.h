@@ -2,8 +2,9 @@
 // again.
 //
 // The content of a page depends on its tokens and all tokens before it. So a page is identified, in both kinds of
-// layer, by its own kPageTokens tokens and the page before it. The key is a chained hash; the lookup also compares
-// the tokens and the page before, which was found the same way: a collision costs time but is never a wrong hit.
+// layer, by its own kPageTokens tokens and the page before it, and the first page by the salt of its request as well:
+// requests with different salts share no page. The key is a chained hash; the lookup also compares the tokens, the page
+// before, which was found the same way, and the salt: a collision costs time but is never a wrong hit.
 //
 // To continue at position p a sequence needs all full pages before p, but only the sliding pages that p's window
 // reaches. A run of tokens stays known as long as its full page does; its sliding page may be reclaimed earlier.
@@ -14,6 +15,8 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -42,17 +45,18 @@ class PrefixCache {
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // Returns the longest known prefix of `tokens` that a sequence can continue; never all of them, since the last
-  // token must run to predict the next. The pages may be reclaimed until a sequence shares them.
-  Prefix find(std::span<const TokenId> tokens) const;
+  // Returns the longest prefix of `tokens` that is known under this salt and that a sequence can continue; never all of
+  // them, since the last token must run to predict the next. The pages may be reclaimed until a sequence shares them.
+  Prefix find(std::span<const TokenId> tokens, std::string_view salt = {}) const;
 
   struct Pages {
     PageId full, sliding;
   };
   // Adds a page of each kind, `filled` with the kPageTokens tokens of `tokens` that follow those of `before` (a full
   // page that add() returned; none at the start of a text). Returns the pages that are known for them from now on:
-  // `filled`, or those that another sequence filled with the same tokens earlier. Both have the same bits.
-  Pages add(std::optional<PageId> before, std::span<const TokenId> tokens, Pages filled);
+  // `filled`, or those that another sequence with the same salt filled with the same tokens earlier. Both have the same bits.
+  Pages add(std::optional<PageId> before, std::span<const TokenId> tokens, Pages filled,
+            std::string_view salt = {});
 
   // Marks the sliding pages of these runs, given by their full pages, as used most recently, if they are still
   // cached.
@@ -65,13 +69,16 @@ class PrefixCache {
   struct TokenRun {  // stored at the index of its full page in the pool
     uint64_t hash;
     std::optional<PageId> before, sliding;
+    std::string salt;  // of a first page; the others are reached through theirs
     std::array<TokenId, kPageTokens> tokens;
     int num_after;  // runs that follow this one
   };
   TokenRun& at(PageId full) { return runs_[full_pool_->index_of(full)]; }
   const TokenRun& at(PageId full) const { return runs_[full_pool_->index_of(full)]; }
-  uint64_t hash_of(std::optional<PageId> before, std::span<const TokenId> tokens) const;
-  std::optional<PageId> find_run(std::optional<PageId> before, std::span<const TokenId> tokens) const;
+  uint64_t hash_of(std::optional<PageId> before, std::span<const TokenId> tokens,
+                   std::string_view salt) const;
+  std::optional<PageId> find_run(std::optional<PageId> before, std::span<const TokenId> tokens,
+                                 std::string_view salt) const;
   void forget_full(PageId page);
   void forget_sliding(PageId page);
 

@@ -1,13 +1,13 @@
 // NodeLost: another node is not there, or this one could not go on. The model can't be run any more.
 #pragma once
 
-#include <stdexcept>
+#include "backend/backend.h"
 
 namespace nibble::nodes {
 
-class NodeLost : public std::runtime_error {
+class NodeLost : public BackendLost {
  public:
-  using std::runtime_error::runtime_error;
+  using BackendLost::BackendLost;
 };
 
 }  // namespace nibble::nodes

@@ -6,11 +6,15 @@
 #include <nlohmann/json.hpp>
 
 #include "core/log.h"
+#include "server/absent.h"
 #include "server/api/anthropic_answer.h"
 #include "server/api/error.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/gzip.h"
+#include "server/http/http_line.h"
 #include "server/http/url.h"
+#include "server/service/access_log.h"
+#include "server/service/condition.h"
 #include "server/service/engine_gate.h"
 
 namespace nibble::server {
@@ -18,21 +22,18 @@ namespace {
 
 // Ready: may requests be sent here?
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
-  switch (service.state) {
-    case ServiceState::kLoading:
-      return reply_json(exchange, 503, {{"status", "loading"}});
-    case ServiceState::kReady:
-      return reply_json(exchange, 200, {{"status", "ok"}});
-    case ServiceState::kLeaving:
-    case ServiceState::kDraining:
-      break;
-  }
+  if (service.state == ServiceState::kLoading) return reply_json(exchange, 503, {{"status", "loading"}});
+  const Condition condition = condition_of(service);
+  if (condition.stall != Stall::kNone) return reply_json(exchange, 503, condition.json);
+  if (service.state == ServiceState::kReady) return reply_json(exchange, 200, condition.json);
   return reply_json(exchange, 503, {{"status", "draining"}});
 }
 
-// Alive: does the I/O thread answer? Who restarts a server that does not must not restart one that loads, drains or is full.
-asio::awaitable<void> live(Service&, Exchange& exchange) {
-  return reply_json(exchange, 200, {{"status", "ok"}});
+// Alive: do the I/O thread and the engine answer? A supervisor restarts a server that is not alive; one that loads, drains or is full is.
+asio::awaitable<void> live(Service& service, Exchange& exchange) {
+  const Condition condition = condition_of(service);
+  return condition.stall == Stall::kForever ? reply_json(exchange, 503, condition.json)
+                                            : reply_json(exchange, 200, {{"status", "ok"}});
 }
 
 asio::awaitable<void> version(Service& service, Exchange& exchange) {
@@ -57,8 +58,6 @@ asio::awaitable<void> metrics(Service& service, Exchange& exchange) {
                         std::move(text));
 }
 
-enum class ErrorForm { kOpenAi, kAnthropic, kOllama };
-
 struct Route {
   std::string_view method, path;
   asio::awaitable<void> (*answer)(Service&, Exchange&);
@@ -73,9 +72,15 @@ constexpr Route kRoutes[] = {
     {"GET", "/page/{id}", &page_file, true, false, false},
     {"GET", "/status.json", &status, false, false, false},
     {"GET", "/health", &health, true, false, false},
+    {"GET", "/healthz", &health, true, false, false},
+    {"GET", "/ready", &health, true, false, false},
+    {"GET", "/ping", &health, true, false, false},
+    {"POST", "/ping", &health, true, false, false},
     {"GET", "/live", &live, true, false, false},
     {"GET", "/version", &version, false, false, false},
     {"GET", "/metrics", &metrics, false, false, false},
+    {"GET", "/load", &load, false, true, false},
+    {"GET", "/props", &props, false, true, false},
     {"GET", "/v1/models", &models, false, true, false},
     {"GET", "/v1/models/{id}", &model, false, true, false},
     {"POST", "/v1/chat/completions", &chat_completions, false, true, true},
@@ -94,13 +99,6 @@ constexpr Route kRoutes[] = {
     {"GET", "/api/ps", &ollama_ps, false, true, false, ErrorForm::kOllama},
     {"POST", "/api/show", &ollama_show, false, true, false, ErrorForm::kOllama},
     {"GET", "/api/version", &ollama_version, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/pull", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/push", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/create", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/copy", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"DELETE", "/api/delete", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/embed", &ollama_not_here, false, false, false, ErrorForm::kOllama},
-    {"POST", "/api/embeddings", &ollama_not_here, false, false, false, ErrorForm::kOllama},
     {"POST", "/apply-template", &apply_template, false, true, false},
     {"POST", "/tokenize", &tokenize, false, true, false},
     {"POST", "/detokenize", &detokenize, false, true, false},
@@ -121,13 +119,65 @@ const Route* find_route(const Exchange& exchange) {
   return find_route(exchange.method(), with_v1(exchange.path()));
 }
 
-// Takes the same time however many bytes agree, so that timing does not reveal a key.
-bool is_equal(std::string_view one, std::string_view other) {
-  unsigned difference = one.size() != other.size();
-  for (size_t i = 0; i < one.size(); ++i)
-    difference |= static_cast<unsigned char>(one[i]) ^
-                  (i < other.size() ? static_cast<unsigned char>(other[i]) : 0x100u);
-  return difference == 0;
+// "GET, HEAD": what the path takes, or with "*" what any path takes.
+std::string methods_of(std::string_view path) {
+  std::vector<std::string_view> methods;
+  for (const Route& route : kRoutes) {
+    if (path != "*" && !match_path(route.path, path)) continue;
+    if (std::find(methods.begin(), methods.end(), route.method) != methods.end()) continue;
+    methods.push_back(route.method);
+    if (route.method == "GET") methods.push_back("HEAD");
+  }
+  return fmt::format("{}", fmt::join(methods, ", "));
+}
+
+// Throws HttpError for a method that the path does not take. OPTIONS, which asks for the methods, every path takes.
+void check_method(const Route& route, const Exchange& exchange) {
+  const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
+  if (method == route.method || method == "OPTIONS") return;
+  const std::string methods = methods_of(with_v1(exchange.path()));
+  // Agents try a WebSocket first, and go on with POST where they are told to.
+  const bool wants_upgrade = !exchange.header("Upgrade").empty();
+  HttpError error(wants_upgrade ? 426 : 405, "'{}' takes {}, not {}{}", route.path, methods,
+                  exchange.method(), wants_upgrade ? ": there are no WebSockets here, only HTTP/1.1" : "");
+  error.header = {{"Allow", methods}};
+  if (wants_upgrade) {
+    error.header.emplace_back("Upgrade", "HTTP/1.1");
+    error.header.emplace_back("Connection", "Upgrade");
+  }
+  throw error;
+}
+
+void check_encoding(const Exchange& exchange) {
+  const std::string_view encoding = exchange.header("Content-Encoding");
+  if (encoding.empty() || equals_ignoring_case(encoding, "identity")) return;
+  HttpError error(415, "Content-Encoding '{}' is not read here: send the body as it is, without one",
+                  encoding);
+  error.header = {{"Accept-Encoding", "identity"}};
+  throw error;
+}
+
+// What to tell a client whose path is wrong. Many have a base URL with "/v1" too much, or with a path of another server.
+std::string advice_for(const Exchange& exchange) {
+  const std::string path = with_v1(exchange.path());
+  std::string_view meant;
+  for (const Route& known : kRoutes) {
+    const std::string_view short_path = known.path.substr(known.path.starts_with("/v1/") ? 3 : 0);
+    if (short_path.size() > 1 && path.ends_with(short_path) && known.path.size() > meant.size())
+      meant = known.path;
+  }
+  if (!meant.empty()) {
+    const std::string_view host = exchange.header("Host");
+    return fmt::format(
+        "the endpoint is {}. Set the client's base URL to 'http://{}/v1' for OpenAI's API, to 'http://{}' "
+        "for "
+        "Anthropic's and Ollama's",
+        meant, host, host);
+  }
+  std::vector<std::string_view> paths;
+  for (const Route& known : kRoutes)
+    if (std::find(paths.begin(), paths.end(), known.path) == paths.end()) paths.push_back(known.path);
+  return fmt::format("there are {}", fmt::join(paths, ", "));
 }
 
 // The key in "Authorization: Bearer KEY", else in the headers of Anthropic's and Azure's clients.
@@ -144,39 +194,51 @@ std::string_view key_in(const Exchange& exchange) {
   return key.empty() ? exchange.header("api-key") : key;
 }
 
-bool has_key(const Service& service, const Exchange& exchange) {
-  if (service.options.api_keys.empty()) return true;
-  const std::string_view key = key_in(exchange);
-  bool found = false;
-  for (const std::string& known : service.options.api_keys) found |= is_equal(known, key);
-  return found;
+// The key that the request came with; null if it is unknown, or the server has none.
+const ApiKey* find_key(const Service& service, const Exchange& exchange) {
+  return service.keys.find(key_in(exchange));
+}
+
+// Records whose key it is, once: a reload may drop the key meanwhile.
+void identify(const Service& service, Exchange& exchange) {
+  RequestRecord& record = exchange.record();
+  if (!record.key_owner.empty()) return;
+  if (const ApiKey* key = find_key(service, exchange)) {
+    record.key_name = key->name;
+    record.key_owner = key->owner;
+  }
+}
+
+// Load balancers, supervisors and Prometheus ask every few seconds.
+bool is_answer_to_a_probe(const Route& route, int status) {
+  const bool is_probe = route.path == "/health" || route.path == "/live" || route.path == "/metrics";
+  return is_probe && (status == 200 || status == 503);
 }
 
 }  // namespace
+
+// Probes and metrics, by which operators see that the server is full.
+bool Routes::is_vital(const Exchange& exchange) const {
+  return exchange.path() == "/health" || exchange.path() == "/live" || exchange.path() == "/metrics";
+}
 
 void Routes::admit(const Exchange& exchange) {
   const Route* route = find_route(exchange);
   // The key is checked first: without one a client does not learn which paths exist.
   const bool is_open =
       route && (route->is_public || (service_.options.has_open_metrics && route->path == "/metrics"));
-  if (!is_open && !has_key(service_, exchange))
+  if (!is_open && !service_.keys.empty() && !find_key(service_, exchange))
     throw HttpError(
         401,
         "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing or its key is not "
         "known here");
-  if (!route) {
-    std::vector<std::string_view> paths;
-    for (const Route& known : kRoutes)
-      if (std::find(paths.begin(), paths.end(), known.path) == paths.end()) paths.push_back(known.path);
-    throw HttpError(404, "there is no '{}' here; there are {}", exchange.path(), fmt::join(paths, ", "));
-  }
-  const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
-  if (method != route->method) {
-    // Agents try a WebSocket first, and go on with POST where they are told to.
-    if (!exchange.header("Upgrade").empty())
-      throw HttpError(426, "'{}' takes {}: there are no WebSockets here", route->path, route->method);
-    throw HttpError(405, "'{}' takes {}, not {}", route->path, route->method, exchange.method());
-  }
+  if (!route && exchange.path() == "*") return;  // OPTIONS of the server as a whole
+  if (const AbsentEndpoint* absent = find_absent(with_v1(exchange.path())))
+    throw HttpError(501, "{} is not available: {}", absent->path, absent->reason);
+  if (!route) throw HttpError(404, "there is no '{}' here; {}", exchange.path(), advice_for(exchange));
+  check_method(*route, exchange);
+  check_encoding(exchange);
+  if (exchange.method() == "OPTIONS") return;
   if (route->needs_model && service_.state == ServiceState::kLoading)
     throw HttpError(503, "the model is loading; try again later");
   if (route->needs_model && service_.state == ServiceState::kDraining)
@@ -188,21 +250,19 @@ void Routes::on_ended(const Exchange& exchange, double seconds) {
   ++service_.num_answered;
   const Route* route = find_route(exchange);
   service_.metrics.observe_http_answer(route ? route->path : "none", exchange.status(), seconds);
-  std::string path(exchange.path());  // from the client: may be any bytes
-  std::replace_if(
-      path.begin(), path.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
-  log::record(fmt::format("{} {} {} {} {:.1f} ms", exchange.id(), exchange.method(), path, exchange.status(),
-                          seconds * 1e3),
-              {{"request_id", exchange.id()},
-               {"method", exchange.method()},
-               {"path", path},
-               {"status", exchange.status()},
-               {"ms", seconds * 1e3}});
+  service_.metrics.observe_key(exchange);
+  if (!route || !is_answer_to_a_probe(*route, exchange.status())) log_access(exchange, seconds);
 }
 
 asio::awaitable<void> Routes::answer(Exchange& exchange) {
+  identify(service_, exchange);
   if (service_.options.log_bodies)  // as a JSON string, so that it stays on its line
     log::info("{} body {}", exchange.id(), print(exchange.body()));
+  if (exchange.method() == "OPTIONS") {
+    exchange.add_header("Allow", methods_of(with_v1(exchange.path())));
+    co_await exchange.reply(204, "", "");
+    co_return;
+  }
   try {
     co_await find_route(exchange)->answer(service_, exchange);
   } catch (const InputError& error) {
@@ -211,12 +271,15 @@ asio::awaitable<void> Routes::answer(Exchange& exchange) {
 }
 
 asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& error) {
+  identify(service_, exchange);
   const Route* route = find_route(exchange);
-  const ErrorForm form = route ? route->errors : ErrorForm::kOpenAi;
+  const AbsentEndpoint* absent = find_absent(with_v1(exchange.path()));
+  const ErrorForm form = absent ? absent->errors : route ? route->errors : ErrorForm::kOpenAi;
   const Json json = form == ErrorForm::kAnthropic ? anthropic_error(error.status, error.what(), exchange.id())
                     : form == ErrorForm::kOllama  ? Json::object({{"error", error.what()}})
                                                   : error_json(error);
   if (!exchange.has_events()) {
+    for (const auto& [name, value] : error.header) exchange.add_header(name, value);
     co_await reply_json(exchange, error.status, json);
     co_return;
   }

@@ -9,6 +9,7 @@ namespace nibble::server {
 class Routes : public HttpHandler {
  public:
   explicit Routes(Service& service) : service_(service) {}
+  bool is_vital(const Exchange& exchange) const override;
   // Refuses unknown paths, wrong methods, missing keys, and everything that needs the model while it is loading.
   void admit(const Exchange& exchange) override;
   asio::awaitable<void> answer(Exchange& exchange) override;

@@ -1,8 +1,9 @@
-// There are two threads: all coroutines run on the I/O thread; the thread that calls serve() takes events from the engine
-// and posts them to the I/O thread.
+// There are three threads: all coroutines run on the I/O thread; the thread that calls serve() takes events from the engine and
+// posts them to the I/O thread; signals.h has its own, which ends the process where one of the others hangs.
 #include "server/server.h"
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
@@ -11,20 +12,26 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <future>
+#include <mutex>
 #include <thread>
 
+#include "core/error.h"
 #include "core/log.h"
+#include "core/service_manager.h"
+#include "server/exit_codes.h"
 #include "server/http/http_server.h"
+#include "server/http/request_head.h"
 #include "server/routes.h"
+#include "server/service/condition.h"
 #include "server/service/engine_gate.h"
+#include "server/service/parse_pool.h"
 #include "server/service/service.h"
+#include "server/signals.h"
 
 namespace nibble::server {
 namespace {
@@ -35,11 +42,21 @@ using boost::system::error_code;
 constexpr std::chrono::milliseconds kPatience{50};
 // Memory that requests took is given back this often.
 constexpr std::chrono::seconds kTrimInterval{5};
-// Time to send the error to clients whose requests were cancelled at shutdown.
-constexpr std::chrono::seconds kLastWords{2};
-// The exit code after a signal while the model loads: nothing can be lost then. The default action would not do, because the kernel keeps
-// it from the first process of a container, which is what the server is there.
-constexpr int kInterruptedCode{130};
+
+// Where only programs of this machine ask, and without a key, a page that a browser of this machine shows must not be one of them: then,
+// or where names are given, only known names are answered. A Unix socket is out of a browser's reach.
+AccessRules access_rules(const ServerOptions& options) {
+  AccessRules rules{options.allowed_hosts, options.cors_origins};
+  for (const std::string& host : rules.hosts)
+    if (const auto name = split_authority(host); host != "*" && !(name && name->host == host))
+      throw InputError(
+          "--allowed-host '{}': accepted is a name or an address, [IPV6] in brackets, without a port", host);
+  const HttpAddress& address = options.address;
+  const bool is_open = options.api_keys.empty() && address.unix_socket.empty() && is_local(address);
+  if (!is_open && rules.hosts.empty()) return rules;
+  rules.hosts.insert(rules.hosts.begin(), {"localhost", "127.0.0.1", "[::1]"});
+  return rules;
+}
 
 }  // namespace
 
@@ -47,10 +64,12 @@ struct Server::Impl {
   explicit Impl(const ServerOptions& given)
       : service(given),
         routes(service),
-        http(std::make_unique<HttpServer>(*io, given.address, given.limits, given.cors_origins, routes)),
-        signals(std::make_unique<asio::signal_set>(*io, SIGINT, SIGTERM)) {
+        http(std::make_unique<HttpServer>(*io, given.address, given.limits, access_rules(given), routes)),
+        signals({.end = [this] { on_signal(); },
+                 .leave = [this](int code) { leave(code); },
+                 .reload = [this] { post_to_io([this] { reload(); }); }}) {
+    notify_service_manager("STATUS=Loading " + given.model_id);
     http->start();
-    asio::co_spawn(*io, end_on_signal(), asio::detached);
     thread = std::thread([this] { io->run(); });
   }
 
@@ -61,51 +80,112 @@ struct Server::Impl {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    service.parse_thread
-        ->stop();  // bodies that wait are dropped; the one that is being parsed is finished first
-    service.parse_thread->join();
-    service.parse_thread.reset();
-    signals.reset();
+    service.parse_pool
+        .reset();  // bodies that wait are dropped; those that are being parsed are finished first
     http.reset();
-    io.reset();
+    std::unique_ptr<asio::io_context> last;
+    {
+      const std::lock_guard lock(io_mutex);
+      last = std::move(io);
+    }
+    last.reset();
     service.gate.reset();
   }
 
-  asio::awaitable<void> end_on_signal();
+  // From the thread of the signals, which outlives the I/O context.
+  template <typename F>
+  void post_to_io(F f) {
+    const std::lock_guard lock(io_mutex);
+    if (io) asio::post(*io, std::move(f));
+  }
+  void on_signal();
+  [[noreturn]] void leave(int code);
+  asio::awaitable<void> drain();
+  asio::awaitable<void> give_up();
+  void end_as(ServerEnd end, int code);
+  void reload();
   asio::awaitable<void> give_back_memory();
-  asio::awaitable<bool> wait_until_idle(std::chrono::seconds patience);
+  asio::awaitable<void> feed_watchdog(std::chrono::microseconds time);
+  asio::awaitable<bool> wait_until_idle(std::chrono::milliseconds patience);
 
   Service service;
   Routes routes;
+  std::mutex io_mutex;  // guards the pointer, not what it points to
   std::unique_ptr<asio::io_context> io{std::make_unique<asio::io_context>(1)};
   std::unique_ptr<HttpServer> http;
-  std::unique_ptr<asio::signal_set> signals;
-  std::atomic<bool> has_ended{false}, was_complete{false};
+  std::atomic<bool> is_open{false}, has_ended{false};
+  std::atomic<ServerEnd> how_ended{ServerEnd::kCancelled};
+  Signals signals;
   std::thread thread;
 };
 
-asio::awaitable<void> Server::Impl::end_on_signal() {
-  error_code error;
-  co_await signals->async_wait(asio::redirect_error(asio::use_awaitable, error));
-  if (service.state == ServiceState::kLoading) std::_Exit(kInterruptedCode);
-  signals->async_wait([this](const error_code& ended, int) {
-    if (!ended) has_ended = true;  // the second signal
-  });
+// On the thread of the signals. While the model loads nothing can be lost. The signal's default action would not end the first process of a
+// container, which the server is there.
+void Server::Impl::on_signal() {
+  notify_service_manager("STOPPING=1\nSTATUS=Finishing the requests that run");
+  if (!is_open) leave(kInterruptedCode);
+  const ServerOptions& options = service.options;
+  signals.leave_after(
+      options.shutdown_delay + options.shutdown_timeout + 2 * options.last_words + options.teardown,
+      kInterruptedCode);
+  post_to_io([this] { asio::co_spawn(*io, drain(), asio::detached); });
+}
+
+// On the I/O thread.
+void Server::Impl::reload() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  if (is_open)
+    notify_service_manager(
+        fmt::format("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1'000'000 + now.tv_nsec / 1'000));
+  service.reload();
+  if (is_open) notify_service_manager("READY=1");
+}
+
+// On the thread of the signals. Nothing is destroyed, since what would be waited for may hang.
+void Server::Impl::leave(int code) {
+  if (const std::string& path = service.options.address.unix_socket; !path.empty()) ::unlink(path.c_str());
+  std::_Exit(code);
+}
+
+asio::awaitable<void> Server::Impl::drain() {
   http->drain();
   service.state = ServiceState::kLeaving;
   if (const auto delay = service.options.shutdown_delay; delay.count() > 0) {
     log::info("leaving: requests are taken for {} s more", delay.count());
     asio::steady_timer timer(*io, delay);
+    error_code error;
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
   }
   service.state = ServiceState::kDraining;
   log::info("draining: {} requests run or wait", service.gate->num_choices());
-  was_complete = co_await wait_until_idle(service.options.shutdown_timeout);
-  if (!was_complete) {
+  if (co_await wait_until_idle(service.options.shutdown_timeout)) {
+    end_as(ServerEnd::kComplete, 0);
+  } else {
     log::warn("{} requests are cancelled: --shutdown-timeout has passed", service.gate->num_choices());
     service.gate->cancel_all();
-    co_await wait_until_idle(kLastWords);
+    if (!co_await wait_until_idle(service.options.last_words)) {
+      service.gate->end_all();  // the engine hangs
+      co_await wait_until_idle(service.options.last_words);
+    }
+    end_as(ServerEnd::kCancelled, kInterruptedCode);
   }
+}
+
+// The engine has failed every request. What clients have not read by then is lost.
+asio::awaitable<void> Server::Impl::give_up() {
+  http->drain();
+  service.state = ServiceState::kDraining;
+  signals.leave_after(service.options.last_words + service.options.teardown, kEngineLostCode);
+  co_await wait_until_idle(service.options.last_words);
+  end_as(ServerEnd::kEngineLost, kEngineLostCode);
+}
+
+// The first end counts.
+void Server::Impl::end_as(ServerEnd end, int code) {
+  if (has_ended) return;
+  signals.leave_after(service.options.teardown, code);
+  how_ended = end;
   has_ended = true;
 }
 
@@ -120,11 +200,22 @@ asio::awaitable<void> Server::Impl::give_back_memory() {
     if (error) co_return;
     if (num_answered == service.num_answered) continue;
     num_answered = service.num_answered;
-    asio::post(*service.parse_thread, [] { ::malloc_trim(0); });
+    service.parse_pool->add(std::make_shared<ParsePool::Job>(
+        ParsePool::Job{0, [] { ::malloc_trim(0); }, [](const std::exception_ptr&) {}}));
   }
 }
 
-asio::awaitable<bool> Server::Impl::wait_until_idle(std::chrono::seconds patience) {
+// Tells the service manager that this thread and the engine work. It ends a server that stands still, after `time` without a word.
+asio::awaitable<void> Server::Impl::feed_watchdog(std::chrono::microseconds time) {
+  asio::steady_timer timer(*io);
+  for (error_code error; !error;) {
+    if (condition_of(service).stall != Stall::kForever) notify_service_manager("WATCHDOG=1");
+    timer.expires_after(time / 2);
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
+}
+
+asio::awaitable<bool> Server::Impl::wait_until_idle(std::chrono::milliseconds patience) {
   asio::steady_timer timer(*io);
   const auto end = std::chrono::steady_clock::now() + patience;
   while (!http->is_idle()) {
@@ -141,14 +232,15 @@ Server::~Server() = default;
 
 Metrics& Server::metrics() { return impl_->service.metrics; }
 
-std::string Server::address() const {
-  const HttpAddress& given = impl_->service.options.address;
-  if (!given.unix_socket.empty()) return "unix:" + given.unix_socket;
-  const bool is_v6 = given.host.find(':') != std::string::npos;
-  return fmt::format("http://{0}{2}{1}:{3}", is_v6 ? "[" : "", is_v6 ? "]" : "", given.host, port());
-}
+std::string Server::address() const { return address_text(impl_->service.options.address, port()); }
 
 uint16_t Server::port() const { return impl_->http->port(); }
+
+void Server::on_reload(std::function<void()> reload) {
+  asio::post(*impl_->io, [this, held = std::move(reload)]() mutable {
+    impl_->service.on_reload.push_back(std::move(held));
+  });
+}
 
 void Server::open(Engine& engine, const ServedModel& model, size_t max_requests) {
   Impl& server = *impl_;
@@ -159,22 +251,31 @@ void Server::open(Engine& engine, const ServedModel& model, size_t max_requests)
         std::make_unique<EngineGate>(server.io->get_executor(), engine, server.service.metrics, max_requests);
     server.service.state = ServiceState::kReady;
     asio::co_spawn(*server.io, server.give_back_memory(), asio::detached);
+    if (const auto time = watchdog_time())
+      asio::co_spawn(*server.io, server.feed_watchdog(*time), asio::detached);
+    server.is_open = true;
+    notify_service_manager(
+        fmt::format("READY=1\nSTATUS=Serving {} on {}", server.service.options.model_id, address()));
     is_open.set_value();
   });
   is_open.get_future().wait();
 }
 
-bool Server::serve(Engine& engine) {
+ServerEnd Server::serve(Engine& engine) {
   Impl& server = *impl_;
-  while (!server.has_ended) {
+  for (bool is_lost = false; !server.has_ended;) {
     std::optional<Event> event = engine.wait_event(kPatience);
-    if (!event) continue;
-    asio::post(*server.io, [&server, held = std::move(*event)]() mutable {
-      server.service.gate->deliver(std::move(held));
-    });
+    if (event) {
+      asio::post(*server.io, [&server, held = std::move(*event)]() mutable {
+        server.service.gate->deliver(std::move(held));
+      });
+    } else if (!is_lost && !engine.state().lost.empty()) {
+      is_lost = true;
+      asio::co_spawn(*server.io, server.give_up(), asio::detached);
+    }
   }
   server.end();
-  return server.was_complete;
+  return server.how_ended;
 }
 
 }  // namespace nibble::server

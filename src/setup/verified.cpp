@@ -60,16 +60,22 @@ std::optional<Verified> read_verified(const fs::path& path) {
   std::ifstream file(path);
   const Json json =
       Json::parse(std::istreambuf_iterator<char>(file), {}, nullptr, /*allow_exceptions=*/false);
+  const Json& build = member(json, "nibble", path);
+  const bool is_dirty = build.contains("dirty") && build["dirty"] == true;
   return Verified{.date = text(json, "date", path),
-                  .commit = text(member(json, "nibble", path), "commit", path),
+                  .commit = text(build, "commit", path) + (is_dirty ? "-dirty" : ""),
                   .kernels = results(member(json, "kernels", path), "kernel", path),
                   .probes = results(member(json, "probes", path), "probe", path)};
 }
 
-std::string proof_of(const std::optional<Verified>& verified, const std::string& row) {
+std::string proof_of(const std::optional<Verified>& verified, const std::string& row,
+                     std::string_view commit) {
   if (!verified || !verified->kernels.contains(row)) return "not verified here";
   const std::string& result = verified->kernels.at(row);
-  return (result == "ok" ? "proven" : result) + " here on " + verified->date.substr(0, 10);
+  std::string proof = (result == "ok" ? "proven" : result) + " here on " + verified->date.substr(0, 10);
+  // A commit that the build did not know proves nothing about another build that does not know its own.
+  if (verified->commit != commit || commit == "unknown") proof += " with commit " + verified->commit;
+  return proof;
 }
 
 }  // namespace nibble

@@ -13,7 +13,7 @@ std::unique_ptr<Drafter> make_suffix(const DrafterSources& sources) {
 std::unique_ptr<Drafter> make_eagle3(const DrafterSources&) { return std::make_unique<HeadDrafter>(); }
 std::unique_ptr<Drafter> make_model(const DrafterSources& sources) {
   if (!sources.model) return nullptr;
-  return std::make_unique<ModelDrafter>(*sources.model);
+  return std::make_unique<ModelDrafter>(*sources.model, sources.cache_salt);
 }
 std::unique_ptr<Drafter> make_ngram(const DrafterSources& sources) {
   return std::make_unique<NgramDrafter>(sources.ngram);

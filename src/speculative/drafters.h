@@ -22,8 +22,9 @@ struct DrafterSources {
   const Prediction* prediction{nullptr};  // what the client expects the answer to be; null: nothing
   NgramLengths ngram{};
   const FinishedTexts* finished{nullptr};
-  DraftModel* model{nullptr};  // null: there is none
-  int topk{1};                 // tokens for one place, at most
+  DraftModel* model{nullptr};     // null: there is none
+  int topk{1};                    // tokens for one place, at most
+  std::string_view cache_salt{};  // of the request
 };
 // Null: the drafter has nothing to say to this request.
 using MakeDrafter = std::function<std::unique_ptr<Drafter>(const DrafterSources& sources)>;

@@ -72,7 +72,7 @@ std::vector<DraftModel::Reading> DraftModel::plan(std::vector<ModelDrafter*> wan
     const int num_rows = std::min(text->lag(), num_rows_left);
     if (num_rows == 0) break;
     const auto fills_the_same = [&](const Reading& other) {
-      return other.num_rows > kUsualLag &&
+      return other.num_rows > kUsualLag && other.text->cache_salt_ == text->cache_salt_ &&
              has_more_in_common(text->text_, other.text->text_, text->num_filled());
     };
     if (text->lag() > kUsualLag && std::any_of(readings.begin(), readings.end(), fills_the_same)) continue;
@@ -158,7 +158,8 @@ std::vector<std::vector<Draft>> DraftModel::step(std::span<const Run> runs) {
   return levels;
 }
 
-ModelDrafter::ModelDrafter(DraftModel& model) : model_(&model), pages_(model.empty_pages()) {}
+ModelDrafter::ModelDrafter(DraftModel& model, std::string_view cache_salt)
+    : model_(&model), cache_salt_(cache_salt), pages_(model.empty_pages()) {}
 
 void ModelDrafter::push(std::span<const TokenId> tokens) {
   if (text_.empty()) num_prompt_tokens_ = static_cast<int>(tokens.size());
@@ -179,9 +180,9 @@ void ModelDrafter::keep_right_drafts(PrefixCache& cache) {
   pages_->advance(static_cast<int>(end - drafted_.begin()));
   drafted_.clear();
   pages_->give_back_unfilled();
-  pages_->add_to(cache, text_);
+  pages_->add_to(cache, text_, cache_salt_);
   if (lag() <= kPageTokens) return;
-  const Prefix known = cache.find(text_);
+  const Prefix known = cache.find(text_, cache_salt_);
   if (known.num_tokens() <= num_filled()) return;
   pages_.emplace(model_->empty_pages());
   pages_->resume(known);

@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -62,7 +64,8 @@ class DraftModel {
 
 class ModelDrafter final : public Drafter {
  public:
-  explicit ModelDrafter(DraftModel& model);  // which must outlive it
+  // The model must outlive it. Texts with different salts share no pages.
+  explicit ModelDrafter(DraftModel& model, std::string_view cache_salt = {});
 
   void push(std::span<const TokenId> tokens) override;
   Proposal propose(int most) override { return made_.propose(most); }
@@ -76,6 +79,7 @@ class ModelDrafter final : public Drafter {
   void keep_right_drafts(PrefixCache& cache);
 
   DraftModel* model_;
+  std::string cache_salt_;
   std::vector<TokenId> text_;
   int num_prompt_tokens_{0};
   int num_wanted_{0};

@@ -102,15 +102,17 @@ Speculator::Speculator(const SpeculationOptions& options)
                "{} drafts, {} for one place", options_.max_drafts, options_.topk);
 }
 
-std::unique_ptr<Track> Speculator::start(std::span<const TokenId> prompt,
-                                         const Prediction* prediction) const {
+std::unique_ptr<Track> Speculator::start(std::span<const TokenId> prompt, const Prediction* prediction,
+                                         std::string_view cache_salt) {
   auto track = std::make_unique<Track>();
+  track->finished_ = finished_.of(cache_salt);
   for (size_t i = 0; i < options_.drafters.size(); ++i) {
     auto drafter = options_.drafters[i]({.prediction = prediction,
                                          .ngram = options_.ngram,
-                                         .finished = &finished_,
+                                         .finished = track->finished_.get(),
                                          .model = model_.get(),
-                                         .topk = options_.topk});
+                                         .topk = options_.topk,
+                                         .cache_salt = cache_salt});
     if (!drafter) continue;
     drafter->push(prompt);
     track->lines_.push_back({.index = i, .drafter = std::move(drafter), .acceptance = all_kinds(kKeptOfOne)});

@@ -57,6 +57,7 @@ class Track {
     // One that has been wrong is not asked in each step, unless the sequence has drafts in its steps.
     int num_misses{0}, num_steps_to_wait{0};
   };
+  std::shared_ptr<const FinishedTexts> finished_;  // that the drafters look in
   std::vector<Line> lines_;
   bool has_drafts_{false};  // in the step that was chosen last, where cost decides
 };
@@ -66,12 +67,16 @@ class Speculator {
   explicit Speculator(const SpeculationOptions& options);
 
   // Begins a sequence; null: nothing is predicted.
-  std::unique_ptr<Track> start(std::span<const TokenId> prompt, const Prediction* prediction) const;
+  std::unique_ptr<Track> start(std::span<const TokenId> prompt, const Prediction* prediction,
+                               std::string_view cache_salt = {});
   // A token came.
   void push(Track& track, TokenId token);
   // The backend's head drafted these behind the tokens that came.
   void take(Track& track, const Drafts& drafts);
-  void finish(std::span<const TokenId> answer) { finished_.add(answer); }
+  // An answer is complete: from now on answers to requests with the same salt are drafted from it too.
+  void finish(std::span<const TokenId> answer, std::string_view cache_salt = {}) {
+    finished_.add(cache_salt, answer);
+  }
 
   struct Choice {
     Track* track{nullptr};
@@ -107,7 +112,7 @@ class Speculator {
   Best best_of(Track& track, int most);
 
   SpeculationOptions options_;
-  FinishedTexts finished_;
+  FinishedTextsBySalt finished_;
   std::unique_ptr<DraftModel> model_;
   Controller controller_;
   // Of all sequences, by drafter: of the first token for a place, by place; and of the others, where those before them are wrong.

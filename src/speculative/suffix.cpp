@@ -10,6 +10,7 @@ namespace {
 constexpr TokenId kEndOfAnswer{-1};  // between two answers; it matches no token
 constexpr int kSuffixPlaces{16};     // that are looked at in each index
 constexpr int kSuffixMatch{64};
+constexpr size_t kMaxSalts{256};  // whose answers are kept; an empty corpus takes some kilobytes
 // A proposal goes on while what it consists of was what followed in this share of the places (as in ArcticInference).
 constexpr double kMinShare{0.1};
 
@@ -44,6 +45,28 @@ void FinishedTexts::add(std::span<const TokenId> answer) {
     older_ = std::exchange(newer_, std::make_unique<IndexedText>());
   for (const TokenId token : answer) newer_->push(token);
   newer_->push(kEndOfAnswer);
+}
+
+std::shared_ptr<FinishedTexts> FinishedTextsBySalt::use(std::string_view salt) {
+  const auto found =
+      std::find_if(by_use_.begin(), by_use_.end(), [&](const Texts& known) { return known.salt == salt; });
+  if (found != by_use_.end()) {
+    by_use_.splice(by_use_.begin(), by_use_, found);
+  } else {
+    by_use_.push_front({std::string(salt), std::make_shared<FinishedTexts>(max_tokens_)});
+    if (by_use_.size() > kMaxSalts) by_use_.pop_back();
+  }
+  return by_use_.front().texts;
+}
+
+void FinishedTextsBySalt::add(std::string_view salt, std::span<const TokenId> answer) {
+  use(salt)->add(answer);
+  const auto num_tokens = [&] {
+    size_t sum = 0;
+    for (const Texts& known : by_use_) sum += known.texts->num_tokens();
+    return sum;
+  };
+  while (by_use_.size() > 1 && num_tokens() > max_tokens_) by_use_.pop_back();
 }
 
 Proposal SuffixDrafter::propose(int most) {

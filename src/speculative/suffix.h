@@ -6,8 +6,10 @@
 // proposal takes a few microseconds, a token of the text a few bytes.
 #pragma once
 
+#include <list>
 #include <memory>
-#include <optional>
+#include <string>
+#include <string_view>
 
 #include "speculative/drafter.h"
 #include "speculative/text_index.h"
@@ -29,7 +31,7 @@ class IndexedText {
   TextIndex long_{8}, short_{3};
 };
 
-// The answers that an engine has finished. When a half is full, the older half is forgotten.
+// Answers that an engine has finished. When a half is full, the older half is forgotten.
 class FinishedTexts {
  public:
   // About 30 bytes a token.
@@ -37,11 +39,32 @@ class FinishedTexts {
   void add(std::span<const TokenId> answer);
   const IndexedText& newer() const { return *newer_; }
   const IndexedText& older() const { return *older_; }
+  size_t num_tokens() const { return newer_->tokens().size() + older_->tokens().size(); }
 
  private:
   size_t max_half_;
   std::unique_ptr<IndexedText> newer_{std::make_unique<IndexedText>()},
       older_{std::make_unique<IndexedText>()};
+};
+
+// The finished answers of each salt: a request is drafted for from answers to requests with the same salt only. Together
+// they have at most `max_tokens`, and those of the salt that was used least recently are forgotten first.
+class FinishedTextsBySalt {
+ public:
+  explicit FinishedTextsBySalt(size_t max_tokens = size_t{1} << 18) : max_tokens_(max_tokens) {}
+  // Stays valid, but gets no further answers, when the salt is forgotten.
+  std::shared_ptr<const FinishedTexts> of(std::string_view salt) { return use(salt); }
+  void add(std::string_view salt, std::span<const TokenId> answer);
+
+ private:
+  struct Texts {
+    std::string salt;
+    std::shared_ptr<FinishedTexts> texts;
+  };
+  std::shared_ptr<FinishedTexts> use(std::string_view salt);
+
+  size_t max_tokens_;
+  std::list<Texts> by_use_;  // the latest first
 };
 
 class SuffixDrafter final : public Drafter {

@@ -26,7 +26,8 @@ struct Program {
   CLI::App* command = app.add_subcommand("run");
   Program() {
     app.require_subcommand(1);
-    add_settings(*command, settings, {SettingGroup::kSampling, SettingGroup::kMachine});
+    add_settings(*command, settings,
+                 {SettingGroup::kSampling, SettingGroup::kAnswer, SettingGroup::kMachine});
     command->callback([this] { read_environment(*command, settings); });
   }
   void parse(const std::string& line) { app.parse(line); }

@@ -231,6 +231,8 @@ def test_prompts_that_can_not_be_run():
         (["predict", "tiny", "--gpu", "gb10"], "the preset 'cuda' builds it"),
         (["predict", "tiny", "--gpu", "gb10", "--backend", "cpu"], "the backend cpu runs on no GPU"),
         (["predict", "tiny"], "--gpu"),
+        (["predict", "tiny", "--gpu", "gb10", "--prompt-activations", "mxfp8"], "--prompt-activations: predictions do not model it"),
+        (["predict", "tiny", "--gpu", "gb10", "--no-graphs"], "--no-graphs: predictions do not model it"),
         (["predict", "tiny", "--gpu", "gb10", "-p", "0", "-n", "0"], "nothing to predict"),
         (["run", "tiny", "-p", "x", "--shared-budget", "100"], "one of 99, 163, 227"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--shared-budget", "99"], "the backend cpu runs on no GPU"),

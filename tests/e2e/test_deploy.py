@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import time
 
@@ -95,6 +96,7 @@ def test_what_is_asked_of_a_pod_is_there(tmp_path):
     gateways = [YAMLS["values/llm-d-router.yaml"]["router"]["epp"], YAMLS["values/inferencepool.yaml"]["inferenceExtension"]]
     assert {endpoint["path"], *(gateway["metricsDataSource"]["path"] for gateway in gateways)} == {"/metrics"}
     with deployed("kubernetes/deployment.yaml", tmp_path) as server:
+        assert server.health() == 200  # so that an HTTP request is counted
         _, samples = scrape(server)  # without a key
 
     absent = {"vllm:lora_requests_info"}  # and said to be
@@ -112,7 +114,7 @@ def test_what_is_asked_of_a_pod_is_there(tmp_path):
 
 
 def test_manifests_are_of_the_same_replicas():
-    assert len(YAMLS) == 8
+    assert len(YAMLS) == 9
     for name in (name for name in YAMLS if name.startswith("kubernetes/")):
         assert YAMLS[name].keys() == {"apiVersion", "kind", "metadata", "spec"} and YAMLS[name]["metadata"]["name"] == "nibble"
     spec = {name.removeprefix("kubernetes/").removesuffix(".yaml"): told.get("spec") for name, told in YAMLS.items()}
@@ -183,3 +185,35 @@ def test_the_image_has_the_libraries_of_the_program():
     packages = {line.partition(":")[0] for line in told.splitlines()} - {"libc6", "libgcc-s1", "libstdc++6"}  # Debian's base has these
     assert len(packages) >= 5
     assert packages == set(re.search(r"--no-install-recommends (lib.*?) &&", IMAGE)[1].split())
+
+
+RULES = YAMLS["prometheus-rules.yaml"]["groups"][0]["rules"]
+
+
+def test_every_alert_names_metrics_that_are_there():
+    assert len(RULES) == len({rule["alert"] for rule in RULES}) > 5
+    with serving() as server:
+        for request in ({"prompt": "It was", "max_tokens": 2}, {"prompt": "It was", "temperature": 9}):
+            server.post("/v1/completions", request, "Connection: close\r\n").makefile("rb").read()
+        _, samples = scrape(server)
+    names = {key[0] for key in samples} | {"up"}  # which Prometheus itself makes
+    labels = {name for key in samples for name, _ in key[1:]} | {"job", "instance"}
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("critical", "warning") and "{{ $labels.instance }}" in rule["annotations"]["summary"]
+        expression = re.sub(r'"[^"]*"', '""', rule["expr"])
+        assert expression.count("(") == expression.count(")") and re.search(r" (>|==) [\d.]+$", expression)
+        named = set(re.findall(r"\b(?:nibble:\w+|process_\w+|up)\b", expression))
+        assert named and named <= names, named - names
+        assert set(re.findall(r"(\w+)(?:=~|!~|=)\"", expression)) <= labels
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not there to judge the unit")
+def test_the_unit_is_hardened(tmp_path):
+    unit = tmp_path / "nibble@0.service"
+    unit.write_text(UNIT)
+    told = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=30", unit], capture_output=True, text=True, timeout=60
+    )
+    level = re.search(r"Overall exposure level for \S+: ([\d.]+)", told.stdout)
+    assert level and float(level[1]) < 3 and told.returncode == 0, told.stdout + told.stderr
+    assert re.search(r"^DeviceAllow=char-nvidia\* rw$", UNIT, re.MULTILINE)  # the GPUs stay within reach

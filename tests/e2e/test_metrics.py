@@ -4,27 +4,31 @@ import gzip
 import json
 import pathlib
 import re
+import subprocess
+import time
 import urllib.error
 import urllib.request
 
+import openai
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from test_serve import ENDLESS, QUESTION, first_event, serving, status_of
+from test_serve import ENDLESS, NIBBLE, QUESTION, first_event, serving, status_of
 
 
 def scrape(server):
-    """Returns families by name, and all samples by name and labels (without the model's name, which all have)."""
+    """Returns families by name, and all samples by name and labels (without the model's name, which all but those of the process have)."""
     with urllib.request.urlopen(server.url + "/metrics", timeout=30) as reply:
         assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
         families = list(text_string_to_metric_families(reply.read().decode()))
     samples = {}
     for family in families:
-        assert family.name.startswith(("nibble:", "vllm:")) and family.documentation
+        of_process = family.name.startswith("process_") or family.name == "nibble_build_info"
+        assert (of_process or family.name.startswith(("nibble:", "vllm:"))) and family.documentation
         for sample in family.samples:
             labels = dict(sample.labels)
-            assert labels.pop("model_name") == "tiny"
+            assert of_process or labels.pop("model_name") == "tiny"
             key = (sample.name, *sorted(labels.items()))
             assert key not in samples
             samples[key] = sample.value
@@ -154,7 +158,7 @@ def test_metrics_may_be_open_where_all_else_needs_a_key():
     with serving("--api-key", "k", "--metrics-no-auth") as server:
         with get(server) as reply:
             assert reply.status == 200
-        assert status_of(server.send(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")) == 401
+        assert status_of(server.send(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")) == 401
 
 
 def test_the_dashboard_asks_for_what_there_is():
@@ -167,3 +171,39 @@ def test_the_dashboard_asks_for_what_there_is():
         server.client().completions.create(model="tiny", prompt="a", max_tokens=2)
         _, samples = scrape(server)
     assert asked <= {name for name, *_ in samples} and len(asked) > 15
+
+
+def test_the_process_tells_of_itself():
+    with serving("--max-connections", 100) as server:
+        _, before = scrape(server)
+        kept = [server.send(b"") for _ in range(5)]
+        server.client().completions.create(model="tiny", prompt="a", max_tokens=5)
+        _, after = scrape(server)
+    started = after[("process_start_time_seconds",)]
+    assert abs(time.time() - started) < 600 and started == before[("process_start_time_seconds",)]
+    assert after[("process_cpu_seconds_total",)] > before[("process_cpu_seconds_total",)] > 0
+    assert after[("process_virtual_memory_bytes",)] > after[("process_resident_memory_bytes",)] > 1 << 20
+    assert before[("process_open_fds",)] + len(kept) <= after[("process_open_fds",)] <= after[("process_max_fds",)]
+    [version] = [dict(key[1:])["version"] for key in after if key[0] == "nibble_build_info"]
+    told = subprocess.run([NIBBLE, "--version"], capture_output=True, text=True, timeout=20, check=True).stdout
+    assert version in told
+
+
+def test_tokens_are_counted_by_the_names_of_keys():
+    with serving("--api-key", "alice:sk-a", "--api-key", "alice:sk-a2", "--api-key", "sk-b", "--metrics-no-auth") as server:
+        for key, tokens in (("sk-a", 3), ("sk-a2", 4), ("sk-b", 5)):
+            made = server.client(key).completions.create(model="tiny", prompt="It was a", max_tokens=tokens, temperature=0)
+            prompt = made.usage.prompt_tokens
+        with pytest.raises(openai.BadRequestError):
+            server.client("sk-b").completions.create(model="tiny", prompt="a", temperature=9)
+        with pytest.raises(openai.AuthenticationError):
+            server.client("sk-c").completions.create(model="tiny", prompt="a")
+        _, samples = scrape(server)
+
+    def of(name, key, *labels):
+        return samples[(f"nibble:key_{name}_total", ("key", key), *labels)]
+
+    assert of("requests", "alice", ("status", "200")) == 2 and of("prompt_tokens", "alice") == 2 * prompt
+    assert of("generation_tokens", "alice") == 7 and of("generation_tokens", "key-3") == 5
+    assert of("requests", "key-3", ("status", "200")) == of("requests", "key-3", ("status", "400")) == 1
+    assert not any("sk-" in value for sample in samples for _, value in sample[1:])

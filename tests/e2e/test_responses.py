@@ -377,7 +377,7 @@ def test_the_oldest_messages_are_left_out_where_there_is_no_room(server):
 
 
 def test_a_websocket_is_declined_so_that_the_client_posts(server):
-    told = server.send(b"GET /v1/responses HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    told = server.send(b"GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
     assert b" 426 " in told.makefile("rb").readline()
 
 

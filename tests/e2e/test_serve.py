@@ -46,7 +46,7 @@ class Server:
 
     def post(self, path, body, headers=""):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n{headers}\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n{headers}\r\n"
         return self.send(head.encode() + data)
 
     def health(self, path="/health"):
@@ -475,13 +475,13 @@ def test_what_changes_no_answer_is_ignored(server):
 @pytest.mark.parametrize(
     "request_bytes, status",
     [
-        (b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", 404),
-        (b"GET /v1/chat/completions HTTP/1.1\r\nHost: x\r\n\r\n", 405),
+        (b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        (b"GET /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
         (b"hello\r\n\r\n", 400),
-        (b"GET /health HTTP/1.1\r\nX: " + b"x" * 20000 + b"\r\n\r\n", 431),
-        (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n", 413),
-        (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n{", 400),
-        (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n\"\xff\"", 400),
+        (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 20000 + b"\r\n\r\n", 431),
+        (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", 413),
+        (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n{", 400),
+        (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n\"\xff\"", 400),
     ],
 )
 def test_bad_http_gets_an_error_and_harms_nobody(server, request_bytes, status):
@@ -492,7 +492,7 @@ def test_bad_http_gets_an_error_and_harms_nobody(server, request_bytes, status):
 def test_a_connection_is_kept_for_the_next_request(server):
     connection = server.post("/v1/completions", {"prompt": "a", "max_tokens": 1})
     assert status_of(connection) == 200
-    connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert connection.makefile("rb").read().endswith(b'{"status":"ok"}\n')
 
 
@@ -526,13 +526,13 @@ def test_without_the_key_only_health_answers(tmp_path):
         for key in ("first key", "second", "third"):
             assert server.client(key).models.list().data[0].id == "tiny"
         for header in ("X-Api-Key", "api-key", "x-api-key"):
-            assert status_of(server.send(f"GET /v1/models HTTP/1.1\r\nHost: x\r\n{header}: second\r\n\r\n".encode())) == 200
-            assert status_of(server.send(f"GET /v1/models HTTP/1.1\r\nHost: x\r\n{header}: x\r\n\r\n".encode())) == 401
+            assert status_of(server.send(f"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n{header}: second\r\n\r\n".encode())) == 200
+            assert status_of(server.send(f"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n{header}: x\r\n\r\n".encode())) == 401
         for key in ("first", "secondx", "x", ""):
             with pytest.raises(openai.AuthenticationError):
                 server.client(key or "-").models.list()
         for path in ("/version", "/tokenize", "/nowhere"):
-            assert status_of(server.send(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())) == 401
+            assert status_of(server.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())) == 401
 
 
 def test_a_model_has_as_many_names_as_it_is_given():

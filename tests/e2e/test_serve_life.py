@@ -109,11 +109,11 @@ def test_a_unix_socket_serves_and_is_gone_afterwards(tmp_path):
     try:
         process.stdout.readline()
         assert process.stdout.readline().decode() == f"Serving tiny on unix:{path}\n"
-        assert b'{"status":"ok"}' in ask_socket(path, b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert b'{"status":"ok"}' in ask_socket(path, b"GET /health HTTP/1.1\r\nHost: any.name\r\nConnection: close\r\n\r\n")
         body = b'{"prompt": "It was", "max_tokens": 3, "stream": true}'
         answer = ask_socket(
             path,
-            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body),
+            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body),
         )
         assert b"data: [DONE]" in answer
         second = subprocess.run([NIBBLE, "serve", "tiny", "--unix-socket", path], capture_output=True, timeout=60)
@@ -130,6 +130,57 @@ def test_a_unix_socket_serves_and_is_gone_afterwards(tmp_path):
 def test_a_socket_that_can_not_be_is_one_clear_line(path, told):
     done = subprocess.run([NIBBLE, "serve", "tiny", "--unix-socket", path], capture_output=True, timeout=60)
     assert done.returncode == 2 and told in done.stderr.decode() and done.stderr.count(b"\n") == 1
+
+
+# signals and closed streams
+
+
+def test_a_hangup_ends_nothing(server):
+    for _ in range(3):
+        server.process.send_signal(signal.SIGHUP)
+        assert post(server, "/v1/completions", {"prompt": "It was", "max_tokens": 3})["usage"]["completion_tokens"] == 3
+    assert server.process.poll() is None
+
+
+def test_a_hangup_while_the_model_loads_ends_nothing():
+    process = subprocess.Popen([NIBBLE, "serve", "tiny", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert process.stdout.readline().startswith(b"Loading")
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.readline().startswith(b"Serving")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_readers_of_stdout_and_stderr_that_go_away_end_nothing():
+    with serving("--log-level", "info") as server:
+        server.process.stdout.close()
+        server.process.stderr.close()
+        for _ in range(3):  # each writes a line to the log
+            assert post(server, "/v1/completions", {"prompt": "It was", "max_tokens": 3})["usage"]["completion_tokens"] == 3
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=10) == 0
+
+
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-", "2>/dev/full"])
+def test_a_server_whose_output_can_not_be_written_serves_and_ends_well(redirection, tmp_path):
+    path = tmp_path / "nibble.sock"
+    command = ["bash", "-c", f'exec "$0" "$@" {redirection}', NIBBLE, "serve", "tiny", "--unix-socket", path]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        ready = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        end = time.monotonic() + 60
+        while not path.exists() or b'"ok"' not in ask_socket(path, ready):
+            assert process.poll() is None and time.monotonic() < end
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 # browsers
@@ -154,8 +205,8 @@ def test_pages_of_the_named_origins_may_ask():
         assert status == 204 and headers["Access-Control-Allow-Origin"] == mine
         assert headers["Access-Control-Allow-Headers"] == "authorization,content-type"
         assert "POST" in headers["Access-Control-Allow-Methods"]
-        _, headers = headers_of(server, "OPTIONS", "/v1/chat/completions", {"Origin": other, **PREFLIGHT})
-        assert headers["Access-Control-Allow-Origin"] is None
+        status, headers = headers_of(server, "OPTIONS", "/v1/chat/completions", {"Origin": other, **PREFLIGHT})
+        assert status == 403 and headers["Access-Control-Allow-Origin"] is None
         # Refusals have the headers too, else a page could not read the error.
         assert headers_of(server, "GET", "/v1/models", {"Origin": mine})[0] == 401
         for key, status in (("k", 200), ("x", 401)):
@@ -166,15 +217,15 @@ def test_pages_of_the_named_origins_may_ask():
             server, "POST", "/v1/completions", {"Origin": mine, "Authorization": "Bearer k"}, body
         )
         assert headers["Access-Control-Allow-Origin"] == mine
-        _, headers = headers_of(server, "GET", "/health", {"Origin": other})
-        assert headers["Access-Control-Allow-Origin"] is None
+        status, headers = headers_of(server, "GET", "/health", {"Origin": other})
+        assert status == 403 and headers["Access-Control-Allow-Origin"] is None
     with serving("--cors-origin", "*") as server:
         assert headers_of(server, "GET", "/health", {"Origin": other})[1]["Access-Control-Allow-Origin"] == other
 
 
 def test_without_the_flag_no_page_may_ask(server):
     status, headers = headers_of(server, "OPTIONS", "/v1/models", {"Origin": "https://x.example", **PREFLIGHT})
-    assert status == 405 and headers["Access-Control-Allow-Origin"] is None
+    assert status == 403 and headers["Access-Control-Allow-Origin"] is None
 
 
 # logs
@@ -187,7 +238,7 @@ def logged(*flags):
             "/v1/completions", {"prompt": "xyz\nzy \"Grüße\"", "max_tokens": 1}, "X-Request-Id: mine-7\r\n"
         )
         assert status_of(connection) == 200
-        assert status_of(server.send(b"GET /no\x1b\xffwhere HTTP/1.1\r\nHost: x\r\n\r\n")) in (400, 404)
+        assert status_of(server.send(b"GET /no\x1b\xffwhere HTTP/1.1\r\nHost: localhost\r\n\r\n")) in (400, 404)
         server.process.send_signal(signal.SIGTERM)
         return server.process.communicate(timeout=10)[1].decode()
 
@@ -208,7 +259,7 @@ def test_prompts_are_logged_only_if_asked(format):
     assert "zy" not in logged("--log-format", format)
     told = logged("--log-format", format, "--log-bodies")
     [line] = [line for line in told.splitlines() if "mine-7 body" in line]
-    said = json.loads(line)["message"] if format == "json" else line.partition(" ")[2]
+    said = json.loads(line)["message"] if format == "json" else line.split(" ", 2)[2]
     body = json.loads(said.removeprefix("mine-7 body "))
     assert json.loads(body)["prompt"] == 'xyz\nzy "Grüße"'
 

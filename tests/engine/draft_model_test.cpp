@@ -33,9 +33,9 @@ class DraftingToy {
                                               std::move(toy))),
         model_({backend_, room.num_full_pages, room.num_sliding_pages, room.max_batch_tokens}) {}
 
-  size_t add(const Text& prompt) {
+  size_t add(const Text& prompt, std::string_view salt = {}) {
     texts_.push_back(prompt);
-    drafters_.push_back(std::make_unique<ModelDrafter>(model_));
+    drafters_.push_back(std::make_unique<ModelDrafter>(model_, salt));
     drafters_.back()->push(prompt);
     return texts_.size() - 1;
   }
@@ -124,6 +124,15 @@ TEST(DraftModel, ReadsTheSamePromptOnce) {
   const size_t again = toy.add(prompt);  // when some have ended, too
   toy.run(1);
   EXPECT_EQ(toy.proposed(again), toy.right(again, 1));
+}
+
+TEST(DraftModel, ReadsTheSamePromptForEachSalt) {
+  DraftingToy toy({.num_full_pages = 40, .num_sliding_pages = 40, .max_batch_tokens = 64});
+  const Text prompt = some_text(64 * 2 + 3, 1);
+  for (const char* salt : {"a", "b", "a"}) toy.add(prompt, salt);
+  while (toy.proposed(2).empty()) toy.run(1);
+  EXPECT_EQ(toy.num_steps(), 5) << "four for the pages of both salts, one for the tokens behind them";
+  for (size_t text = 0; text < 3; ++text) EXPECT_EQ(toy.proposed(text), toy.right(text, 1));
 }
 
 TEST(DraftModel, GivesUpTextsForWhichThereIsNoRoom) {

@@ -434,6 +434,19 @@ TEST_P(EnginePrefix, WhatWasNotRunIsReported) {
   EXPECT_EQ(toy.engine.state().counts.num_cached_tokens, 96u);
 }
 
+TEST_P(EnginePrefix, RequestsShareTheirTextsWithThoseOfTheSameSaltOnly) {
+  Toy toy;
+  GenerationRequest asked = request(Tokens(100, 7), 5);
+  const Tokens expected = run_alone(asked);
+  for (const auto& [salt, num_known] : std::vector<std::pair<std::string, int>>{
+           {"a", 0}, {"", 0}, {"b", 0}, {"a", 96}, {"", 96}, {"b", 96}, {"c", 0}}) {
+    asked.cache_salt = salt;
+    const Answer& answer = toy.ask(asked);
+    EXPECT_EQ(answer.finished.value().num_cached_tokens, num_known) << salt;
+    EXPECT_EQ(answer.tokens, expected);
+  }
+}
+
 // The next turn's prompt has the last prompt and answer without the reasoning, which is longer than the window and than the
 // sliding pool.
 TEST_P(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <random>
+#include <tuple>
 #include <utility>
 
 #include "core/random.h"
@@ -13,19 +14,21 @@
 namespace nibble {
 namespace {
 
-// Simulates arrivals of all lengths, with and without common prefixes, against a cache that is too small for them; some end
+// Simulates arrivals of all lengths and priorities, with and without common prefixes, against a cache that is too small for them; some end
 // early, some are cancelled while they wait, many are preempted, and now and then a step fails. Each step is checked against the
 // test's own records and against a store in which every position holds a fingerprint of the text up to it. `runs_ahead`: the tokens of
 // a step are reported when the next one is planned already. `drafts`: many slices end in drafts, of which some are right; with
-// SchedulerOptions::runs_behind_drafts, and one step ahead, the next one is planned before that is reported too.
+// SchedulerOptions::runs_behind_drafts, and one step ahead, the next one is planned before that is reported too. `priorities`: how many
+// there are.
 class Simulation {
   static constexpr RequestId id(int n) { return static_cast<RequestId>(n); }
 
  public:
-  Simulation(const SchedulerOptions& given, bool runs_ahead, bool drafts, unsigned seed)
+  Simulation(const SchedulerOptions& given, bool runs_ahead, bool drafts, int priorities, unsigned seed)
       : options_(given),
         runs_ahead_(runs_ahead),
         drafts_(drafts),
+        num_priorities_(priorities),
         scheduler_(given),
         random_(seed),
         full_(static_cast<size_t>(given.num_kv_caches * given.num_full_pages)),
@@ -58,6 +61,8 @@ class Simulation {
     }
     for (size_t cache = 0; cache < static_cast<size_t>(options_.num_kv_caches); ++cache)
       EXPECT_GT(num_slices_of_.at(cache), num_requests) << "KV cache " << cache;
+    EXPECT_TRUE(options_.prefix_cache || num_overtaking_ > num_requests / 500)
+        << "none was overtaken: the simulation shows too little";
     EXPECT_EQ(num_right_ > num_requests, drafts_);
     EXPECT_EQ(num_wrong_ > num_requests, drafts_);
     EXPECT_EQ(num_drafts_behind_drafts_ > num_requests, runs_ahead_ && options_.runs_behind_drafts);
@@ -72,7 +77,10 @@ class Simulation {
     std::vector<uint64_t> fingerprints;  // [p]: fingerprint of the text up to position p
     // Tokens of the prompt; of prompt and answer at most; of the answer after which it ends; how many the scheduler was told.
     int num_prompt, num_at_most, leaves_after, num_reported;
+    int priority;
     int num_run{0};
+    bool is_running{false}, was_running{false};  // after the last step, and the one before it
+    int num_overtaking{0};                       // admitted before it, while it had waited for room alone
     // Drafts of its last step, of which nobody has told the scheduler which are right, and how many are.
     int num_unsure{0}, num_unsure_right{0}, unsure_step{0};
     void push(TokenId token) {
@@ -83,6 +91,49 @@ class Simulation {
     int num_known() const { return static_cast<int>(tokens.size()); }
     bool is_complete() const { return num_known() == num_at_most; }
   };
+
+  // The order of sequences: ids are in the order of arrival.
+  static bool comes_before(const std::pair<const RequestId, Book>& a,
+                           const std::pair<const RequestId, Book>& b) {
+    return std::pair(a.second.priority, a.first) < std::pair(b.second.priority, b.first);
+  }
+  // It may wait for another to fill a page that both have in common.
+  bool may_wait_for_a_prefix(const std::pair<const RequestId, Book>& waiting) const {
+    return options_.prefix_cache && std::any_of(books_.begin(), books_.end(), [&](const auto& other) {
+             const auto& [mine, theirs] = std::tie(waiting.second.tokens, other.second.tokens);
+             const auto end = std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end()).first;
+             return other.first != waiting.first && end - mine.begin() >= kPageTokens;
+           });
+  }
+  // Those that lost their place come after all that keep theirs; and one that waits for room is overtaken by a bounded number.
+  void check_order() {
+    using Entry = std::pair<const RequestId, Book>;
+    const Entry* last = nullptr;
+    std::vector<const Entry*> started;
+    for (Entry& entry : books_) {
+      Book& book = entry.second;
+      book.was_running = std::exchange(book.is_running, scheduler_.is_running(entry.first));
+      if (!book.is_running) continue;
+      if (!book.was_running) started.push_back(&entry);
+      if (!last || comes_before(*last, entry)) last = &entry;
+    }
+    for (Entry& entry : books_) {
+      Book& book = entry.second;
+      if (book.is_running || book.was_running) book.num_overtaking = 0;
+      if (book.is_running) continue;
+      if (book.was_running) {
+        ASSERT_TRUE(options_.num_kv_caches > 1 || !last || comes_before(*last, entry))
+            << "preempted out of order";
+        continue;
+      }
+      const auto num_overtaking = std::count_if(
+          started.begin(), started.end(), [&](const Entry* other) { return comes_before(entry, *other); });
+      if (num_overtaking == 0 || may_wait_for_a_prefix(entry)) continue;
+      book.num_overtaking += static_cast<int>(num_overtaking);
+      num_overtaking_ += static_cast<int>(num_overtaking);
+      ASSERT_LE(book.num_overtaking, Scheduler::kMaxOvertaking) << "overtaken too often";
+    }
+  }
 
   // Says whether it has no place in a step that is planned now: what comes behind its drafts is not known, or whether there is anything.
   bool is_held(const Book& book) const {
@@ -120,7 +171,8 @@ class Simulation {
     const int max_output = 1 + below(150);
     book.num_at_most = book.num_prompt + max_output;
     book.leaves_after = 1 + below(max_output);
-    scheduler_.add(request, book.tokens, max_output);
+    book.priority = below(num_priorities_);
+    scheduler_.add(request, book.tokens, max_output, {.priority = book.priority});
     books_[request] = std::move(book);
   }
   void remove(RequestId request) {
@@ -235,20 +287,19 @@ class Simulation {
     check_sharing(slices);
     if (testing::Test::HasFatalFailure()) return;
 
-    // First come, first served, also after preemptions: the running sequences are the oldest. With several KV caches one that was
-    // preempted in one of them can wait while younger ones run in the others.
     ASSERT_EQ(scheduler_.num_running() + scheduler_.num_waiting(), num_here());
     for (const auto& [request, slice] : parts) ++num_slices_of_.at(static_cast<size_t>(cache_of(slice)));
-    ASSERT_TRUE(parts.contains(books_.begin()->first) || books_.begin()->second.is_complete() ||
-                is_held(books_.begin()->second))
-        << "the oldest does not go on";
+    check_order();
+    if (testing::Test::HasFatalFailure()) return;
+    const auto leader = std::min_element(books_.begin(), books_.end(), [&](const auto& a, const auto& b) {
+      const bool a_runs = a.second.is_running, b_runs = b.second.is_running;
+      return a_runs == b_runs ? comes_before(a, b) : a_runs;
+    });
+    ASSERT_TRUE(parts.contains(leader->first) || leader->second.is_complete() || is_held(leader->second))
+        << "the first does not go on";
     const bool was_short = scheduler_.counts().num_preemptions > num_preempted_before || is_a_cache_full();
-    int place = 0;
     for (auto& [request, book] : books_) {
       const auto part = parts.find(request);
-      const bool is_among_oldest = place++ < scheduler_.num_running();
-      ASSERT_TRUE(options_.num_kv_caches > 1 || scheduler_.is_running(request) == is_among_oldest)
-          << "overtaken";
       if (!scheduler_.is_running(request)) {
         ASSERT_TRUE(part == parts.end()) << "has a slice and does not run";
         num_put_aside_ += book.num_run > 0;
@@ -316,6 +367,7 @@ class Simulation {
 
   SchedulerOptions options_;
   bool runs_ahead_, drafts_;
+  int num_priorities_;
   Scheduler scheduler_;
   struct Sampled {
     RequestId request;
@@ -324,6 +376,7 @@ class Simulation {
   std::vector<Sampled> unreported_;  // sequences that got tokens
   int num_right_{0}, num_wrong_{0}, num_drafts_behind_drafts_{0};
   int num_planned_{0};  // steps
+  int num_overtaking_{0};
   std::mt19937 random_;
   std::array<std::vector<TokenId>, 12> texts_;
   std::vector<Page> full_, sliding_;
@@ -360,7 +413,7 @@ void simulate(int num_kv_caches) {
                     .window = window,
                     .prefix_cache = prefix_cache,
                     .runs_behind_drafts = runs_behind_drafts},
-                   runs_ahead, drafts, seed)
+                   runs_ahead, drafts, seed % 3 == 0 ? 1 : 3, seed)
             .run(kNumArrivals / num_kv_caches);
         ASSERT_FALSE(testing::Test::HasFatalFailure())
             << "one step ahead: " << runs_ahead << ", drafts: " << drafts

@@ -211,7 +211,7 @@ TEST(Scheduler, ALongPromptDoesNotStallARunningChat) {
   EXPECT_EQ(part_of(slices, id(2)).num_tokens, 63);  // and the prompt takes what is left of the 64
 }
 
-TEST(Scheduler, OlderPromptsAreFedFirst) {
+TEST(Scheduler, OfPromptsOfTheSameLengthTheOlderAreFedFirst) {
   Scheduler scheduler(scheduler_options());
   add(scheduler, id(1), 50, 1);
   add(scheduler, id(2), 50, 1);
@@ -266,18 +266,155 @@ TEST(Scheduler, CountsPagesThatThoseWhoRunHaveYetToTake) {
   EXPECT_EQ(scheduler.num_waiting(), 1);
 }
 
-TEST(Scheduler, NobodyOvertakesTheHeadOfTheQueue) {
+TEST(Scheduler, ThoseWithRoomOvertakeOneWithoutAtMostSoManyTimes) {
   SchedulerOptions small = scheduler_options();
   small.num_full_pages = 10;
   Scheduler scheduler(small);
-  add(scheduler, id(1), 180, 10);  // 6 pages
+  add(scheduler, id(1), 180, 99);  // 6 pages, later 7
   add(scheduler, id(2), 180, 10);  // 6 pages: waits
-  add(scheduler, id(3), 10, 10);   // 1 page: would fit, but came later
-  EXPECT_EQ(part_of(run_step(scheduler), id(3)).num_tokens, 0);
-  EXPECT_EQ(scheduler.num_waiting(), 2);
-  scheduler.remove(id(2));
+  for (int n = 0; n < Scheduler::kMaxOvertaking; ++n) {
+    add(scheduler, id(3 + n), 1, 10);  // 1 page
+    EXPECT_EQ(part_of(run_step(scheduler), id(3 + n)).num_tokens, 1) << n;
+    scheduler.remove(id(3 + n));
+  }
+  add(scheduler, id(90), 1, 10);
   run_step(scheduler);
-  EXPECT_EQ(part_of(run_step(scheduler), id(3)).num_tokens, 10);
+  EXPECT_FALSE(scheduler.is_running(id(90))) << "overtook the one that has waited for long enough";
+  scheduler.remove(id(1));
+  EXPECT_GT(part_of(run_step(scheduler), id(2)).num_tokens, 0);
+  EXPECT_TRUE(scheduler.is_running(id(90)));
+}
+
+TEST(Scheduler, OneThatIsPreemptedMayBeOvertakenAnew) {
+  SchedulerOptions small = scheduler_options();
+  small.num_full_pages = 10;
+  small.prefix_cache = false;
+  Scheduler scheduler(small);
+  add(scheduler, id(1), 60, 250);
+  add(scheduler, id(2), 60, 250);
+  while (scheduler.counts().num_preemptions == 0) run_step(scheduler);
+  add(scheduler, id(3), 1, 1);
+  EXPECT_EQ(part_of(run_step(scheduler), id(3)).num_tokens, 1);
+  EXPECT_FALSE(scheduler.is_running(id(2)));
+}
+
+// ---- a long prompt among others ----
+
+// The number of the step in which a request's prompt ends.
+int steps_until_token(Scheduler& scheduler, RequestId request) {
+  for (int num_steps = 1; num_steps < 10'000; ++num_steps)
+    if (part_of(run_step(scheduler), request).gives_token) return num_steps;
+  return 0;
+}
+
+SchedulerOptions options_for_long_prompts() {
+  SchedulerOptions options = scheduler_options();
+  options.num_full_pages = options.num_sliding_pages = 2000;
+  return options;
+}
+
+TEST(SchedulerRows, AShortPromptIsRunInTheNextStepHoweverManyLongOnesCameBefore) {
+  for (const int num_long : {1, 2, 7}) {
+    Scheduler scheduler(options_for_long_prompts());
+    for (int n = 1; n <= num_long; ++n) add(scheduler, id(n), 8000, 10);
+    run_step(scheduler);
+    add(scheduler, id(90), 30, 10);
+    const std::vector<Slice> slices = run_step(scheduler);
+    EXPECT_TRUE(part_of(slices, id(90)).gives_token) << num_long;
+    EXPECT_EQ(part_of(slices, id(1)).num_tokens, 64 - 30) << "the others are not left free";
+  }
+}
+
+TEST(SchedulerRows, APromptThatIsAloneGetsAllRows) {
+  Scheduler scheduler(options_for_long_prompts());
+  add(scheduler, id(1), 6400, 10);
+  EXPECT_EQ(steps_until_token(scheduler, id(1)), 100);
+}
+
+TEST(SchedulerRows, ShortPromptsThatNeverStopComingTakeAtMostHalf) {
+  Scheduler scheduler(options_for_long_prompts());
+  add(scheduler, id(1), 6400, 10);
+  int num_steps = 0;
+  for (bool has_token = false; !has_token; ++num_steps) {
+    ASSERT_LT(num_steps, 300);
+    for (int n = 0; n < 3; ++n) add(scheduler, id(2 + 3 * num_steps + n), 30, 1);
+    for (const Slice& slice : run_step(scheduler)) {
+      has_token |= slice.gives_token && slice.request == id(1);
+      if (slice.gives_token && slice.request != id(1)) scheduler.remove(slice.request);
+    }
+  }
+  EXPECT_EQ(num_steps, 200);
+}
+
+TEST(SchedulerRows, EqualPromptsAreRunOneAfterAnother) {
+  Scheduler scheduler(options_for_long_prompts());
+  for (int n = 1; n <= 3; ++n) add(scheduler, id(n), 640, 1);
+  for (int n = 1; n <= 3; ++n) {
+    EXPECT_EQ(steps_until_token(scheduler, id(n)), 10);
+    scheduler.remove(id(n));
+  }
+}
+
+TEST(SchedulerPrefix, OneThatWaitsForAPrefixDoesNotHoldUpOthers) {
+  Scheduler scheduler(options_for_long_prompts());
+  scheduler.add(id(1), std::vector<TokenId>(8000, 5), 10);
+  scheduler.add(id(2), std::vector<TokenId>(8000, 5), 10);
+  add(scheduler, id(3), 30, 10);
+  EXPECT_EQ(part_of(run_step(scheduler), id(3)).num_tokens, 30);
+  EXPECT_FALSE(scheduler.is_running(id(2)));
+  EXPECT_EQ(steps_until_token(scheduler, id(2)), 126) << "in the step after the last whole page";
+}
+
+TEST(SchedulerPrefix, AShortPromptDoesNotWaitForALongOneThatGetsNoRowsYet) {
+  Scheduler scheduler(options_for_long_prompts());
+  add(scheduler, id(1), 8000, 10);
+  scheduler.add(id(2), std::vector<TokenId>(8000, 5), 10);
+  EXPECT_EQ(part_of(run_step(scheduler), id(2)).num_tokens, 0);
+  scheduler.add(id(3), std::vector<TokenId>(70, 5), 10);
+  scheduler.add(id(4), std::vector<TokenId>(50, 5), 10);
+  EXPECT_EQ(part_of(run_step(scheduler), id(3)).num_tokens, 32);
+  EXPECT_FALSE(scheduler.is_running(id(4))) << "the third fills the page that both have in common";
+  EXPECT_EQ(part_of(run_step(scheduler), id(4)).first_position, 32);
+}
+
+// ---- priorities ----
+
+TEST(SchedulerPriority, LowerNumbersAreAdmittedFirst) {
+  SchedulerOptions one = scheduler_options();
+  one.max_sequences = 1;
+  Scheduler scheduler(one);
+  add(scheduler, id(1), 5, 5);
+  run_step(scheduler);
+  for (const auto& [n, priority] : {std::pair(2, 1), {3, 0}, {4, -7}, {5, 1}, {6, 0}})
+    scheduler.add(id(n), prompt(id(n), 5), 5, {.priority = priority});
+  for (const int n : {1, 4, 3, 6, 2, 5}) {
+    run_step(scheduler);
+    EXPECT_TRUE(scheduler.is_running(id(n))) << n;
+    scheduler.remove(id(n));
+  }
+}
+
+TEST(SchedulerPriority, LowerNumbersGetTheirRowsFirst) {
+  Scheduler scheduler(options_for_long_prompts());
+  scheduler.add(id(1), prompt(id(1), 20), 5, {.priority = 1});
+  scheduler.add(id(2), prompt(id(2), 640), 5, {.priority = 0});
+  scheduler.add(id(3), prompt(id(3), 630), 5, {.priority = 0});
+  EXPECT_EQ(part_of(run_step(scheduler), id(3)).num_tokens, 32) << "the shorter of those that come first";
+  EXPECT_FALSE(scheduler.waits_for_tokens());
+  for (int n = 0; n < 18; ++n) EXPECT_EQ(part_of(run_step(scheduler), id(1)).num_tokens, 0);
+  EXPECT_EQ(part_of(run_step(scheduler), id(1)).num_tokens, 10) << "1,280 rows for the 1,270 of the others";
+}
+
+TEST(SchedulerPriority, TheHighestNumberIsPreemptedFirst) {
+  SchedulerOptions small = scheduler_options();
+  small.num_full_pages = 8;
+  small.prefix_cache = false;
+  Scheduler scheduler(small);
+  scheduler.add(id(1), prompt(id(1), 60), 100, {.priority = 3});
+  scheduler.add(id(2), prompt(id(2), 60), 100, {.priority = 2});
+  while (scheduler.counts().num_preemptions == 0) run_step(scheduler);
+  EXPECT_FALSE(scheduler.is_running(id(1)));
+  EXPECT_TRUE(scheduler.is_running(id(2)));
 }
 
 // ---- several KV caches, each of a rank with sequences of its own ----
@@ -342,7 +479,7 @@ TEST(SchedulerCaches, OnlySequencesOfTheSameOneCompeteForItsPages) {
   }
   EXPECT_FALSE(scheduler.is_running(id(3))) << "the youngest where pages ran out";
   EXPECT_TRUE(scheduler.is_running(id(4))) << "younger, in the other cache";
-  // It goes on where there is room, in front of those that came later.
+  // It goes on where there is room.
   add(scheduler, id(5), 1, 1);
   scheduler.remove(id(2));
   const std::vector<Slice> slices = run_step(scheduler);
@@ -372,14 +509,12 @@ TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
   EXPECT_EQ(scheduler.num_running(), 1);
   EXPECT_EQ(scheduler.num_waiting(), 1);
   EXPECT_EQ(scheduler.num_free_pages(0).full, 3);
-  add(scheduler, id(3), 1, 1);
-  EXPECT_EQ(part_of(run_step(scheduler), id(3)).num_tokens, 0) << "overtook the one that was put aside";
   scheduler.remove(id(1));
   // The second runs again from its first token: its prompt and its 68 sampled tokens, the last one included.
   EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 0);
-  EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 63);  // the third request takes one row
   const Slice last = part_of(run_step(scheduler), id(2));
-  EXPECT_EQ(last.first_position + last.num_tokens, 128);
+  EXPECT_EQ(last.first_position, 64);
+  EXPECT_EQ(last.num_tokens, 64);
   EXPECT_TRUE(last.gives_token);
 }
 
@@ -460,6 +595,19 @@ TEST(SchedulerPrefix, EqualPromptsWaitForTheFirstAndShareItsPages) {
     EXPECT_EQ(slice.full.pages[4] == slices[0].full.pages[4], &slice == &slices[0]);
   }
   EXPECT_EQ(scheduler.num_free_pages(0).full, 100 - 4 - 3);
+}
+
+TEST(SchedulerPrefix, APromptDoesNotWaitForOneWithAnotherSalt) {
+  Scheduler scheduler(scheduler_options());
+  const std::vector<TokenId> tokens(40, 5);
+  scheduler.add(id(1), tokens, 10, {.cache_salt = "a"});
+  scheduler.add(id(2), tokens, 10, {.cache_salt = "b"});
+  scheduler.add(id(3), tokens, 10, {.cache_salt = "a"});
+  EXPECT_EQ(run_step(scheduler).size(), 2u);
+  const std::vector<Slice> slices = run_step(scheduler);
+  EXPECT_EQ(part_of(slices, id(3)).first_position, 32);
+  EXPECT_EQ(part_of(slices, id(3)).full.pages[0], part_of(slices, id(1)).full.pages[0]);
+  EXPECT_NE(part_of(slices, id(3)).full.pages[0], part_of(slices, id(2)).full.pages[0]);
 }
 
 TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNobodyWaits) {

@@ -1,5 +1,5 @@
 // Compiles the input as a JSON Schema, strict or not by its length, and follows a text. It is refused, or its masks hold what
-// grammar_masks.h says.
+// grammar_masks.h says. As a tool's it is never refused.
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -12,6 +12,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (schema.is_discarded()) return 0;
   try {
     check_masks(compile_json_schema(schema, {.is_strict = size % 2 == 1}), size);
+  } catch (const nibble::InputError&) {
+  }
+  const Compiled arguments = compile_json_schema(schema, {.drops_unenforceable = true});
+  try {
+    check_masks(arguments, size);
   } catch (const nibble::InputError&) {
   }
   return 0;

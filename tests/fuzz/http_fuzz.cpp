@@ -1,4 +1,5 @@
-// Sends any bytes to a server over a connection: through the HTTP parser, the routes and a model that answers at once. Answers
+// Sends any bytes to a server over a connection: through the HTTP parser, the routes and a model that answers at once. The server must
+// find the requests that a strict reader finds in the same bytes (http_oracle.h), each with its path and body, and refuse the rest. Answers
 // must be well-formed, none may have status 500, and no request or memory may be left behind.
 //
 // The first byte chooses what the client does, the second where its bytes are cut in two. In the rest, bytes from 0x80 on stand
@@ -29,6 +30,7 @@
 #include "server/routes.h"
 #include "server/service/engine_gate.h"
 #include "tests/folders.h"
+#include "tests/fuzz/http_oracle.h"
 
 namespace {
 
@@ -36,7 +38,8 @@ using namespace nibble;
 using namespace nibble::server;
 namespace http = boost::beast::http;
 
-constexpr size_t kMaxSize{160};  // longer inputs take longer and reach nothing new
+constexpr size_t kMaxSize{4096};
+constexpr size_t kMaxHeaderBytes{1024}, kMaxBodyBytes{2048};
 constexpr int kMaxContext{192};
 constexpr std::string_view kLength{
     "Content-Length: N\r\n\r\n"};  // N becomes the length of what follows, up to the next kGet or kPost
@@ -107,7 +110,22 @@ constexpr std::string_view kPhrases[]{kGet,
                                       "\"seed\":1",
                                       "\"store\":true",
                                       "\"previous_response_id\":",
-                                      "\"instructions\":"};
+                                      "\"instructions\":",
+                                      "Transfer-Encoding: ",
+                                      "chunked",
+                                      "identity",
+                                      "gzip, ",
+                                      "Content-Length: ",
+                                      "Host: localhost\r\n",
+                                      "Host: ",
+                                      "http://x",
+                                      "Origin: http://x\r\n",
+                                      "Origin: null\r\n",
+                                      "Content-Encoding: gzip\r\n",
+                                      "Upgrade: websocket\r\n",
+                                      ";a=\"b\"",
+                                      "\r\n ",
+                                      ": "};
 static_assert(0x80 + std::size(kPhrases) < 0xFF);
 
 std::string bytes_of(const uint8_t* data, size_t size) {
@@ -181,6 +199,43 @@ class ScriptedBackend : public Backend {
   Config config_;
 };
 
+// A request as the routes saw it.
+struct SeenRequest {
+  std::string method, path, query, body;
+  bool was_let_in{false};  // answered, not refused before its body was read
+  int status{0};
+};
+
+// Writes down what reaches the routes.
+class Recorder : public HttpHandler {
+ public:
+  explicit Recorder(HttpHandler& routes) : routes_(routes) {}
+  bool is_vital(const Exchange& exchange) const override { return routes_.is_vital(exchange); }
+  void admit(const Exchange& exchange) override { routes_.admit(exchange); }
+  asio::awaitable<void> answer(Exchange& exchange) override {
+    now_.was_let_in = true;
+    now_.body = exchange.body();
+    return routes_.answer(exchange);
+  }
+  asio::awaitable<void> answer_error(Exchange& exchange, const HttpError& error) override {
+    return routes_.answer_error(exchange, error);
+  }
+  void on_ended(const Exchange& exchange, double seconds) override {
+    now_.method = exchange.method();
+    now_.path = exchange.path();
+    now_.query = exchange.query();
+    now_.status = exchange.status();
+    seen.push_back(std::exchange(now_, {}));
+    routes_.on_ended(exchange, seconds);
+  }
+
+  std::vector<SeenRequest> seen;
+
+ private:
+  HttpHandler& routes_;
+  SeenRequest now_;
+};
+
 // A server, its engine and one client. All of it but the engine runs on this thread.
 class World {
  public:
@@ -220,10 +275,13 @@ class World {
     }
     ::close(client_);
     settle();
+    seen = std::exchange(recorder_.seen, {});
     NIBBLE_CHECK(service_.gate->num_choices() == 0 && http_.is_idle() && http_.num_body_bytes() == 0,
                  "something is left of a request");
     return std::move(answer_);
   }
+
+  std::vector<SeenRequest> seen;  // of the last connection
 
  private:
   static constexpr size_t kMaxChoices{8};
@@ -240,8 +298,8 @@ class World {
   static ServerOptions options() {
     ServerOptions options;
     options.model_id = "toy";
-    options.limits.max_header_bytes = 512;
-    options.limits.max_body_bytes = 2048;
+    options.limits.max_header_bytes = kMaxHeaderBytes;
+    options.limits.max_body_bytes = kMaxBodyBytes;
     options.limits.max_bodies_bytes = 512;
     options.limits.uncounted_body_bytes = 128;
     options.max_response_bytes = 4096;
@@ -296,7 +354,9 @@ class World {
   Routes routes_{service_};
   // A Unix socket, because two minutes of executions would use up the TCP ports; in the abstract namespace, which leaves no file.
   const std::string name_{std::string(1, '\0') + "nibble-fuzz-" + std::to_string(::getpid())};
-  HttpServer http_{io_, {.unix_socket = name_}, service_.options.limits, {}, routes_};
+  Recorder recorder_{routes_};
+  HttpServer http_{
+      io_, {.unix_socket = name_}, service_.options.limits, {.hosts = {"x", "localhost"}}, recorder_};
   std::unique_ptr<EngineGate> other_gate_;
   bool is_full_{false};
   int client_{-1};
@@ -323,28 +383,79 @@ void check_events(std::string_view text) {
   }
 }
 
-void check_answers(std::string_view bytes, bool is_whole) {
+struct Answer {
+  int status;
+  bool closes;
+};
+
+// Checks the answers to these requests and returns them. If `is_whole`, there is one to each.
+std::vector<Answer> check_answers(std::string_view bytes, const std::vector<SeenRequest>& seen,
+                                  bool is_whole) {
+  std::vector<Answer> answers;
   while (!bytes.empty()) {
+    const bool is_head = answers.size() < seen.size() && seen[answers.size()].method == "HEAD";
     http::response_parser<http::string_body> parser;
     parser.eager(true);
+    parser.skip(is_head);
     boost::system::error_code error;
     bytes.remove_prefix(parser.put(boost::asio::buffer(bytes.data(), bytes.size()), error));
     if (!error && !parser.is_done()) parser.put_eof(error);
-    if (!is_whole && (error == http::error::need_more || error == http::error::partial_message)) return;
+    if (!is_whole && (error == http::error::need_more || error == http::error::partial_message)) break;
     NIBBLE_CHECK(!error && parser.is_done(), "an answer is no HTTP: {}", error.message());
     const auto& answer = parser.get();
-    // Of other engines' paths some say that nibble has nothing like it.
-    NIBBLE_CHECK(answer.result_int() < 500 || answer.result() == http::status::not_implemented, "{}",
-                 answer.body());
-    if (answer[http::field::content_type] == "application/json") check_json(answer.body());
+    // Of other engines' paths some say that nibble has nothing like it, and of versions and codings of HTTP too.
+    NIBBLE_CHECK(answer.result_int() < 500 || answer.result() == http::status::not_implemented ||
+                     answer.result() == http::status::http_version_not_supported,
+                 "{}", answer.body());
+    if (answer.result() == http::status::continue_) continue;
+    NIBBLE_CHECK(answers.size() < seen.size(), "there are more answers than requests");
+    if (!is_head && answer[http::field::content_type] == "application/json") check_json(answer.body());
     if (answer[http::field::content_type] == "text/event-stream") check_events(answer.body());
+    answers.push_back({static_cast<int>(answer.result_int()), !parser.keep_alive()});
   }
+  NIBBLE_CHECK(!is_whole || answers.size() == seen.size(), "{} requests have {} answers", seen.size(),
+               answers.size());
+  return answers;
+}
+
+// The requests that the server saw are those that a strict reader finds, up to where the server closed the connection; what it refused is
+// all that may be more.
+void check_requests(const std::vector<SeenRequest>& seen, const test::FoundRequests& found) {
+  for (size_t i = 0; i < seen.size(); ++i) {
+    if (i >= found.requests.size()) {
+      NIBBLE_CHECK(i == found.requests.size() && i + 1 == seen.size() && found.rest != test::Rest::kNothing &&
+                       !seen[i].was_let_in && seen[i].status >= 400,
+                   "the server found a request '{}' in what is none", seen[i].path);
+      continue;
+    }
+    const test::FoundRequest& request = found.requests[i];
+    NIBBLE_CHECK(
+        seen[i].method == request.method && seen[i].path == request.path && seen[i].query == request.query,
+        "the server saw '{} {}?{}' in place of '{} {}?{}'", seen[i].method, seen[i].path, seen[i].query,
+        request.method, request.path, request.query);
+    NIBBLE_CHECK(!seen[i].was_let_in || seen[i].body == request.body, "the server saw another body of '{}'",
+                 request.path);
+    const bool is_refused = seen[i].status == 403 || seen[i].status == kClientGone;
+    NIBBLE_CHECK(request.is_let_in || (!seen[i].was_let_in && is_refused), "'{}' was let in", request.path);
+  }
+}
+
+// All requests were answered that came before the server closed the connection.
+void check_none_is_missing(const std::vector<Answer>& answers, const test::FoundRequests& found) {
+  const bool has_closed = !answers.empty() && answers.back().closes;
+  for (size_t i = 0; i + 1 < answers.size(); ++i)
+    NIBBLE_CHECK(!answers[i].closes, "a connection that was to be closed went on");
+  if (has_closed) return;
+  NIBBLE_CHECK(answers.size() == found.requests.size(), "of {} requests {} were answered",
+               found.requests.size(), answers.size());
+  NIBBLE_CHECK(found.rest != test::Rest::kInvalid, "what is no request was not refused");
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static World& world = *new World;  // never destroyed: its engine has a thread
+  static const test::HttpOracle oracle(kMaxHeaderBytes, kMaxBodyBytes, {"x", "localhost"});
   if (size < 2 || size > kMaxSize) return 0;
   const auto ending = static_cast<World::Ending>(data[0] % 3);
   const bool is_full = data[0] / 3 % 8 != 0;
@@ -352,7 +463,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t cut = bytes.size() * data[1] / 256;
   const std::string answer = world.send(std::string_view(bytes).substr(0, cut),
                                         std::string_view(bytes).substr(cut), ending, is_full);
-  // Answers to HEAD are not checked further, because only the request tells whether a body follows.
-  if (bytes.find("HEAD") == std::string::npos) check_answers(answer, ending == World::Ending::kWaits);
+  const test::FoundRequests found = oracle.read(bytes);
+  const bool is_whole = ending == World::Ending::kWaits;
+  check_requests(world.seen, found);
+  const std::vector<Answer> answers = check_answers(answer, world.seen, is_whole);
+  if (is_whole) check_none_is_missing(answers, found);
   return 0;
 }

@@ -96,10 +96,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     harmony::to_conversation(request.chat.chat);
   });
   try_reading([&] { check(read_ollama_generate(body).chat.params); });
-  try_reading([&] { read_ollama_model(body); });
+  try_reading([&] {
+    IgnoredFields ignored;
+    read_ollama_model(body, ignored);
+  });
   try_reading([&] { read_tokenize_request(body); });
   try_reading([&] {
-    for (const TokenId token : read_detokenize_request(body)) NIBBLE_CHECK(token >= 0);
+    for (const TokenId token : read_detokenize_request(body).tokens) NIBBLE_CHECK(token >= 0);
   });
   return 0;
 }

@@ -145,6 +145,55 @@ INSTANTIATE_TEST_SUITE_P(
          {"[2]", "[3,4]"}}}));
 
 INSTANTIATE_TEST_SUITE_P(
+    DifferentItems, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"type":"array","items":{"enum":["a","b","ab"]},"uniqueItems":true})",
+         {"[]", R"(["b"])", R"(["ab", "a"])", R"(["b","ab","a"])", "[\n  \"a\",\n  \"ab\"\n]"},
+         {R"(["a","a"])", R"(["ab","b","ab"])", R"(["c"])", R"(["a","b","ab","a"])", R"(["a",])"}},
+        {R"({"type":"array","items":{"enum":["a","b","c"]},"uniqueItems":true,"minItems":2,"maxItems":2})",
+         {R"(["c","a"])"},
+         {"[]", R"(["a"])", R"(["a","b","c"])", R"(["a","a"])"}},
+        {R"({"type":"array","items":{"type":["boolean","null"]},"uniqueItems":true})",
+         {"[true,null,false]"},
+         {"[true,true]", "[null,true,null]"}},
+        {R"({"type":"array","items":{"type":"integer","minimum":9,"exclusiveMaximum":13,"not":{"const":11}},"uniqueItems":true})",
+         {"[12,10,9]"},
+         {"[9,9]", "[11]", "[13]", "[1]"}},
+        {R"({"type":"array","items":{"anyOf":[{"const":1},{"enum":[1.0,"1",true]},{"$ref":"#/$defs/x"}]},"uniqueItems":true,"$defs":{"x":{"const":{"a":[1]}}}})",
+         {R"([1,"1",true,{"a":[1]}])"},
+         {R"([1,1])", R"([{"a":[1]},{"a":[1]}])"}},
+        // Sets of sets.
+        {R"({"type":"array","items":{"type":"array","items":{"enum":["x","y"]},"uniqueItems":true,"maxItems":2},"uniqueItems":true})",
+         {R"([[],["x","y"],["y","x"]])"},
+         {R"([["x"],["x"]])", R"([["x","x"]])"}},
+        {R"({"type":"array","prefixItems":[{"enum":["a","b"]},{"enum":["a",1]}],"items":false,"uniqueItems":true})",
+         {"[]", R"(["a",1])", R"(["b","a"])"},
+         {R"(["a","a"])", R"([1])"}},
+        {R"({"type":"array","prefixItems":[{"type":"string"}],"items":false,"uniqueItems":true})",
+         {R"(["any"])"},
+         {R"(["a","a"])"}},
+        {R"({"type":"array","items":{"enum":[1,2,3]},"uniqueItems":true,"contains":{"const":2},"maxItems":3})",
+         {"[2]", "[1,2,3]"},
+         {"[1]", "[2,2]"}}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    NeededItems, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"type":"array","contains":{"type":"null"}})",
+         {"[null]", R"([1,null,"a"])", "[\n  1, null\n]", "[null,null]"},
+         {"[]", "[1]", "[[null]]"}},
+        {R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":5},"minItems":2,"maxItems":3})",
+         {"[1,5]", "[5,1,2]", "[1,2,7]"},
+         {"[5]", "[1,2,3]", "[1,2,3,5]", R"([5,"a"])"}},
+        {R"({"type":"array","prefixItems":[{"type":"string"},{"type":"null"}],"items":{"type":"integer"},"contains":{"type":"null"}})",
+         {R"(["a",null])", R"(["a",null,1])"},
+         {R"(["a"])", R"([null])", "[]"}},
+        {R"({"type":"array","prefixItems":[{"type":"string"},false],"contains":{"maxLength":1}})",
+         {R"(["a"])"},
+         {R"(["ab"])", R"(["a",1])"}},
+        {R"({"enum":[[1],[1,"a"],5],"contains":{"type":"string"}})", {R"([1,"a"])", "5"}, {"[1]"}}}));
+
+INSTANTIATE_TEST_SUITE_P(
     Objects, JsonSchemaKeyword,
     testing::ValuesIn(std::vector<Case>{
         {R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{}},"required":["b"],"additionalProperties":false})",
@@ -261,6 +310,74 @@ INSTANTIATE_TEST_SUITE_P(
         {R"({"$ref":"#/definitions/a~1b%25","definitions":{"a/b%":{"type":"null"}}})", {"null"}, {"1"}},
         {R"({"$ref":"#here","$defs":{"x":{"$anchor":"here","type":"boolean"}}})", {"true"}, {"1"}}}));
 
+INSTANTIATE_TEST_SUITE_P(
+    Failures, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"oneOf":[{"type":"array","items":{"type":"string"}},{"type":"array","items":{"type":"number"}}]})",
+         {R"(["a"])", "[1,2]"},
+         {"[]", R"(["a",1])", R"([1,"a"])"}},
+        {R"({"oneOf":[{"type":"array","items":{"type":["string","integer"]}},{"type":"array","items":{"type":"string"}}]})",
+         {"[1]", R"(["a",1,"b"])"},
+         {"[]", R"(["a"])", "[null]"}},
+        {R"({"type":"array","not":{"items":{"type":"string"}}})",
+         {"[1]", R"(["a",null,"b"])"},
+         {"[]", R"(["a"])"}},
+        {R"({"type":"array","not":{"prefixItems":[{"type":"string"},{"type":"null"}]}})",
+         {"[1]", R"(["a",1])"},
+         {"[]", R"(["a"])", R"(["a",null,1])"}},
+        {R"({"type":"array","items":[{"type":"string"}],"not":{"items":[{}],"additionalItems":{"type":"integer"}}})",
+         {R"(["a",1,"b"])"},
+         {R"(["a"])", R"(["a",1])"}},
+        {R"({"type":"array","not":{"contains":{"type":"string"}}})",
+         {"[]", "[1,null]"},
+         {R"(["a"])", R"([1,"a"])"}},
+        {R"({"not":{"contains":{"type":"string"}}})", {}, {"1", R"(["a"])"}},
+        // Members that only one of two closed objects declares.
+        {R"({"type":"object","oneOf":[{"properties":{"a":{"type":"integer"},"b":{}},"additionalProperties":false},{"properties":{"a":{"type":"integer"},"c":{}},"additionalProperties":false}]})",
+         {R"({"b":1})", R"({"a":1,"c":1})"},
+         {R"({})", R"({"a":1})", R"({"b":1,"c":1})"}},
+        {R"({"type":"object","properties":{"a":{"type":"integer"}},"not":{"additionalProperties":{"type":"integer"}},"required":["b"]})",
+         {R"({"b":"x"})", R"({"a":1,"b":null})"},
+         {R"({"b":1})", R"({"a":1})"}},
+        {R"({"type":"object","properties":{"x_a":{},"y":{}},"not":{"patternProperties":{"^x_":{"type":"string"}}},"additionalProperties":false})",
+         {R"({"x_a":1})"},
+         {R"({"x_a":""})", R"({"y":1})"}},
+        {R"({"type":"object","properties":{"ab":{},"b":{}},"not":{"propertyNames":{"maxLength":1}},"additionalProperties":false})",
+         {R"({"ab":1})", R"({"ab":1,"b":1})"},
+         {R"({})", R"({"b":1})"}},
+        {R"({"type":"object","properties":{"a":{},"b":{}},"not":{"dependentRequired":{"a":["b"]}}})",
+         {R"({"a":1})", R"({"a":1,"c":1})"},
+         {R"({})", R"({"a":1,"b":1})"}},
+        {R"({"type":"object","properties":{"a":{},"b":{}},"not":{"dependentSchemas":{"a":{"properties":{"b":{"type":"string"}}}}}})",
+         {R"({"a":1,"b":1})"},
+         {R"({"a":1})", R"({"a":1,"b":""})", R"({"b":1})"}},
+        {R"({"type":"integer","not":{"oneOf":[{"minimum":5},{"maximum":9}]}})", {"5", "9"}, {"4", "10"}},
+        {R"({"type":["array","object"],"not":{"enum":[[],{}]}})", {"[1]", R"({"a":1})"}, {"[]", "{}"}},
+        {R"({"type":"array","items":{"type":"integer"},"not":{"const":[1]}})", {"[]", "[1,1]"}, {"[1]"}},
+        {R"({"type":"array","if":{"items":{"type":"integer"}},"then":{"maxItems":1},"else":{"minItems":2}})",
+         {"[]", "[1]", R"(["a",1])"},
+         {"[1,2]", R"(["a"])"}}}));
+
+// Drafts 4 to 7 ignore what stands beside a $ref; later ones do not.
+INSTANTIATE_TEST_SUITE_P(
+    BesideARef, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"properties":{"a":{"$ref":"#/$defs/x","maxLength":1,"contains":{}}},"$defs":{"x":{"type":"string"}},"$schema":"http://json-schema.org/draft-07/schema#"})",
+         {R"({"a":"xy"})"},
+         {R"({"a":1})"}},
+        {R"({"items":{"$ref":"#/definitions/x","type":"null","not":{}},"definitions":{"x":{"type":"integer"}},"$schema":"http://json-schema.org/draft-04/schema#"})",
+         {"[1]"},
+         {"[null]"}},
+        {R"({"oneOf":[{"$ref":"#/definitions/x","type":"null"},{"type":"string"}],"definitions":{"x":{"maxLength":1}},"$schema":"http://json-schema.org/draft-06/schema#"})",
+         {"1", "\"ab\""},
+         {"\"a\""}},
+        {R"({"enum":["a","ab"],"allOf":[{"$ref":"#/definitions/x","const":"b"}],"definitions":{"x":{"maxLength":1}},"$schema":"http://json-schema.org/draft-07/schema#"})",
+         {"\"a\""},
+         {"\"ab\""}},
+        {R"({"$ref":"#/$defs/x","maxLength":1,"$defs":{"x":{"type":"string"}},"$schema":"https://json-schema.org/draft/2019-09/schema"})",
+         {"\"a\""},
+         {"\"ab\""}}}));
+
 TEST(JsonSchema, MembersComeInTheSchemasOrder) {
   const Compiled compiled = compile_json_schema(
       Json::parse(R"({"type":"object","properties":{"z":{},"a":{}},"required":["a","z"]})"));
@@ -299,31 +416,127 @@ std::string error(const char* schema) {
 }
 
 TEST(JsonSchema, WhatIsNotEnforcedIsRefusedByKeywordAndPlace) {
-  for (const char* keyword : {"contains", "$dynamicRef"})
-    EXPECT_THAT(
-        error((R"({"type":"object","properties":{"a/b":{")" + std::string(keyword) + R"(":{"x":[]}}}})")
-                  .c_str()),
-        AllOf(HasSubstr("'" + std::string(keyword) + "'"), HasSubstr("#/properties/a~1b")));
-  EXPECT_THAT(error(R"({"const":{"a":[1]},"properties":{"a":{"contains":{"type":"string"}}}})"),
-              AllOf(HasSubstr("'contains'"), HasSubstr("#/properties/a")));
+  EXPECT_THAT(error(R"({"type":"object","properties":{"a/b":{"$dynamicRef":"#"}}})"),
+              AllOf(HasSubstr("'$dynamicRef'"), HasSubstr("#/properties/a~1b")));
+  EXPECT_THAT(
+      error(R"({"const":{"a":[1]},"properties":{"a":{"contains":{"type":"string"},"maxContains":2}}})"),
+      AllOf(HasSubstr("'contains'"), HasSubstr("#/properties/a")));
+  EXPECT_THAT(error(R"({"items":{"contains":{},"minContains":2}})"),
+              AllOf(HasSubstr("'contains'"), HasSubstr("#/items")));
   EXPECT_THAT(error(R"({"unevaluatedProperties":false,"allOf":[{"anyOf":[{"required":["a"]},{}]}]})"),
               AllOf(HasSubstr("'unevaluatedProperties' at #:"), HasSubstr("beside 'anyOf'")));
   EXPECT_THAT(error(R"({"unevaluatedItems":false,"if":{"maxItems":3},"then":{"items":{}}})"),
               AllOf(HasSubstr("'unevaluatedItems' at #:"), HasSubstr("beside 'if'")));
   EXPECT_THAT(error(R"({"enum":[{"a":1}],"unevaluatedProperties":false})"),
               AllOf(HasSubstr("'unevaluatedProperties'"), HasSubstr("listed as values")));
-  EXPECT_THAT(error(R"({"not":{"dependentRequired":{"a":["b"]}}})"),
-              AllOf(HasSubstr("'dependentRequired' at #/not"), HasSubstr("must not hold")));
+  EXPECT_THAT(error(R"({"type":"string","not":{"format":"date"}})"),
+              AllOf(HasSubstr("'format' at #/not"), HasSubstr("must not hold")));
+  EXPECT_THAT(error(R"({"properties":{"a":{"not":{"uniqueItems":true}}}})"),
+              AllOf(HasSubstr("'uniqueItems' at #/properties/a/not"), HasSubstr("must not hold")));
   EXPECT_THAT(error(R"({"items":{"uniqueItems":true}})"),
               AllOf(HasSubstr("'uniqueItems'"), HasSubstr("#/items")));
   EXPECT_THAT(error(R"({"$ref":"https://example.com/other.json"})"),
               AllOf(HasSubstr("'$ref'"), HasSubstr("another document")));
   EXPECT_THAT(error(R"({"$ref":"#/$defs/missing"})"), HasSubstr("names nothing"));
-  EXPECT_THAT(error(R"({"not":{"type":"array","items":{"type":"string"}}})"),
-              AllOf(HasSubstr("'items' at #/not"), HasSubstr("must not hold")));
+  EXPECT_THAT(
+      error(
+          R"({"items":{"type":"array","items":{"type":"integer","minimum":0,"maximum":40},"uniqueItems":true}})"),
+      AllOf(HasSubstr("'uniqueItems' at #/items"), HasSubstr("at most 32 values")));
   EXPECT_THAT(error(R"({"type":"string","pattern":"(?=a)b"})"),
               AllOf(HasSubstr("'pattern' at #"), HasSubstr("lookaround")));
   EXPECT_THAT(error(R"({"type":"number","multipleOf":123456})"), HasSubstr("'multipleOf'"));
+}
+
+TEST(JsonSchema, ValidValuesThatAreLeftOutAreNamed) {
+  const Compiled compiled = compile_json_schema(Json::parse(
+      R"({"type":"object","properties":{"a":{}},"not":{"additionalProperties":false,"properties":{"b":{}},"uniqueItems":true}})"));
+  EXPECT_THAT(
+      compiled.warnings,
+      ElementsAre("'additionalProperties' at #/not: where it must not hold, some valid values are left out"));
+  EXPECT_TRUE(accepts(compiled, R"({"a":1})"));
+  EXPECT_FALSE(accepts(compiled, R"({"b":1})"));
+  EXPECT_FALSE(accepts(compiled, R"({"c":1})"));  // valid
+}
+
+struct Dropped {
+  const char* schema;
+  std::vector<const char*> warnings;
+  std::vector<const char*> valid, invalid;  // arguments
+};
+
+void PrintTo(const Dropped& test, std::ostream* out) { *out << test.schema; }
+
+class JsonSchemaOfATool : public testing::TestWithParam<Dropped> {};
+
+TEST_P(JsonSchemaOfATool, LosesOnlyWhatIsNotEnforcedAndSaysSo) {
+  const Compiled compiled =
+      compile_json_schema(Json::parse(GetParam().schema), {.drops_unenforceable = true});
+  EXPECT_THAT(compiled.warnings, testing::UnorderedElementsAreArray(GetParam().warnings));
+  for (const char* text : GetParam().valid) EXPECT_TRUE(accepts(compiled, text)) << text;
+  for (const char* text : GetParam().invalid) EXPECT_FALSE(accepts(compiled, text)) << text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Keywords, JsonSchemaOfATool,
+    testing::ValuesIn(std::vector<Dropped>{
+        {R"({"type":"object","properties":{"t":{"type":"array","items":{"type":"string"},"uniqueItems":true},"n":{"type":"integer"}},"required":["n"],"additionalProperties":false})",
+         {"'uniqueItems' at #/properties/t: not enforced"},
+         {R"({"t":["a","a"],"n":1})", R"({"n":1})"},
+         {R"({"t":[1],"n":1})", R"({"t":[]})", R"({"x":1,"n":1})"}},
+        {R"({"type":"object","properties":{"a":{"contains":{"type":"string"},"minContains":2,"minItems":2},"b":{"pattern":"(?=x)y","maxLength":2}},"additionalProperties":false})",
+         {"'contains' at #/properties/a: not enforced", "'pattern' at #/properties/b: not enforced"},
+         {R"({"a":[1,2]})", R"({"b":"y"})"},
+         {R"({"a":[1]})", R"({"b":"xyz"})"}},
+        // With a pattern of names goes what is about all other names.
+        {R"({"type":"object","properties":{"n":{"type":"integer"}},"patternProperties":{"(?=x)y":{}},"additionalProperties":false})",
+         {"'patternProperties' at #: not enforced", "'additionalProperties' at #: not enforced"},
+         {R"({"n":1,"y":2})"},
+         {R"({"n":"1"})"}},
+        // Where a schema must not hold, less of it would be more.
+        {R"({"type":"object","properties":{"a":{"type":"string","not":{"pattern":"(?=x)y","minLength":3}}}})",
+         {"'pattern' at #/properties/a/not: not enforced"},
+         {R"({"a":"abcd"})", R"({"a":"ab"})"},
+         {R"({"a":1})"}},
+        {R"({"type":"object","properties":{"a":{"$ref":"https://example.com/a.json","maxLength":1}}})",
+         {"'$ref' at #/properties/a: not enforced"},
+         {R"({"a":"x"})"},
+         {R"({"a":"xy"})"}},
+        {R"({"type":"object","properties":{"a":{"type":"text","minimum":"1"},"b":5},"required":["a"]})",
+         {"the schema at #/properties/b: not enforced", "'type' at #/properties/a: not enforced",
+          "'minimum' at #/properties/a: not enforced"},
+         {R"({"a":1,"b":2})"},
+         {R"({"b":1})"}}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Roots, JsonSchemaOfATool,
+    testing::ValuesIn(std::vector<Dropped>{
+        {R"({})", {}, {R"({})", R"({"a":1})"}, {"1", "[]", "null"}},
+        {R"(true)", {}, {R"({})"}, {"1"}},
+        {R"({"properties":{"a":{"type":"integer"}}})", {}, {R"({"a":1})"}, {"1", R"({"a":""})"}},
+        {R"({"anyOf":[{"type":"string"},{"type":"object","required":["a"]}]})",
+         {},
+         {R"({"a":1})"},
+         {"\"a\"", R"({})"}},
+        {R"({"type":"array","properties":{"a":{"type":"integer"}}})",
+         {"'type' at #: not enforced"},
+         {R"({"a":1})"},
+         {R"({"a":""})", "[]"}},
+        {R"([])", {"the schema at #: not enforced"}, {R"({"a":1})"}, {"[]"}},
+        {R"(false)", {"the schema at #: not enforced"}, {R"({"a":1})"}, {"1"}},
+        {R"({"type":"object","properties":{"a":{"type":"string","enum":[]},"b":{"type":"integer"}},"required":["a","b"]})",
+         {"all but the type at #/properties/a: not enforced"},
+         {R"({"a":"x","b":1})"},
+         {R"({"a":1,"b":1})", R"({"a":"x","b":"y"})"}}}));
+
+TEST(JsonSchema, OfAToolOnlyThePlaceThatTakesTooMuchWorkIsOpen) {
+  Json schema = Json::parse(R"({"type":"object","properties":{"n":{"type":"integer"},"dear":{"allOf":[]}}})");
+  for (int i = 0; i < 20; ++i)
+    schema["properties"]["dear"]["allOf"].push_back(
+        Json::parse(R"({"anyOf":[{"required":["a)" + std::to_string(i) + R"("]},{"minProperties":1}]})"));
+  const Compiled compiled = compile_json_schema(schema, {.drops_unenforceable = true});
+  EXPECT_THAT(compiled.warnings, ElementsAre("'allOf' at #/properties/dear: not enforced"));
+  EXPECT_TRUE(accepts(compiled, R"({"n":1,"dear":{}})"));
+  EXPECT_FALSE(accepts(compiled, R"({"n":""})"));
 }
 
 TEST(JsonSchema, AKeywordOfAnotherKindIsRefused) {

@@ -33,21 +33,23 @@ struct Kv {
       : full(num_full), sliding(num_sliding), window(given_window), cache(full, sliding, window, hash) {}
 
   // Shares the known prefix of the tokens and runs the rest in chunks.
-  SequencePages run(const Tokens& tokens, int chunk = 20) {
+  SequencePages run(const Tokens& tokens, int chunk = 20, std::string_view salt = {}) {
     SequencePages pages(full, sliding, window);
-    pages.resume(cache.find(tokens));
-    feed(pages, tokens, chunk);
+    pages.resume(cache.find(tokens, salt));
+    feed(pages, tokens, chunk, salt);
     return pages;
   }
-  void feed(SequencePages& pages, const Tokens& tokens, int chunk) {
+  void feed(SequencePages& pages, const Tokens& tokens, int chunk, std::string_view salt = {}) {
     while (pages.length() < static_cast<int>(tokens.size())) {
       const int now = std::min(chunk, static_cast<int>(tokens.size()) - pages.length());
       if (!pages.reserve(now)) FAIL() << "no page left";
       pages.advance(now);
-      pages.add_to(cache, tokens);
+      pages.add_to(cache, tokens, salt);
     }
   }
-  int num_found(const Tokens& tokens) const { return cache.find(tokens).num_tokens(); }
+  int num_found(const Tokens& tokens, std::string_view salt = {}) const {
+    return cache.find(tokens, salt).num_tokens();
+  }
 
   PagePool full, sliding;
   int window;
@@ -183,6 +185,22 @@ TEST(PrefixCache, ACollisionIsNoHit) {
   EXPECT_EQ(kv.num_found(text(50) + text(51, 70)), 96);
   EXPECT_EQ(kv.num_found(text(101, 2000)), 0);
   EXPECT_EQ(kv.num_found(text(64) + text(40, 1064)), 64);
+}
+
+TEST(PrefixCache, ATextIsKnownUnderItsOwnSaltOnly) {
+  const PageHash all_equal = [](uint64_t, std::span<const TokenId>) -> uint64_t { return 42; };
+  for (const PageHash hash : {PageHash{page_hash}, all_equal}) {
+    Kv kv(30, 30, 128, hash);
+    const SequencePages plain = kv.run(text(100)), salted = kv.run(text(100), 20, "a");
+    for (const PageId page : plain.full().pages)
+      EXPECT_THAT(salted.full().pages, testing::Not(testing::Contains(page)));
+    EXPECT_EQ(kv.num_found(text(101)), 96);
+    EXPECT_EQ(kv.num_found(text(101), "a"), 96);
+    EXPECT_EQ(kv.num_found(text(101), "b"), 0);
+    EXPECT_EQ(kv.num_found(text(101), std::string_view("a\0", 2)), 0);
+    const SequencePages same = kv.run(text(100), 20, "a");
+    EXPECT_EQ(same.full().pages[2], salted.full().pages[2]);
+  }
 }
 
 // A store in which every position holds a fingerprint of the text up to it. Sequences start, share, grow and end at

@@ -37,8 +37,9 @@ class Connection {
     EXPECT_EQ(::send(handle_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
   void post(const std::string& path, const std::string& body) const {
-    send(fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}", path,
-                     body.size(), body));
+    send(fmt::format(
+        "POST {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}", path,
+        body.size(), body));
   }
   // Reads until `end` has come, the connection ends, or a minute has passed.
   std::string read_until(std::string_view end) const {
@@ -48,8 +49,9 @@ class Connection {
   }
   // Declares a body of so many bytes and waits for "100 Continue". Returns the answer up to the end of its header.
   std::string announce(const std::string& path, size_t num_bytes) const {
-    send(fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
-                     path, num_bytes));
+    send(fmt::format(
+        "POST {} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n", path,
+        num_bytes));
     return read_until("\r\n\r\n");
   }
   std::string read() const {

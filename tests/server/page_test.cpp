@@ -21,7 +21,7 @@ using testing::StartsWith;
 // The answer to a request of one line and further lines of the header.
 std::string answer_to(const Server& server, const std::string& line, const std::string& header = "") {
   const Connection connection(server.port());
-  connection.send(line + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + header + "\r\n");
+  connection.send(line + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + header + "\r\n");
   return connection.read();
 }
 
@@ -43,9 +43,18 @@ TEST(Page, IsShownToBrowsersAndAWordToPrograms) {
   for (const char* accept : {"", "Accept: */*\r\n"}) {
     const std::string told = answer_to(server, "GET /", accept);
     EXPECT_THAT(told, StartsWith("HTTP/1.1 200 "));
-    EXPECT_THAT(told, HasSubstr("\r\nVary: Accept\r\n"));
-    EXPECT_EQ(body_of(told), "Ollama is running");
+    EXPECT_THAT(told, HasSubstr("\r\nVary: Accept, User-Agent\r\n"));
+    EXPECT_EQ(body_of(told), "nibble is running\n");
   }
+  EXPECT_EQ(body_of(answer_to(server, "GET /", "Accept: application/json\r\n")),
+            "{\"name\":\"nibble\",\"status\":\"running\"}\n");
+  for (const char* agent :
+       {"ollama/0.13.4 (amd64 linux) Go/go1.24", "ollama-python/0.6.0 (x86_64)", "Ollama"})
+    EXPECT_EQ(body_of(answer_to(server, "GET /", std::string("User-Agent: ") + agent + "\r\n")),
+              "Ollama is running");
+  for (const char* agent : {"oll", "curl/8.0", "not-ollama"})
+    EXPECT_EQ(body_of(answer_to(server, "GET /", std::string("User-Agent: ") + agent + "\r\n")),
+              "nibble is running\n");
   EXPECT_EQ(body_of(answer_to(server, "HEAD /")), "");
 }
 
@@ -97,7 +106,7 @@ TEST(Page, IsCompressedForWhoAcceptsThat) {
 
 TEST(Page, NeedsNoKeyAndWhatItShowsDoes) {
   ServerOptions options = any_port();
-  options.api_keys = {"sesame"};
+  options.api_keys.add("sesame", "the test");
   const Server server(options);
   for (const char* path : {"/", "/status", "/page/chat.js"})
     EXPECT_THAT(answer_to(server, std::string("GET ") + path, kAsBrowser), StartsWith("HTTP/1.1 200 "));
@@ -111,7 +120,7 @@ TEST(Page, CanBeLeftOut) {
   ServerOptions options = any_port();
   options.has_page = false;
   const Server server(options);
-  EXPECT_EQ(body_of(answer_to(server, "GET /", kAsBrowser)), "Ollama is running");
+  EXPECT_EQ(body_of(answer_to(server, "GET /", kAsBrowser)), "nibble is running\n");
   for (const char* path : {"/status", "/page/chat.js"})
     EXPECT_THAT(answer_to(server, std::string("GET ") + path, kAsBrowser),
                 AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("--no-page")));

@@ -23,8 +23,10 @@ using testing::StartsWith;
 TEST(Server, AHeadIsAnsweredWithoutABodyAndTheConnectionGoesOn) {
   Running running(model_with_a_fault, room_for(64, 1));
   const Connection connection(running.server.port());
-  connection.send("HEAD /health HTTP/1.1\r\nHost: x\r\n\r\nHEAD /v1/completions HTTP/1.1\r\nHost: x\r\n\r\n");
-  connection.send("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  connection.send(
+      "HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\nHEAD /v1/completions HTTP/1.1\r\nHost: "
+      "localhost\r\n\r\n");
+  connection.send("GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   const std::string answers = connection.read();
   const size_t second = answers.find("HTTP/1.1 405 "), third = answers.rfind("HTTP/1.1 200 ");
   ASSERT_THAT(answers, StartsWith("HTTP/1.1 200 "));
@@ -218,27 +220,31 @@ TEST(Server, SaysThatItIsLoadingAndHasAnIdForEachAnswer) {
     connection.send(request);
     return connection.read();
   };
-  const std::string health = ask("GET /health HTTP/1.1\r\nX-Request-Id: mine-7\r\nConnection: close\r\n\r\n");
+  const std::string health =
+      ask("GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine-7\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(health, StartsWith("HTTP/1.1 503 "));
   EXPECT_THAT(health, HasSubstr("\r\nX-Request-Id: mine-7\r\n"));
   EXPECT_THAT(health, EndsWith("{\"status\":\"loading\"}\n"));
-  EXPECT_THAT(ask("GET /live HTTP/1.1\r\nConnection: close\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
-  const std::string refused = ask(
-      "POST /v1/completions HTTP/1.1\r\nX-Request-Id: a b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(ask("GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 200 "));
+  const std::string refused =
+      ask("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a b\r\nContent-Length: "
+          "0\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(refused, StartsWith("HTTP/1.1 503 "));
   EXPECT_THAT(refused, HasSubstr("\r\nX-Request-Id: req-"));  // an id that could garble a log is replaced
   EXPECT_THAT(refused, HasSubstr("\r\nRetry-After: 1\r\n"));
   EXPECT_THAT(
       refused,
       HasSubstr("\"message\":\"the model is loading; try again later\",\"type\":\"unavailable_error\""));
-  EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 200 "));
 }
 
 TEST(Server, TellsWhatItDoesAndHowItWasSetUp) {
   Running running(model_with_a_fault, room_for(512, 1));
   const auto status = [&] {
     const Connection connection(running.server.port());
-    connection.send("GET /status.json HTTP/1.1\r\nConnection: close\r\n\r\n");
+    connection.send("GET /status.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     return connection.read();
   };
   EXPECT_THAT(status(), HasSubstr("\"answers\":[]"));
@@ -273,7 +279,7 @@ TEST(Server, WhoSendsNothingIsDisconnectedAndMakesRoomForOthers) {
   options.limits.read_timeout = 1s;
   Running running(model_with_a_fault, room_for(512, 16), options);
   const Connection silent(running.server.port()), half(running.server.port()), other(running.server.port());
-  half.send("POST /v1/completions HTTP/1.1\r\nContent-Length: 10\r\n\r\n{");
+  half.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{");
   other.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 1})");
   EXPECT_THAT(other.read(), StartsWith("HTTP/1.1 200 "));
   EXPECT_EQ(silent.read(), "");
@@ -306,7 +312,7 @@ TEST(Server, ManyClientsAreAnsweredBesideSomeThatGo) {
           if (i % 3 == 0) goes.read_until("data: ");
         }
         Connection asks(running.server.port());
-        asks.send("GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n");
+        asks.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         const std::string answer = running.ask(body);
         const bool is_right = is_stream ? answer.find("data: [DONE]") != std::string::npos
                                         : answer.find("\"text\":\"!!!!!!\"") != std::string::npos;

@@ -15,6 +15,12 @@ using test::Connection;
 using testing::EndsWith;
 using testing::StartsWith;
 
+std::string health_of(const Running& running) {
+  const Connection connection(running.server.port());
+  connection.send("GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  return connection.read();
+}
+
 TEST(Server, EndsInTheMiddleOfEverything) {
   ServerOptions options = any_port();
   options.shutdown_timeout = 0s;
@@ -31,7 +37,7 @@ TEST(Server, EndsInTheMiddleOfEverything) {
     std::this_thread::sleep_for(1ms);  // else there may be nothing to wait for
   ::kill(::getpid(), SIGTERM);
   running.thread.join();
-  EXPECT_FALSE(running.was_complete);
+  EXPECT_EQ(running.end, ServerEnd::kCancelled);
 }
 
 ServerOptions with_delay(std::chrono::seconds delay) {
@@ -42,29 +48,86 @@ ServerOptions with_delay(std::chrono::seconds delay) {
 
 TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
   Running running(model_with_a_fault, room_for(512, 16), with_delay(1s));
-  const auto health = [&] {
-    const Connection connection(running.server.port());
-    connection.send("GET /health HTTP/1.1\r\nConnection: close\r\n\r\n");
-    return connection.read();
-  };
-  EXPECT_THAT(health(), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(health_of(running), StartsWith("HTTP/1.1 200 "));
   ::kill(::getpid(), SIGTERM);
   std::string told;
-  do told = health();
+  do told = health_of(running);
   while (told.starts_with("HTTP/1.1 200 "));
   EXPECT_THAT(told, EndsWith("{\"status\":\"draining\"}\n"));
   EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})"),
               StartsWith("HTTP/1.1 200 "));
   running.thread.join();
-  EXPECT_TRUE(running.was_complete);
+  EXPECT_EQ(running.end, ServerEnd::kComplete);
 }
 
-TEST(Server, ASecondSignalEndsInTheDelay) {
-  Running running(model_with_a_fault, room_for(512, 16), with_delay(1h));
-  ::kill(::getpid(), SIGTERM);
-  ::kill(::getpid(), SIGINT);
-  running.thread.join();
-  EXPECT_FALSE(running.was_complete);
+// These run in a process of their own, since it ends in the middle of what it does.
+class EndOfTheProcess : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(EndOfTheProcess, ASecondSignalEndsItInTheDelay) {
+  const auto body = [] {
+    Running running(model_with_a_fault, room_for(512, 16), with_delay(1h));
+    ::kill(::getpid(), SIGTERM);
+    ::kill(::getpid(), SIGINT);
+    running.thread.join();
+    std::_Exit(1);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(130), "");
+}
+
+// The step of a request that has begun never ends, as on a GPU that hangs.
+std::unique_ptr<Connection> ask_a_model_that_hangs(Running& running) {
+  running.backend.is_gated = true;
+  auto connection = std::make_unique<Connection>(running.server.port());
+  connection->post("/v1/completions", R"({"prompt": "abc"})");
+  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  return connection;
+}
+
+TEST_F(EndOfTheProcess, ASecondSignalEndsItThoughTheModelHangs) {
+  const auto body = [] {
+    ServerOptions options = any_port();
+    options.shutdown_timeout = 1h;
+    Running running(model_with_a_fault, room_for(512, 1), options);
+    const auto connection = ask_a_model_that_hangs(running);
+    ::kill(::getpid(), SIGTERM);
+    ::kill(::getpid(), SIGINT);
+    running.thread.join();
+    std::_Exit(1);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(130), "");
+}
+
+TEST_F(EndOfTheProcess, TheTimeoutEndsItThoughTheModelHangsAndItsClientsGetAnError) {
+  const auto body = [] {
+    ServerOptions options = any_port();
+    options.shutdown_timeout = 0s;
+    options.last_words = options.teardown = 200ms;
+    auto* const running = new Running(model_with_a_fault, room_for(512, 1), options);
+    const auto connection = ask_a_model_that_hangs(*running);
+    ::kill(::getpid(), SIGTERM);
+    const std::string answer = connection->read();
+    fmt::print(stderr, "{}\n", answer.substr(0, answer.find("\r\n")));
+    running->thread.join();
+    EXPECT_EQ(running->end, ServerEnd::kCancelled);
+    running->engine.~Engine();  // waits for the step that never ends
+    std::_Exit(1);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(130), "HTTP/1.1 503 ");
+}
+
+TEST(Server, ReloadsAtEachHangupAndGoesOn) {
+  Running running(model_with_a_fault);
+  std::atomic<int> num_reloads{0};
+  running.server.on_reload([] { throw std::runtime_error("the file has gone"); });
+  running.server.on_reload([&] { ++num_reloads; });
+  for (int n = 1; n <= 3; ++n) {
+    ::kill(::getpid(), SIGHUP);
+    while (num_reloads < n) std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_THAT(health_of(running), StartsWith("HTTP/1.1 200 "));
 }
 
 }  // namespace

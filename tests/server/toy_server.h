@@ -69,7 +69,7 @@ struct Running {
                     .memory = {{"KV cache", 1000}},
                     .memory_budget = 3000};
     server.open(engine, served, max_choices);
-    thread = std::thread([this] { was_complete = server.serve(engine); });
+    thread = std::thread([this] { end = server.serve(engine); });
   }
   ~Running() {
     open_gate();
@@ -93,6 +93,22 @@ struct Running {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
+  // While the gate is closed: until the step with this number has begun; until the engine has so many answers to make.
+  void wait_for_step(int number) const {
+    while (backend.num_begun < number) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  void wait_for_answers(size_t number) const {
+    for (size_t num_here = 0; num_here < number;) {
+      const test::Connection connection(server.port());
+      connection.send("GET /status.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+      const std::string status = connection.read();
+      num_here = 0;
+      for (size_t at = status.find("\"seconds\""); at != std::string::npos;
+           at = status.find("\"seconds\"", at + 1))
+        ++num_here;
+    }
+  }
+
   std::string ask(const std::string& body) const {
     const test::Connection connection(server.port());
     connection.post("/v1/completions", body);
@@ -103,7 +119,7 @@ struct Running {
   Server server;
   Engine engine;
   std::thread thread;
-  bool was_complete{false};
+  ServerEnd end{ServerEnd::kCancelled};
 };
 
 // A model that answers "!" for ever, and throws if the context begins with an X.

@@ -74,6 +74,13 @@ TEST_F(VerifiedFile, TellsWhatCameOfEachRowAndProbe) {
   EXPECT_THAT(verified->probes, testing::ElementsAre(testing::Pair("blocks/places", "twin")));
 }
 
+TEST_F(VerifiedFile, SaysWhetherTheProgramHadChangesSinceItsCommit) {
+  write(R"({"date": "d", "nibble": {"commit": "abcdef", "dirty": true}, "probes": [], "kernels": []})");
+  EXPECT_EQ(read_verified(path_)->commit, "abcdef-dirty");
+  write(R"({"date": "d", "nibble": {"commit": "abcdef", "dirty": null}, "probes": [], "kernels": []})");
+  EXPECT_EQ(read_verified(path_)->commit, "abcdef");
+}
+
 TEST_F(VerifiedFile, NoFileIsNoReport) {
   EXPECT_FALSE(read_verified(path_));
   EXPECT_FALSE(read_verified({}));
@@ -98,10 +105,23 @@ TEST(Verified, SaysOfEachRowWhetherItWasProvenHere) {
                         .commit = "c",
                         .kernels = {{"qkv/BF16", "ok"}, {"qkv/FP8", "wrong"}},
                         .probes = {}};
-  EXPECT_EQ(proof_of(report, "qkv/BF16"), "proven here on 2026-11-22");
-  EXPECT_EQ(proof_of(report, "qkv/FP8"), "wrong here on 2026-11-22");
-  EXPECT_EQ(proof_of(report, "qkv/MXFP4"), "not verified here");
-  EXPECT_EQ(proof_of(std::nullopt, "qkv/BF16"), "not verified here");
+  EXPECT_EQ(proof_of(report, "qkv/BF16", "c"), "proven here on 2026-11-22");
+  EXPECT_EQ(proof_of(report, "qkv/FP8", "c"), "wrong here on 2026-11-22");
+  EXPECT_EQ(proof_of(report, "qkv/MXFP4", "c"), "not verified here");
+  EXPECT_EQ(proof_of(std::nullopt, "qkv/BF16", "c"), "not verified here");
+}
+
+TEST(Verified, NamesTheCommitThatWasVerifiedWhereItIsAnother) {
+  const Verified report{
+      .date = "2026-11-22T02:36:02Z", .commit = "c", .kernels = {{"qkv/BF16", "ok"}}, .probes = {}};
+  EXPECT_EQ(proof_of(report, "qkv/BF16", "d"), "proven here on 2026-11-22 with commit c");
+  EXPECT_EQ(proof_of(report, "qkv/MXFP4", "d"), "not verified here");
+}
+
+TEST(Verified, AnUnknownCommitIsNeverTheSameCommit) {
+  const Verified report{
+      .date = "2026-11-22T02:36:02Z", .commit = "unknown", .kernels = {{"qkv/BF16", "ok"}}, .probes = {}};
+  EXPECT_EQ(proof_of(report, "qkv/BF16", "unknown"), "proven here on 2026-11-22 with commit unknown");
 }
 
 }  // namespace

@@ -105,6 +105,37 @@ TEST(Suffix, AnswersDoNotRunIntoEachOther) {
   EXPECT_THAT(proposed(drafter, {3, 4, 5}, 4), IsEmpty());
 }
 
+TEST(Suffix, ARequestIsDraftedForFromAnswersWithItsOwnSalt) {
+  FinishedTextsBySalt finished(1000);
+  const auto knows = [&](const char* salt, TokenId first) {
+    const auto texts = finished.of(salt);
+    SuffixDrafter drafter(*texts);
+    return !proposed(drafter, tokens_from(first, 10), 4).empty();
+  };
+  finished.add("a", tokens_from(100, 20));
+  finished.add("", tokens_from(200, 20));
+  EXPECT_TRUE(knows("a", 100));
+  EXPECT_TRUE(knows("", 200));
+  for (const char* other : {"", "b"}) EXPECT_FALSE(knows(other, 100)) << other;
+  for (const char* other : {"a", "b"}) EXPECT_FALSE(knows(other, 200)) << other;
+}
+
+TEST(Suffix, TheAnswersOfTheSaltUsedLeastRecentlyAreForgottenFirst) {
+  FinishedTextsBySalt finished(1000);
+  const auto num_known = [&](const std::string& salt) { return finished.of(salt)->num_tokens(); };
+  finished.add("a", tokens_from(0, 400));
+  const auto held = finished.of("a");
+  finished.add("b", tokens_from(0, 400));
+  EXPECT_GT(num_known("a"), 0u);           // used after b
+  finished.add("c", tokens_from(0, 400));  // more than there is room for
+  EXPECT_GT(num_known("a"), 0u);
+  EXPECT_GT(num_known("c"), 0u);
+  EXPECT_EQ(num_known("b"), 0u);
+  for (int n = 0; n < 10'000; ++n) EXPECT_EQ(num_known(std::to_string(n)), 0u);
+  EXPECT_EQ(num_known("a"), 0u) << "there are too many others";
+  EXPECT_GT(held->num_tokens(), 0u) << "its drafters still look in it";
+}
+
 TEST(Suffix, ForgetsTheOldestAnswers) {
   FinishedTexts finished(1000);
   finished.add(tokens_from(5000, 20));

@@ -11,6 +11,7 @@
 
 #include "backend/cuda/chip/images.h"
 #include "backend/cuda/chip/stream_timer.h"
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/limits.h"
 #include "backend/cuda/rank.h"
 #include "backend/cuda/ranks/cards.h"
@@ -55,8 +56,8 @@ struct RankPlan {
   Plan plan;
 };
 
-// A rank waits so long for a step that NCCL holds up.
-constexpr double kPatienceSeconds{20};
+// A rank waits this long for a step that NCCL holds up.
+constexpr double kNcclPatienceSeconds{20};
 
 class CudaBackend final : public Backend {
  public:
@@ -89,7 +90,7 @@ class CudaBackend final : public Backend {
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect_ranks(const BackendOptions& options);
   void try_links();
-  // NCCL does not end by itself when a rank is lost. Throws what the links, or NCCL, say of that, or that it has taken too long.
+  // Throws BackendLost if it takes too long. NCCL does not end when a rank is lost: throws what the links, or NCCL, say of that.
   void wait_for(const OwnedEvent& event);
   void give_up_nccl();
 
@@ -138,6 +139,7 @@ class CudaBackend final : public Backend {
 
   Config config_;
   int num_ranks_;
+  double step_patience_seconds_;
   Connection connection_;
   CardThreads threads_;
   std::vector<std::unique_ptr<Card>> cards_;
@@ -198,6 +200,7 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
                          std::vector<RankPlan> plans, Connection connection)
     : config_(weights.config),
       num_ranks_(own.num_ranks()),
+      step_patience_seconds_(options.step_patience_seconds),
       connection_(std::move(connection)),
       threads_(cards_of(plans)),
       cards_(cards_of(plans).size()),
@@ -399,23 +402,17 @@ StepResult CudaBackend::wait() {
 }
 
 void CudaBackend::wait_for(const OwnedEvent& event) {
-  if (!connection_.nccl) return check(cudaEventSynchronize(event), "running a step");
-  const Stopwatch waiting;
-  for (unsigned polls = 1;; ++polls) {
-    const cudaError_t error = cudaEventQuery(event);
-    if (error != cudaErrorNotReady) return check(error, "running a step");
-    constexpr unsigned kPolls{256};
-    if (polls % kPolls != 0) continue;
-    std::this_thread::yield();
-    if (connection_.links) connection_.links->check_alive();
-    try {
+  const auto query = [&] { return cudaEventQuery(event); };
+  if (!connection_.nccl) return wait_until_ready(query, "running a step", step_patience_seconds_);
+  try {
+    wait_until_ready(query, "running a step of several GPUs", kNcclPatienceSeconds, [&] {
+      if (connection_.links) connection_.links->check_alive();
       for (const auto& card : cards_) card->ranks.front()->nccl()->check();
-      if (waiting.seconds() > kPatienceSeconds)
-        throw InputError("a GPU waited for another one for {} s: the step was given up", kPatienceSeconds);
-    } catch (const InputError&) {
-      if (!connection_.links) give_up_nccl();
-      throw;
-    }
+    });
+  } catch (const std::exception& error) {
+    if (connection_.links) throw;
+    give_up_nccl();
+    throw BackendLost(error.what());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/cuda/chip/wait.h"
 #include "core/check.h"
 
 namespace nibble::cuda {
@@ -112,7 +113,7 @@ void Rank::begin_trial(Stream stream) const {
         "trying the links");
   for (float* x : {work_->x, work_->experts_out})
     check(cudaMemsetAsync(x, 0, bytes, stream), "trying the links");
-  check(cudaStreamSynchronize(stream), "trying the links");
+  wait_for_stream(stream, "trying the links");
 }
 
 SumArgs Rank::trial_sum(float* x, int num_rows) const {
@@ -161,7 +162,7 @@ bool Rank::trial_was_right(Stream stream) const {
     std::vector<float> sums(static_cast<size_t>(num_rows) * static_cast<size_t>(config_.hidden));
     check(cudaMemcpyAsync(sums.data(), x, sums.size() * sizeof(float), cudaMemcpyDeviceToHost, stream),
           "trying the links");
-    check(cudaStreamSynchronize(stream), "trying the links");
+    wait_for_stream(stream, "trying the links");
     for (size_t i = 0; i < sums.size(); ++i) {
       float expected = 0;
       for (int r = 0; r < share_.num_ranks; ++r) expected += trial_term(r, i);

@@ -103,8 +103,8 @@ Action define_chat(CLI::App& command, Settings& settings) {
   add_model(command, *model);
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
-                SettingGroup::kMachine, SettingGroup::kCache, SettingGroup::kDrafts, SettingGroup::kDevice,
-                SettingGroup::kGpus, SettingGroup::kPlaces, SettingGroup::kChat});
+                SettingGroup::kAnswer, SettingGroup::kMachine, SettingGroup::kCache, SettingGroup::kDrafts,
+                SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kPlaces, SettingGroup::kChat});
   command.footer(kChatFooter);
   return [model, &settings] { return chat(*model, settings); };
 }

@@ -55,7 +55,7 @@ std::vector<const Setting*> Conversation::changeable_settings() {
   std::vector<const Setting*> found;
   for (const Setting& setting : setting_table())
     if (setting.group == SettingGroup::kInstruction || setting.group == SettingGroup::kDate ||
-        setting.group == SettingGroup::kSampling)
+        setting.group == SettingGroup::kSampling || setting.group == SettingGroup::kAnswer)
       found.push_back(&setting);
   return found;
 }

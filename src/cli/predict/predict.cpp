@@ -23,11 +23,9 @@ Nothing runs and nothing is loaded; no GPU is needed. The tests are those of `ni
 three times, since memory, the issue of instructions and the tensor cores work side by side, and a serial time in which none of
 them does: the boundaries between launches, norms, the router, sums. "rules" is the largest of the four.
 
-How much to believe: decoding of one sequence on H100 and H200, also with launches for 96, 64 and 48 multiprocessors, is within 5 %
-of what was measured, and of 2 to 64 sequences of 120b on an H200 6 % too fast to 2 % too slow; the model was fitted to these runs.
-On other chips instructions, bytes and serial parts are the same and only the chip's rates are others, of which some are datasheets'
-("expected"); nibble was not measured there. Prompts of 120b on an H200, in steps of up to 8,192 tokens, are predicted 20 % too fast
-(512 tokens) and less than 1 % too fast (2,048 and 8,192).
+How much to believe: docs/gpu.md ("How fast it would be") has the measured error of each kind of test on H100 and H200, to which the
+model was fitted. On other chips instructions, bytes and serial parts are the same and only the chip's rates differ; some of these
+are from datasheets ("expected"). nibble has not been measured there.
 
 --count N shares each layer among N of them, as --tensor-parallel-size does: heads, the experts' units, the vocabulary. Two sums a layer
 then go over their link, in as long as NCCL takes for a row, or --sum-latency microseconds, beside their bytes. None of this could
@@ -37,8 +35,7 @@ the experts that a step hits there and their pairs with tokens, expected of rout
 Memory is what `nibble serve` would take: nine tenths of the GPU's, unless --gpu-memory-utilization says otherwise there, of which the
 KV cache gets what weights and workspace leave. --context says how many tokens a sequence may have.
 
---replicas R: R servers behind a gateway, each with --batch requests of -p and -n tokens at once, in rounds. One server on an H200 answered
-3 to 8 % slower than this says, with 1 to 64 clients. A gateway's own time and an uneven load are not counted. Where the first
+--replicas R: R servers behind a gateway, each with --batch requests of -p and -n tokens at once, in rounds. A gateway's own time and an uneven load are not counted. Where the first
 --prefix-tokens are one of --prefixes beginnings, all equally likely, "found" are those that a replica still has: routed by turns each
 replica gets them all, by prefix its share. Two servers of the bundled model found what this says within 3 % of their prompts, the scheduler
 alone within 15 points.
@@ -170,7 +167,17 @@ std::vector<PredictedReplicas> predict_replicas(const Request& request, std::spa
   return found;
 }
 
+// Predictions do not model these settings. Figures that ignore a flag would be taken for its figures.
+void refuse_what_has_no_effect(const Settings& settings) {
+  const Settings defaults;
+  for (const auto& [flag, is_given] :
+       {std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"},
+        std::pair{"--no-graphs", settings.graphs != defaults.graphs}})
+    if (is_given) throw InputError("{}: predictions do not model it; leave it out", flag);
+}
+
 int predict(const PredictOptions& options, Settings settings, const std::string& command_line) {
+  refuse_what_has_no_effect(settings);
   const std::vector<BenchTest> tests =
       list_tests(read_numbers(options.prompt_lengths, "-p", 0, kMaxPredictedTokens),
                  read_numbers(options.output_lengths, "-n", 0, kMaxPredictedTokens),

@@ -15,6 +15,8 @@ uint64_t random_seed() {
   return uint64_t{device()} << 32 | device();
 }
 
+}  // namespace
+
 SampleParams sample_params(const Settings& settings) {
   SampleParams params;
   params.temperature = static_cast<float>(settings.temperature);
@@ -24,12 +26,8 @@ SampleParams sample_params(const Settings& settings) {
   params.repetition_penalty = static_cast<float>(settings.repetition_penalty);
   params.presence_penalty = static_cast<float>(settings.presence_penalty);
   params.frequency_penalty = static_cast<float>(settings.frequency_penalty);
-  params.seed = settings.seed ? *settings.seed : random_seed();
-  if (settings.logprobs) params.num_logprobs = *settings.logprobs;
   return params;
 }
-
-}  // namespace
 
 harmony::Chat new_chat(const Settings& settings) {
   harmony::Chat chat;
@@ -50,6 +48,8 @@ GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& sett
   GenerationRequest request;
   request.prompt = std::move(prompt);
   request.sample = sample_params(settings);
+  request.sample.seed = settings.seed ? *settings.seed : random_seed();
+  if (settings.logprobs) request.sample.num_logprobs = *settings.logprobs;
   request.stop.max_tokens = settings.max_tokens.value_or(0);
   request.stop.tokens = harmony::stop_tokens(tokenizer);
   request.stop.tokens.insert(request.stop.tokens.end(), config.eos.begin(), config.eos.end());

@@ -16,6 +16,9 @@ namespace nibble::cli {
 // InputError.
 harmony::Chat new_chat(const Settings& settings);
 
+// The settings of the group kSampling, without a seed.
+SampleParams sample_params(const Settings& settings);
+
 // The request stops at harmony's stop tokens and at the model's own end tokens. Stop strings are not in it: answer.h applies them. Nor is
 // the constraint: answer_format.h makes it.
 // Throws InputError where the prompt leaves no room for an answer in `context`.

@@ -48,7 +48,8 @@ Compiled compile(const Source& source) {
     case Language::kJsonObject:
       return compile_json_object();
     case Language::kJsonSchema:
-      return compile_json_schema(parse(source.text), {.is_strict = source.is_strict});
+      return compile_json_schema(parse(source.text), {.is_strict = source.is_strict,
+                                                      .drops_unenforceable = source.drops_unenforceable});
     case Language::kRegex:
       return compile_regex(source.text, source.argument);
     case Language::kChoice:

@@ -21,7 +21,8 @@ enum class Language {
 struct Source {
   Language language{Language::kJsonObject};
   std::string text;
-  bool is_strict{false};  // of a schema: SchemaOptions
+  bool is_strict{false};            // of a schema: SchemaOptions
+  bool drops_unenforceable{false};  // the same
   // A text of kRegex or kLark may be this argument of a call, the only member of a JSON object. Empty: it stands by itself.
   std::string argument{};
   friend auto operator<=>(const Source&, const Source&) = default;

@@ -113,8 +113,8 @@ template <typename Path>
 void MaskWalk::from_state(Path path, Nodes nodes, KeptMask* within) {
   if (nodes.empty()) return;
   const uint32_t depth_of_start = nodes[0].depth - 1u;
-  // What comes behind a name depends on which it is.
-  Behind behind(rows_, grammar_.ops[path.item(0).op].kind != OpKind::kMemberNames);
+  // What comes behind a name, or behind one of different items, depends on which it is.
+  Behind behind(rows_, grammar_.ops[path.item(0).op].kind == OpKind::kMatch);
   const std::span<uint32_t> mask = within ? std::span(within->mask) : mask_;
   for (size_t at = 0; at < nodes.size();) {
     const VocabularyTrie::Node node = nodes[at];

@@ -98,8 +98,23 @@ NodeId GrammarBuilder::repeat(NodeId part, uint32_t min, uint32_t max) {
 NodeId GrammarBuilder::json_array(JsonArray array) {
   Node node{.kind = Kind::kArray, .parts = array.first, .place = to_index(arrays_.size())};
   if (array.rest) node.parts.push_back(*array.rest);
+  if (array.needed) {
+    node.parts.insert(node.parts.end(), array.needed->first.begin(), array.needed->first.end());
+    if (array.needed->rest) node.parts.push_back(*array.needed->rest);
+  }
   arrays_.push_back(std::move(array));
   return add(std::move(node));
+}
+
+NodeId GrammarBuilder::json_array_of_different(std::vector<std::string> texts, uint32_t min, uint32_t max) {
+  NIBBLE_CHECK(texts.size() <= kMaxDifferent, "{}", texts.size());
+  max = std::min(max, to_index(texts.size()));
+  if (min > max) return nothing();
+  for (const std::string& text : texts) num_literal_bytes_ += text.size() + 1;
+  if (num_literal_bytes_ > kMaxLiteralBytes)
+    throw InputError("the grammar's fixed texts are longer than {} bytes; list fewer", kMaxLiteralBytes);
+  texts_.push_back(std::move(texts));
+  return add({.kind = Kind::kDifferent, .min = min, .max = max, .place = to_index(texts_.size() - 1)});
 }
 
 NodeId GrammarBuilder::json_object(JsonObject object) {
@@ -146,6 +161,7 @@ bool GrammarBuilder::derives_text(uint32_t id) {
     case Kind::kText:
     case Kind::kOneOf:
     case Kind::kJsonString:
+    case Kind::kDifferent:
       return true;
     case Kind::kSequence:
       return all_do(n.parts.size(), [&](size_t i) { return does(n.parts[i]); });
@@ -156,6 +172,7 @@ bool GrammarBuilder::derives_text(uint32_t id) {
       return n.min == 0 || does(n.parts[0]);
     case Kind::kArray: {
       const JsonArray& array = arrays_[n.place];
+      if (array.needed) return std::ranges::count(needed_places(array), true) > 0;
       const size_t num_needed = std::min<size_t>(array.min, array.first.size());
       return array.min <= array.max && all_do(num_needed, [&](size_t i) { return does(array.first[i]); }) &&
              (array.min <= array.first.size() || (array.rest && does(*array.rest)));
@@ -180,6 +197,30 @@ bool GrammarBuilder::derives_text(uint32_t id) {
     }
   }
   return false;
+}
+
+std::optional<NodeId> GrammarBuilder::productive_item(Items items, size_t place) const {
+  const auto& [first, rest] = items;
+  const std::optional<NodeId> item = place < first.size() ? first[place] : rest;
+  return item && is_productive(*item) ? item : std::nullopt;
+}
+
+// Tells for each place among the first items, and for the one behind them, if the needed item can be there: usual ones come to it, and go
+// on behind it to the least number.
+std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
+  const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};
+  const size_t num = std::max(array.first.size(), array.needed->first.size());
+  std::vector<bool> places(num + 1);
+  for (size_t i = 0; i <= num && i < array.max; ++i) {
+    bool is_possible = array.min <= array.max && productive_item(needed, i).has_value();
+    for (size_t behind = i + 1; behind < array.min && is_possible; ++behind) {
+      is_possible = productive_item(usual, behind).has_value();
+      if (behind > num) break;
+    }
+    places[i] = is_possible;
+    if (!productive_item(usual, i)) break;
+  }
+  return places;
 }
 
 // From the leaves upwards: each time that a part is found to derive a text, those that have it are asked again.
@@ -273,7 +314,7 @@ void GrammarBuilder::find_regular() {
 std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
   find_productive();
   if (!is_productive(root))
-    throw InputError("no text fulfils it: it contradicts itself, or is a recursion without an end");
+    throw NoText("no text fulfils it: it contradicts itself, or is a recursion without an end");
   find_nullable();
   find_regular();
   add_op({.kind = OpKind::kReturn});

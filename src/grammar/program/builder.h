@@ -14,6 +14,11 @@ namespace nibble::grammar {
 
 enum class NodeId : uint32_t {};
 
+// What was asked for contradicts itself.
+struct NoText : InputError {
+  using InputError::InputError;
+};
+
 class GrammarBuilder {
  public:
   // Texts are written in `encoding`, kUtf8 or kJsonContent: those of text_of(), text() and what is made of them.
@@ -41,8 +46,16 @@ class GrammarBuilder {
     std::vector<NodeId> first;   // items 0, 1, ...
     std::optional<NodeId> rest;  // all further ones; none: there are no more
     uint32_t min{0}, max{kUnlimited};
+    // One of these must be among the items: at its place, instead of the one above.
+    struct Needed {
+      std::vector<NodeId> first;
+      std::optional<NodeId> rest;
+    };
+    std::optional<Needed> needed{};
   };
   NodeId json_array(JsonArray array);
+  // An array of which each item is another one of at most kMaxDifferent texts.
+  NodeId json_array_of_different(std::vector<std::string> texts, uint32_t min, uint32_t max);
 
   struct Member {
     std::string name;  // UTF-8
@@ -67,8 +80,10 @@ class GrammarBuilder {
   NodeId declare();
   void define(NodeId declared, NodeId as);
 
-  // Throws InputError if `root` derives no text. The builder is used up.
+  // Throws NoText if `root` derives none. The builder is used up.
   std::shared_ptr<Grammar> build(NodeId root);
+  // True if the node derives a text. build() finds it.
+  bool is_productive(NodeId id) const { return productive_[static_cast<uint32_t>(id)]; }
 
   // An automaton for the expression, made once; for questions that a source's compiler has while it builds.
   Automaton& automaton_of(Expression expression, Encoding encoding);
@@ -86,13 +101,14 @@ class GrammarBuilder {
     kChoice,
     kRepeat,
     kArray,
+    kDifferent,
     kObject,
     kReference
   };
   struct Node {
     Kind kind;
     Expression expression{};      // kText
-    uint32_t min{0}, max{0};      // kRepeat
+    uint32_t min{0}, max{0};      // kRepeat, kDifferent
     std::vector<NodeId> parts{};  // kReference: what it stands for, once that is defined
     uint32_t place{0};            // in the table of its kind
   };
@@ -102,9 +118,12 @@ class GrammarBuilder {
 
   void find_productive();
   bool derives_text(uint32_t id);
-  bool is_productive(NodeId id) const { return productive_[static_cast<uint32_t>(id)]; }
   void find_nullable();
   bool derives_empty(const Node& node);
+  // The items of an array at a place, as far as they derive texts; nothing: none can be there.
+  using Items = std::pair<const std::vector<NodeId>&, const std::optional<NodeId>&>;
+  std::optional<NodeId> productive_item(Items items, size_t place) const;
+  std::vector<bool> needed_places(const JsonArray& array) const;
   bool is_nullable(NodeId id) const { return nullable_[static_cast<uint32_t>(id)]; }
   void find_regular();
   std::optional<Expression> regular(NodeId id) const { return regular_[static_cast<uint32_t>(id)]; }
@@ -116,6 +135,8 @@ class GrammarBuilder {
   uint32_t emit_fork(const std::vector<uint32_t>& targets);
   uint32_t emit_repeat(const Node& node, uint32_t next);
   uint32_t emit_array(const JsonArray& array, uint32_t next);
+  uint32_t emit_array_with_needed(const JsonArray& array, uint32_t next);
+  uint32_t emit_list(List list, uint32_t next);
   uint32_t emit_object(const JsonObject& object, uint32_t next);
   uint32_t emit_match(uint32_t terminal, uint32_t next, bool keeps_counter = false);
   uint32_t punctuation(Expression expression, uint32_t next);  // keeps the counter

@@ -53,8 +53,15 @@ uint32_t GrammarBuilder::emit(NodeId id, uint32_t next) {
       return emit_choice(n.parts, next);
     case Kind::kRepeat:
       return emit_repeat(n, next);
-    case Kind::kArray:
-      return emit_array(arrays_[n.place], next);
+    case Kind::kArray: {
+      const JsonArray& array = arrays_[n.place];
+      return array.needed ? emit_array_with_needed(array, next) : emit_array(array, next);
+    }
+    case Kind::kDifferent: {
+      std::vector<std::u32string> texts;
+      for (const std::string& text : texts_[n.place]) texts.push_back(Trie::bytes_of(text));
+      return emit_list({.first = {}, .min = n.min, .max = n.max, .texts = trie_of(texts)}, next);
+    }
     case Kind::kObject:
       return emit_object(objects_[n.place], next);
     case Kind::kReference:
@@ -147,6 +154,10 @@ uint32_t GrammarBuilder::emit_array(const JsonArray& array, uint32_t next) {
   }
   if (list.first.size() == array.first.size() && array.rest && is_productive(*array.rest))
     list.rest = rule_of(*array.rest);
+  return emit_list(std::move(list), next);
+}
+
+uint32_t GrammarBuilder::emit_list(List list, uint32_t next) {
   const uint32_t place = to_index(grammar_->lists.size());
   grammar_->lists.push_back(std::move(list));
 
@@ -160,6 +171,53 @@ uint32_t GrammarBuilder::emit_array(const JsonArray& array, uint32_t next) {
                                  .b = punctuation(e.text("]"), next),
                                  .next = punctuation(blank_expression(""), item)});
   return punctuation(e.text("["), start);
+}
+
+// Usual items, then a needed one, then usual ones: three lists that count on from each other. The first is never closed.
+uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t next) {
+  const std::vector<bool> places = needed_places(array);
+  const size_t num_first = places.size() - 1;
+  const auto rule_at = [&](const Items& items, size_t i) {
+    const std::optional<NodeId> item = productive_item(items, i);
+    return item ? rule_of(*item) : kUnlimited;
+  };
+  const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};
+  List behind{.first = {}, .min = array.min, .max = array.max}, one = behind, before = behind;
+  for (size_t i = 0; i < num_first; ++i) {
+    behind.first.push_back(rule_at(usual, i));
+    one.first.push_back(places[i] ? rule_at(needed, i) : kUnlimited);
+  }
+  behind.rest = rule_at(usual, num_first);
+  one.rest = places[num_first] ? rule_at(needed, num_first) : kUnlimited;
+  before.first = behind.first;
+  before.rest = behind.rest;
+  before.min = kUnlimited;
+  if (array.max != kUnlimited) before.max = array.max - 1;
+  if (!places[num_first])  // as many as there may be in front of the last place
+    before.max = to_index(
+        static_cast<size_t>(std::find(places.rbegin(), places.rend(), true).base() - places.begin() - 1));
+  else if (behind.rest == kUnlimited)
+    before.max = std::min(before.max, to_index(num_first));
+
+  const auto add_list = [&](List list) {
+    grammar_->lists.push_back(std::move(list));
+    return to_index(grammar_->lists.size() - 1);
+  };
+  Expressions& e = expressions();
+  const uint32_t place_before = add_list(std::move(before)), place_behind = add_list(std::move(behind));
+  const uint32_t item_before = add_op({.kind = OpKind::kItem, .a = place_before});
+  const uint32_t item_needed = add_op({.kind = OpKind::kItem, .a = add_list(std::move(one))});
+  const uint32_t item_behind = add_op({.kind = OpKind::kItem, .a = place_behind});
+  const uint32_t item = emit_fork(
+      {add_op({.kind = OpKind::kNext, .a = place_before, .b = 0, .next = item_before}), item_needed});
+  const uint32_t close = punctuation(e.concat(blank_expression(""), e.text("]")), next);
+  grammar_->ops[item_before].next = punctuation(blank_expression(","), item);
+  grammar_->ops[item_needed].next = grammar_->ops[item_behind].next =
+      add_op({.kind = OpKind::kNext,
+              .a = place_behind,
+              .b = close,
+              .next = punctuation(blank_expression(","), item_behind)});
+  return punctuation(e.text("["), punctuation(blank_expression(""), item));
 }
 
 uint32_t GrammarBuilder::emit_object(const JsonObject& object, uint32_t next) {

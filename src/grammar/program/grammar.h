@@ -5,6 +5,7 @@
 // in Earley's parser; rows.h says how it is kept. Counts are numbers beside a place, never copies of it.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -54,6 +55,12 @@ struct List {
   std::vector<uint32_t> first;  // rules
   uint32_t rest{kUnlimited};    // a rule; kUnlimited: there are no more
   uint32_t min{0}, max{kUnlimited};
+  // Or a trie of texts, of which each may be an item once. A place's counter then has a bit for each text that was.
+  uint32_t texts{kUnlimited};
+  bool are_different() const { return texts != kUnlimited; }
+  uint32_t num_items(uint32_t counter) const {
+    return are_different() ? static_cast<uint32_t>(std::popcount(counter)) : counter;
+  }
   uint32_t rule(uint32_t item) const { return item < first.size() ? first[item] : rest; }
   // Behind this many items nothing depends on how many there are.
   uint32_t most_counted() const {

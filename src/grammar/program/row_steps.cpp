@@ -20,6 +20,7 @@ bool has_legal_name(const Members& members, const Trie& names, uint32_t node, Po
 Rows::Stepped Rows::step(Item& item, uint8_t byte) {
   const Op& op = grammar_->ops[item.op];
   if (op.kind == OpKind::kMemberNames) return step_name(op, item, byte);
+  if (op.kind == OpKind::kItem) return step_different(op, item, byte);
   const Terminal& terminal = grammar_->terminals[op.a];
   if (terminal.kind == Terminal::Kind::kTexts) {
     const Trie& texts = grammar_->tries[terminal.index];
@@ -67,6 +68,22 @@ Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t b
   if (counts)
     item.counter = std::min(item.counter + 1, terminal.max != kUnlimited ? terminal.max : terminal.min);
   return {true, false, true};
+}
+
+// An item of a list of different texts: one that has not been there.
+Rows::Stepped Rows::step_different(const Op& op, Item& item, uint8_t byte) {
+  const Trie& texts = grammar_->tries[grammar_->lists[op.a].texts];
+  item.state = texts.child(item.state, byte);
+  if (item.state == Trie::kNone) return {};
+  const auto has_new = [&](uint32_t first, uint32_t end) {
+    for (; first < end; ++first)
+      if ((item.counter >> first & 1) == 0) return true;
+    return false;
+  };
+  const uint32_t first = texts.first_text(item.state), end = texts.end_text(item.state);
+  const bool accepts = texts.accepts(item.state) && has_new(first, first + 1);
+  const bool goes_on = has_new(first + texts.accepts(item.state), end);
+  return {accepts || goes_on, accepts, goes_on};
 }
 
 Rows::Stepped Rows::step_name(const Op& op, Item& item, uint8_t byte) {

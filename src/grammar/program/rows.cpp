@@ -67,6 +67,9 @@ void Rows::follow_behind(const Item& item) {
     Members::Place place = Members::Place::of(item.counter);
     place.position = members.positions[grammar_->tries[members.names].first_text(item.state)];
     pending_.push_back({members.value_op, item.frame, place.counter()});
+  } else if (op.kind == OpKind::kItem) {
+    const uint32_t text = grammar_->tries[grammar_->lists[op.a].texts].first_text(item.state);
+    pending_.push_back({op.next, item.frame, item.counter | uint32_t{1} << text});
   } else {
     pending_.push_back({op.next, item.frame, op.keeps_counter ? item.counter : 0});
   }
@@ -171,8 +174,15 @@ void Rows::follow(const Pending& place) {
       return;
     case OpKind::kNext:
       return next_of_list(place);
-    case OpKind::kItem:
-      return call(place, grammar_->lists[op.a].rule(place.counter), false);
+    case OpKind::kItem: {
+      const List& list = grammar_->lists[op.a];
+      if (list.are_different()) {
+        add(Kind::kItem, items_, first_item, {place.op, place.frame, Trie::kRoot, place.counter});
+      } else if (const uint32_t rule = list.rule(place.counter); rule != kUnlimited) {
+        call(place, rule, false);
+      }
+      return;
+    }
     case OpKind::kMembersNext:
       return next_member(place);
     case OpKind::kMemberNames:
@@ -236,8 +246,9 @@ void Rows::next_of_list(const Pending& place) {
   const Op& op = grammar_->ops[place.op];
   const List& list = grammar_->lists[op.a];
   if (!mark({place.op, place.frame, 0, place.counter})) return;
-  if (place.counter >= list.min) pending_.push_back({op.b, place.frame, 0});
-  if (place.counter < list.max && list.rule(place.counter) != kUnlimited)
+  const uint32_t num = list.num_items(place.counter);
+  if (num >= list.min) pending_.push_back({op.b, place.frame, 0});
+  if (num < list.max && (list.are_different() || list.rule(num) != kUnlimited))
     pending_.push_back({op.next, place.frame, place.counter});
 }
 

@@ -18,7 +18,7 @@ namespace nibble::grammar {
 struct Item {
   uint32_t op, frame;
   uint32_t state;    // in front of text: of its terminal. Waiting for a rule: which.
-  uint32_t counter;  // of characters, of list items, or a Members::Place
+  uint32_t counter;  // of characters, of list items (or which they were), or a Members::Place
   bool operator==(const Item&) const = default;
 };
 
@@ -90,6 +90,7 @@ class Rows {
   bool mark(const Item& item) { return add(Kind::kMark, marks_, 0, item); }
   Stepped step_counted(const Terminal& terminal, Item& item, uint8_t byte);
   Stepped step_name(const Op& op, Item& item, uint8_t byte);
+  Stepped step_different(const Op& op, Item& item, uint8_t byte);
 
   Grammar* grammar_;
   std::vector<Item> items_, waiting_;

@@ -137,6 +137,8 @@ Json anthropic_error(int status, std::string_view message, std::string_view requ
         return "rate_limit_error";
       case 503:
         return "overloaded_error";
+      case 504:
+        return "timeout_error";
       default:
         return status < 500 ? "invalid_request_error" : "api_error";
     }

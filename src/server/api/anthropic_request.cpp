@@ -4,6 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "harmony/parts.h"
+#include "server/api/reasoning_params.h"
+
 namespace nibble::server {
 namespace {
 
@@ -19,60 +22,40 @@ void add_paragraph(std::string& text, std::string_view more) {
   text += more;
 }
 
-// Reads what a tool gave. Pictures can't be read; the model is told of them.
-std::string result_from(const Field& content) {
-  if (content.value().is_string()) return content.string();
-  std::string text;
-  for (const Field& block : content.elements()) {
-    const std::string type = block.need_string("type");
-    if (type == "text")
-      add_paragraph(text, block.need_string("text"));
-    else if (type == "search_result")
-      add_paragraph(text, result_from(block.need("content", kBlocks)));
-    else if (type == "tool_reference")
-      add_paragraph(text, block.need_string("tool_name"));
-    else
-      add_paragraph(text, "[a block of type " + type + " that can't be shown]");
-  }
-  return text;
-}
+constexpr std::string_view kBlockTypes{"text, thinking, tool_use, tool_result or search_result"};
 
 void add_tool_result(const Field& block, std::vector<ChatMessage>& messages) {
   ChatMessage& result = messages.emplace_back();
   result.role = Role::kTool;
   result.tool_call_id = block.need_string("tool_use_id");
-  if (const auto content = block.find("content")) result.text = result_from(*content);
+  if (const auto content = block.find("content"))
+    result.text =
+        harmony::content_text(*content, {.is_result = true, .separator = "\n\n", .accepted = kBlockTypes});
   if (const auto fault = block.find("is_error"); fault && fault->boolean()) result.text.insert(0, "Error: ");
 }
 
 // Adds a block to the message `said`; a result becomes a message of its own, before it.
-void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& messages,
-               IgnoredFields& ignored) {
-  constexpr const char* kTypes{
-      "text, thinking, tool_use, tool_result or search_result: the model reads nothing else"};
-  const Field type = block.need("type", kTypes);
-  const std::string name = type.string();
-  if (name == "text") {
-    add_paragraph(said.text, block.need_string("text"));
-  } else if (name == "search_result") {
-    add_paragraph(said.text, result_from(block.need("content", kBlocks)));
-  } else if (name == "thinking") {
+void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& messages) {
+  const std::string type = block.need("type", kBlockTypes).string();
+  if (type == "thinking") {
     add_paragraph(said.reasoning, block.need_string("thinking"));
-  } else if (name == "tool_use") {
+  } else if (type == "redacted_thinking") {  // only its maker can read it
+    block.leave_out(type);
+  } else if (type == "tool_use") {
     said.tool_calls.push_back({.id = block.need_string("id"),
                                .name = harmony::need_tool_name(block, "name"),
                                .arguments = harmony::json_line(block.need("input", "an object").value(),
                                                                harmony::JsonSpacing::kNone)});
-  } else if (name == "tool_result") {
+  } else if (type == "tool_result") {
     add_tool_result(block, messages);
-  } else if (name == "image" || name == "document") {
-    type.refuse(kTypes);
-  } else if (name != "redacted_thinking") {  // which only its maker can read
-    ignored.add("messages." + name, "left out");
+  } else if (type == "text" || type == "search_result" || type == "document" || type == "image") {
+    add_paragraph(said.text, harmony::part_text(block, {.separator = "\n\n", .accepted = kBlockTypes}));
+  } else {
+    block.leave_out(type);
   }
 }
 
-void add_anthropic_message(const Field& field, std::vector<ChatMessage>& messages, IgnoredFields& ignored) {
+void add_anthropic_message(const Field& field, std::vector<ChatMessage>& messages) {
   const Field role = field.need("role", "user, assistant or system");
   ChatMessage said;
   if (role.value() == "assistant")
@@ -86,7 +69,7 @@ void add_anthropic_message(const Field& field, std::vector<ChatMessage>& message
   if (content.value().is_string())
     said.text = content.string();
   else
-    for (const Field& block : content.elements()) add_block(block, said, messages, ignored);
+    for (const Field& block : content.elements()) add_block(block, said, messages);
   // A message of results alone says nothing more.
   if (said.role == Role::kUser && said.text.empty() && messages.size() > num_before) return;
   messages.push_back(std::move(said));
@@ -96,6 +79,7 @@ std::string system_from(const Field& system) {
   if (system.value().is_string()) return system.string();
   std::string text;
   for (const Field& block : system.elements()) {
+    block.skip({"type"});
     const std::string part = block.need_string("text");
     if (!part.starts_with("x-anthropic-billing-header:")) add_paragraph(text, part);
   }
@@ -105,7 +89,7 @@ std::string system_from(const Field& system) {
 void add_anthropic_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   const std::string type = tool.find_string("type").value_or("custom");
   if (type != "custom") {
-    ignored.add("tools." + type, "left out");
+    tool.leave_out(type);
     return;
   }
   Json function{{"name", harmony::need_tool_name(tool, "name")}};
@@ -122,6 +106,7 @@ void read_anthropic_tools(const Field& request, ChatRequest& read) {
   if (const auto choice = request.find("tool_choice")) {
     constexpr const char* kTypes{"\"auto\", \"none\", \"any\" or \"tool\""};
     const Field type = choice->need("type", kTypes);
+    choice->skip({"disable_parallel_tool_use"});  // the model makes one call at a time
     if (type.value() == "none")
       tools.allow_only({});
     else if (type.value() == "any")
@@ -150,10 +135,7 @@ bool read_thinking(const Field& request, ChatRequest& read) {
       else
         read.params.ignored.add("thinking.budget_tokens");
     }
-    if (!is_shown) {
-      read.chat.reasoning_effort = harmony::ReasoningEffort::kLow;
-      read.params.ignored.add("thinking", "low");
-    }
+    if (!is_shown) turn_off_reasoning(*thinking, read.chat, read.params.ignored);
   }
   if (const auto config = request.find("output_config"))
     if (const auto effort = config->find("effort"))
@@ -163,19 +145,21 @@ bool read_thinking(const Field& request, ChatRequest& read) {
 
 }  // namespace
 
-AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_tokens) {
+AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_tokens,
+                                        const RequestDefaults& defaults) {
   const Json json = harmony::parse_json(body, "the body");
-  const Field request(json, "request");
+  harmony::ReadRecord record;
+  const Field request(json, "request", &record);
   AnthropicRequest read;
   GenerationParams& params = read.chat.params;
-  params = read_generation_params(Api::kAnthropic, request);
+  params = read_generation_params(Api::kAnthropic, request, defaults);
+  read.chat.chat.reasoning_effort = defaults.effort;
   params.num_choices = 1;
   if (needs_max_tokens) request.need("max_tokens", "a whole number of at least 1");
   params.stop.strings = read_texts(request, "stop_sequences", kMaxStopStrings);
   if (const auto system = request.find("system")) read.chat.chat.instructions = system_from(*system);
   const Field messages = request.need("messages", "a list of at least one message");
-  for (const Field& message : messages.elements())
-    add_anthropic_message(message, read.chat.chat.messages, params.ignored);
+  for (const Field& message : messages.elements()) add_anthropic_message(message, read.chat.chat.messages);
   if (read.chat.chat.messages.empty()) messages.refuse("a list of at least one message");
   read_anthropic_tools(request, read.chat);
   read.shows_thinking = read_thinking(request, read.chat);
@@ -185,6 +169,7 @@ AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_to
     read.chat.continues_final = true;
     read.chat.adds_generation_prompt = false;
   }
+  note_unread(Api::kAnthropic, request, record, params.ignored);
   return read;
 }
 

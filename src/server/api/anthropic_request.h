@@ -17,6 +17,7 @@ struct AnthropicRequest {
 };
 
 // Throws InputError. `needs_max_tokens`: not where tokens are only counted.
-AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_tokens);
+AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_tokens,
+                                        const RequestDefaults& defaults = {});
 
 }  // namespace nibble::server

@@ -1,8 +1,9 @@
 #include "server/api/chat_request.h"
 
-#include <climits>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "server/api/reasoning_params.h"
 
 namespace nibble::server {
 
@@ -11,18 +12,13 @@ using harmony::Json;
 
 namespace {
 
-// The effort by any of its names; OpenAI's own wins.
-void read_reasoning(const Field& request, ChatRequest& read) {
-  const auto kwargs = request.find("chat_template_kwargs");
-  const auto reasoning = request.find("reasoning");
-  for (const auto& [object, key] : {std::pair(kwargs, "reasoning_effort"), std::pair(reasoning, "effort"),
-                                    std::pair(std::optional(request), "reasoning_effort")})
-    if (object)
-      if (const auto effort = object->find(key))
-        read.chat.reasoning_effort = read_effort(*effort, read.params.ignored);
-  if (kwargs) read.chat.model_identity = kwargs->find_string("model_identity");
+// Which of the model's messages the client sees, and whom the model thinks it is.
+void read_presentation(const Field& request, ChatRequest& read) {
   if (const auto include = request.find("include_reasoning")) read.includes_reasoning = include->boolean();
-  if (reasoning && read_boolean(*reasoning, "exclude")) read.includes_reasoning = false;
+  if (const auto reasoning = request.find("reasoning"); reasoning && read_boolean(*reasoning, "exclude"))
+    read.includes_reasoning = false;
+  if (const auto kwargs = request.find("chat_template_kwargs"))
+    read.chat.model_identity = kwargs->find_string("model_identity");
 }
 
 ToolSet read_tools(const Field& request, ChatRequest& read) {
@@ -65,7 +61,9 @@ void read_ends(const Field& request, ChatRequest& read) {
   if (const auto adds = request.find("add_generation_prompt")) read.adds_generation_prompt = adds->boolean();
   read.continues_final = read_boolean(request, "continue_final_message");
   if (!read.continues_final) return;
-  read.adds_generation_prompt = false;  // vLLM demands that clients say so
+  if (request.find("add_generation_prompt") && read.adds_generation_prompt)
+    request.find("add_generation_prompt")->refuse("false where continue_final_message is true");
+  read.adds_generation_prompt = false;
   const harmony::ChatMessage& last = read.chat.messages.back();
   if (last.role != harmony::Role::kAssistant || !last.tool_calls.empty())
     request.find("continue_final_message")
@@ -74,35 +72,37 @@ void read_ends(const Field& request, ChatRequest& read) {
 
 }  // namespace
 
-ChatRequest read_chat(Json json) {
-  const Field request(json, "request");
+ChatRequest read_chat(const Json& json, const RequestDefaults& defaults) {
+  harmony::ReadRecord record;
+  const Field request(json, "request", &record);
   ChatRequest read;
-  read.params = read_generation_params(Api::kChat, request);
+  GenerationParams& params = read.params;
+  params = read_generation_params(Api::kChat, request, defaults);
   if (const auto max_tokens = request.find("max_completion_tokens"))  // the newer name wins
-    read.params.max_tokens = static_cast<int>(read_whole_number(*max_tokens, 1, INT_MAX));
+    params.max_tokens = read_limit(*max_tokens, 1);
   const auto top = request.find("top_logprobs");
   if (read_boolean(request, "logprobs"))
-    read.params.sample.num_logprobs = top ? static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs)) : 0;
+    params.sample.num_logprobs = top ? static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs)) : 0;
   else if (top && top->value() != 0)
     top->refuse("absent or 0 where logprobs is not true");
   ToolSet tools = read_tools(request, read);
-  if (const auto messages = request.find("messages");
-      messages && messages->value().is_array() && messages->value().empty())
-    messages->refuse("a list of at least one message");
-  // Passes on only what OpenAI's API has: chat_from_json also reads a date and the model's identity.
-  Json chat = Json::object();
-  if (const auto found = json.find("messages"); found != json.end()) chat["messages"] = std::move(*found);
-  read.chat = harmony::chat_from_json(chat);
+  const Field messages = request.need("messages", "a list of messages");
+  for (const Field& message : messages.elements())
+    read.chat.messages.push_back(harmony::chat_message_from_json(message));
+  if (read.chat.messages.empty()) messages.refuse("a list of at least one message");
   read.chat.tools = std::move(tools.functions);
   read.offered = std::move(tools.offered);
-  read_reasoning(request, read);
+  read.chat.reasoning_effort = defaults.effort;
+  read_reasoning(request, read.chat, params);
+  read_presentation(request, read);
   read.prediction = read_prediction(request);
   read_ends(request, read);
+  note_unread(Api::kChat, request, record, params.ignored);
   return read;
 }
 
-ChatRequest read_chat_request(std::string_view body) {
-  return read_chat(harmony::parse_json(body, "the body"));
+ChatRequest read_chat_request(std::string_view body, const RequestDefaults& defaults) {
+  return read_chat(harmony::parse_json(body, "the body"), defaults);
 }
 
 }  // namespace nibble::server

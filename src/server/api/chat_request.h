@@ -23,7 +23,7 @@ struct ChatRequest {
 };
 
 // Both throw InputError.
-ChatRequest read_chat_request(std::string_view body);
-ChatRequest read_chat(harmony::Json json);
+ChatRequest read_chat_request(std::string_view body, const RequestDefaults& defaults = {});
+ChatRequest read_chat(const harmony::Json& json, const RequestDefaults& defaults = {});
 
 }  // namespace nibble::server

@@ -29,12 +29,13 @@ std::vector<Prompt> read_prompts(const Field& field) {
 
 }  // namespace
 
-CompletionRequest read_completion_request(std::string_view body) {
+CompletionRequest read_completion_request(std::string_view body, const RequestDefaults& defaults) {
   const Json json = harmony::parse_json(body, "the body");
-  const Field request(json, "request");
+  harmony::ReadRecord record;
+  const Field request(json, "request", &record);
   CompletionRequest read;
-  read.params = read_generation_params(Api::kCompletions, request);
-  if (!read.params.max_tokens) read.params.max_tokens = kDefaultCompletionTokens;
+  read.params = read_generation_params(Api::kCompletions, request, defaults);
+  if (!request.find("max_tokens")) read.params.max_tokens = kDefaultCompletionTokens;
   read.prompts = read_prompts(request.need("prompt", "a text or a list of token ids"));
   read.num_kept = read.params.num_choices;
   if (const auto best_of = request.find("best_of")) {
@@ -47,6 +48,7 @@ CompletionRequest read_completion_request(std::string_view body) {
   if (const auto logprobs = request.find("logprobs")) {
     read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*logprobs, 0, kMaxLogprobs));
   }
+  note_unread(Api::kCompletions, request, record, read.params.ignored);
   return read;
 }
 

@@ -22,6 +22,6 @@ struct CompletionRequest {
 inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default of max_tokens for /v1/completions
 
 // Throws InputError.
-CompletionRequest read_completion_request(std::string_view body);
+CompletionRequest read_completion_request(std::string_view body, const RequestDefaults& defaults = {});
 
 }  // namespace nibble::server

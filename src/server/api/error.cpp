@@ -24,8 +24,12 @@ std::string_view error_type(int status) {
       return "not_found_error";
     case 429:
       return "rate_limit_error";
+    case 501:
+      return "not_supported_error";
     case 503:
       return "unavailable_error";
+    case 504:
+      return "timeout_error";
     default:
       return status < 500 ? "invalid_request_error" : "server_error";
   }

@@ -50,17 +50,14 @@ void read_stream(const Field& request, GenerationParams& params) {
   params.continuous_usage = read_boolean(*options, "continuous_usage_stats");
 }
 
-// By any of its names.
-void read_reasoning_limit(const Field& request, GenerationParams& params) {
-  std::vector<Field> said;
-  for (const char* key : {"thinking_token_budget", "reasoning_budget", "thinking_budget"})
-    if (const auto field = request.find(key)) said.push_back(*field);
-  if (const auto reasoning = request.find("reasoning"))
-    if (const auto field = reasoning->find("max_tokens")) said.push_back(*field);
-  for (const Field& field : said) {
-    if (field.value() != said.front().value())
-      field.refuse(fmt::format("the same as {}, or absent", said.front().place()));
-    params.max_reasoning_tokens = read_reasoning_budget(field);
+void read_truncation(const Field& request, GenerationParams& params) {
+  if (const auto most = request.find("truncate_prompt_tokens")) {
+    params.truncate_prompt = static_cast<int>(read_whole_number(*most, -1, INT_MAX));
+    if (*params.truncate_prompt == 0) most->refuse("-1, or 1 or more: a prompt needs a token");
+  }
+  if (const auto side = request.find("truncation_side")) {
+    params.truncates_end = side->value() == "right";
+    if (!params.truncates_end && side->value() != "left") side->refuse("\"left\" or \"right\"");
   }
 }
 
@@ -104,29 +101,14 @@ int64_t read_whole_number(const Field& field, int64_t least, int64_t most) {
   return static_cast<int64_t>(value);
 }
 
+std::optional<int> read_limit(const Field& field, int least) {
+  if (field.value() == -1) return std::nullopt;
+  return static_cast<int>(read_whole_number(field, least, INT_MAX));
+}
+
 bool read_boolean(const Field& request, const char* key) {
   const auto field = request.find(key);
   return field && field->boolean();
-}
-
-harmony::ReasoningEffort read_effort(const Field& field, IgnoredFields& ignored) {
-  constexpr struct {
-    std::string_view name, instead;
-  } kOthers[] = {{"none", "low"}, {"minimal", "low"}, {"xhigh", "high"}, {"max", "high"}};
-  std::string level = field.string();
-  for (const auto& other : kOthers) {
-    if (level != other.name) continue;
-    ignored.add(field.place().substr(field.place().find('.') + 1), other.instead);
-    level = other.instead;
-  }
-  const auto known = harmony::reasoning_effort_of(level);
-  if (!known) field.refuse("low, medium or high");
-  return *known;
-}
-
-std::optional<int> read_reasoning_budget(const Field& field) {
-  const auto most = static_cast<int>(read_whole_number(field, -1, INT_MAX));
-  return most < 0 ? std::nullopt : std::optional(most);
 }
 
 std::vector<std::string> read_texts(const Field& request, const char* key, size_t most) {
@@ -161,6 +143,16 @@ void read_stop(const Field& request, GenerationParams& params) {
     stop.min_tokens = static_cast<int>(read_whole_number(*least, 0, INT_MAX));
 }
 
+void read_sharing(const Field& request, GenerationParams& params) {
+  if (const auto priority = request.find("priority"))
+    params.priority = static_cast<int>(read_whole_number(*priority, INT_MIN, INT_MAX));
+  const auto salt = request.find("cache_salt");
+  if (!salt) return;
+  params.cache_salt = salt->string();
+  if (params.cache_salt.empty() || params.cache_salt.size() > kMaxSaltBytes)
+    salt->refuse(fmt::format("a text of 1 to {} bytes, or absent", kMaxSaltBytes));
+}
+
 void read_sampling(const Field& request, GenerationParams& params) {
   SampleParams& sample = params.sample;
   read_float(request, "temperature", 0, 2, sample.temperature);
@@ -182,23 +174,21 @@ void read_sampling(const Field& request, GenerationParams& params) {
   sample.logit_bias = read_logit_bias(request);
 }
 
-GenerationParams read_generation_params(Api api, const Field& request) {
+GenerationParams read_generation_params(Api api, const Field& request, const RequestDefaults& defaults) {
   GenerationParams params;
+  params.sample = defaults.sample;
   check_fields(api, request, params.ignored);
   params.model = request.find_string("model");
   if (const auto n = request.find("n"))
     params.num_choices = static_cast<int>(read_whole_number(*n, 1, kMaxChoices));
   read_sampling(request, params);
   if (const auto max_tokens = request.find("max_tokens"))
-    params.max_tokens =
-        static_cast<int>(read_whole_number(*max_tokens, api == Api::kCompletions ? 0 : 1, INT_MAX));
+    params.max_tokens = api == Api::kAnthropic ? static_cast<int>(read_whole_number(*max_tokens, 1, INT_MAX))
+                                               : read_limit(*max_tokens, api == Api::kCompletions ? 0 : 1);
   read_stop(request, params);
   read_bans(request, params);
-  if (const auto most = request.find("truncate_prompt_tokens")) {
-    params.truncate_prompt = static_cast<int>(read_whole_number(*most, -1, INT_MAX));
-    if (*params.truncate_prompt == 0) most->refuse("-1, or 1 or more: a prompt needs a token");
-  }
-  if (api == Api::kChat || api == Api::kResponses) read_reasoning_limit(request, params);
+  read_sharing(request, params);
+  read_truncation(request, params);
   params.ignore_eos = read_boolean(request, "ignore_eos");
   params.format = read_output_format(api, request);
   if (params.format.source && params.ignore_eos)

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "server/api/reasoning_params.h"
+
 namespace nibble::server {
 namespace {
 
@@ -29,17 +31,19 @@ void read_options(const Field& options, GenerationParams& params) {
   read_stop(options, params);
   if (const auto most = options.find("num_predict")) {
     const int64_t num_tokens =
-        read_whole_number(*most, -2, INT_MAX);  // -1 and -2: as many as there is room for
-    if (num_tokens == 0) most->refuse("-1, or 1 or more");
+        read_whole_number(*most, -2, INT_MAX);  // -1, -2 and 0: as many as there is room for
     if (num_tokens > 0) params.max_tokens = static_cast<int>(num_tokens);
   }
 }
 
-void read_common(const Field& request, ChatRequest& read) {
+void read_common(const Field& request, const RequestDefaults& defaults, ChatRequest& read) {
   GenerationParams& params = read.params;
+  params.sample = defaults.sample;
+  read.chat.reasoning_effort = defaults.effort;
   check_fields(Api::kOllama, request, params.ignored);
   if (const auto name = request.find_string("model")) params.model = without_tag(*name);
   params.format = read_output_format(Api::kOllama, request);
+  read_sharing(request, params);
   const auto stream = request.find("stream");
   params.stream = !stream || stream->boolean();
   if (const auto options = request.find("options")) read_options(*options, params);
@@ -49,10 +53,7 @@ void read_common(const Field& request, ChatRequest& read) {
   if (const auto think = request.find("think")) {
     if (think->value().is_boolean()) {
       read.includes_reasoning = think->boolean();
-      if (!read.includes_reasoning) {
-        read.chat.reasoning_effort = harmony::ReasoningEffort::kLow;
-        params.ignored.add("think", "low");  // the model can't but think
-      }
+      if (!read.includes_reasoning) turn_off_reasoning(*think, read.chat, params.ignored);
     } else {
       read.chat.reasoning_effort = read_effort(*think, params.ignored);
     }
@@ -67,31 +68,33 @@ std::string without_tag(std::string name) {
   return name;
 }
 
-OllamaRequest read_ollama_chat(std::string_view body) {
+OllamaRequest read_ollama_chat(std::string_view body, const RequestDefaults& defaults) {
   const Json json = harmony::parse_json(body, "the body");
-  const Field request(json, "request");
+  harmony::ReadRecord record;
+  const Field request(json, "request", &record);
   OllamaRequest read;
-  read_common(request, read.chat);
+  read_common(request, defaults, read.chat);
   const auto messages = request.find("messages");
   read.only_loads = !messages || (messages->value().is_array() && messages->value().empty());
   if (read.only_loads) return read;
   for (const Field& message : messages->elements())
-    if (const auto images = message.find("images"); images && !images->value().empty())
-      images->refuse("empty: the model reads text only");
-  read.chat.chat.messages = harmony::chat_from_json({{"messages", messages->value()}}).messages;
+    read.chat.chat.messages.push_back(harmony::chat_message_from_json(message));
   ToolSet tools;
   if (const auto list = request.find("tools"))
     for (const Field& tool : list->elements()) add_chat_tool(tool, tools, read.chat.params.ignored);
   read.chat.chat.tools = std::move(tools.functions);
   read.chat.offered = std::move(tools.offered);
+  note_unread(Api::kOllama, request, record, read.chat.params.ignored);
   return read;
 }
 
-OllamaRequest read_ollama_generate(std::string_view body) {
+OllamaRequest read_ollama_generate(std::string_view body, const RequestDefaults& defaults) {
   const Json json = harmony::parse_json(body, "the body");
-  const Field request(json, "request");
+  harmony::ReadRecord record;
+  const Field request(json, "request", &record);
   OllamaRequest read;
-  read_common(request, read.chat);
+  read_common(request, defaults, read.chat);
+  note_unread(Api::kOllama, request, record, read.chat.params.ignored);
   read.prompt = request.find_string("prompt").value_or("");
   read.only_loads = read.prompt.empty();
   read.is_raw = read_boolean(request, "raw");
@@ -101,9 +104,10 @@ OllamaRequest read_ollama_generate(std::string_view body) {
   return read;
 }
 
-std::string read_ollama_model(std::string_view body) {
+std::string read_ollama_model(std::string_view body, IgnoredFields& ignored) {
   const Json json = harmony::parse_json(body, "the body");
   const Field request(json, "request");
+  check_fields(Api::kOllamaShow, request, ignored);
   const auto older = request.find_string("name");
   return without_tag(older ? *older : request.need_string("model"));
 }

@@ -16,11 +16,11 @@ struct OllamaRequest {
 };
 
 // Both throw InputError.
-OllamaRequest read_ollama_chat(std::string_view body);
-OllamaRequest read_ollama_generate(std::string_view body);
+OllamaRequest read_ollama_chat(std::string_view body, const RequestDefaults& defaults = {});
+OllamaRequest read_ollama_generate(std::string_view body, const RequestDefaults& defaults = {});
 
 // Reads {"model": NAME}, or "name" as older clients have it.
-std::string read_ollama_model(std::string_view body);
+std::string read_ollama_model(std::string_view body, IgnoredFields& ignored);
 
 // Names have a tag, which says nothing here: "tiny:latest" is "tiny".
 std::string without_tag(std::string name);

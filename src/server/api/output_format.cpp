@@ -131,6 +131,8 @@ OutputFormat read_output_format(Api api, const Field& request) {
       }
       break;
     case Api::kTokenize:
+    case Api::kOllamaShow:
+    case Api::kDetokenize:
       break;
   }
   return reader.take();

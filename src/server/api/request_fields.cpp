@@ -12,7 +12,8 @@ namespace {
 using harmony::Field;
 using harmony::Json;
 
-constexpr uint8_t kChat{1}, kCompletions{2}, kResponses{4}, kTokenize{8}, kAnthropic{16}, kOllama{32};
+constexpr uint8_t kChat{1}, kCompletions{2}, kResponses{4}, kTokenize{8}, kAnthropic{16}, kOllama{32},
+    kOllamaShow{64}, kDetokenize{128};
 constexpr uint8_t kMessages{kChat | kResponses}, kAnswers{kMessages | kCompletions};
 
 enum class Fate {
@@ -41,8 +42,8 @@ constexpr FieldRow kFields[] = {
     {"stream_options", kAnswers, Fate::kParts},
     {"stream_options.include_usage stream_options.continuous_usage_stats", kAnswers, Fate::kObeyed},
     {"stream_options.include_obfuscation", kAnswers, Fate::kIgnored, "false"},
-    {"messages max_completion_tokens logprobs top_logprobs response_format reasoning_effort", kChat,
-     Fate::kObeyed},
+    {"messages max_completion_tokens logprobs top_logprobs response_format", kChat, Fate::kObeyed},
+    {"reasoning_effort enable_thinking thinking think", kMessages, Fate::kObeyed},
     {"tools tool_choice parallel_tool_calls", kMessages, Fate::kObeyed},
     {"prompt echo logprobs best_of response_format", kCompletions, Fate::kObeyed},
     {"suffix", kCompletions, Fate::kRefused, "\"\"", "empty: the model does not fill in"},
@@ -58,9 +59,7 @@ constexpr FieldRow kFields[] = {
     {"reasoning", kMessages, Fate::kParts},
     {"reasoning.effort", kMessages, Fate::kObeyed},
     {"reasoning.exclude", kChat, Fate::kObeyed},
-    {"reasoning.enabled", kMessages, Fate::kRefused, "true",
-     "true: reasoning.max_tokens 0 is how to have no reasoning"},
-    {"reasoning.max_tokens", kMessages, Fate::kObeyed},
+    {"reasoning.enabled reasoning.max_tokens", kMessages, Fate::kObeyed},
     {"reasoning.summary reasoning.generate_summary reasoning.context reasoning.mode", kMessages,
      Fate::kIgnored},
     {"user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options", kAnswers,
@@ -83,15 +82,17 @@ constexpr FieldRow kFields[] = {
     {"top_k min_p repetition_penalty ignore_eos stop_token_ids include_stop_str_in_output min_tokens "
      "bad_words",
      kAnswers, Fate::kObeyed},
-    {"allowed_token_ids truncate_prompt_tokens no_stop_trim", kAnswers, Fate::kObeyed},
+    {"allowed_token_ids truncate_prompt_tokens truncation_side no_stop_trim", kAnswers, Fate::kObeyed},
     {"return_token_ids", kChat | kCompletions, Fate::kObeyed},
     {"return_token_ids", kResponses, Fate::kRefused, "false", "false: items have no token ids"},
     {"continue_final_message add_generation_prompt include_reasoning", kChat, Fate::kObeyed},
-    {"chat_template_kwargs", kChat, Fate::kParts},
-    {"chat_template_kwargs.reasoning_effort chat_template_kwargs.model_identity", kChat, Fate::kObeyed},
-    {"chat_template_kwargs.enable_thinking chat_template_kwargs.thinking", kChat, Fate::kRefused, "true",
-     "true: thinking_token_budget 0 is how to have no reasoning"},
-    {"chat_template_kwargs.builtin_tools", kChat, Fate::kRefused, "[]", "empty: offer functions in tools"},
+    {"chat_template_kwargs", kMessages, Fate::kParts},
+    {"chat_template_kwargs.reasoning_effort chat_template_kwargs.enable_thinking "
+     "chat_template_kwargs.thinking",
+     kMessages, Fate::kObeyed},
+    {"chat_template_kwargs.model_identity", kChat, Fate::kObeyed},
+    {"chat_template_kwargs.builtin_tools", kMessages, Fate::kRefused, "[]",
+     "empty: offer functions in tools"},
     {"prompt_logprobs", kChat | kCompletions, Fate::kObeyed},
     {"prompt_logprobs", kResponses, Fate::kRefused, "",
      "absent: /v1/completions and /v1/chat/completions have them"},
@@ -124,8 +125,9 @@ constexpr FieldRow kFields[] = {
     {"thinking_token_budget reasoning_budget thinking_budget", kCompletions, Fate::kRefused, "-1",
      "absent: a text has no reasoning that is told apart; /v1/chat/completions has"},
     {"repetition_detection", kAnswers, Fate::kRefused, "", "absent: it is not available"},
-    {"priority request_id cache_salt kv_transfer_params vllm_xargs mm_processor_kwargs media_io_kwargs",
-     kAnswers, Fate::kIgnored},
+    {"cache_salt priority", kAnswers | kAnthropic | kOllama, Fate::kObeyed},
+    {"request_id kv_transfer_params vllm_xargs mm_processor_kwargs media_io_kwargs", kAnswers,
+     Fate::kIgnored},
     {"data_parallel_rank", kAnswers, Fate::kIgnored},
 
     // SGLang's
@@ -188,6 +190,7 @@ constexpr FieldRow kFields[] = {
     {"suffix template", kOllama, Fate::kRefused, "\"\"", "empty: harmony is the model's only format"},
     {"images", kOllama, Fate::kRefused, "[]", "empty: the model reads text only"},
     {"context", kOllama, Fate::kRefused, "[]", "absent: /api/chat has conversations"},
+    {"truncate shift", kOllama, Fate::kIgnored, "false"},  // a prompt that is too long is refused
     {"options", kOllama, Fate::kParts},
     {"options.temperature options.top_k options.top_p options.min_p options.seed options.stop "
      "options.num_predict",
@@ -203,8 +206,11 @@ constexpr FieldRow kFields[] = {
     {"options.main_gpu options.num_thread options.use_mmap options.use_mlock options.low_vram options.numa",
      kOllama, Fate::kIgnored},
 
-    {"model prompt content tokens parse_special add_special_tokens return_token_strs", kTokenize,
-     Fate::kObeyed},
+    {"model name", kOllamaShow, Fate::kObeyed},
+    {"verbose", kOllamaShow, Fate::kIgnored, "false"},
+
+    {"model tokens", kDetokenize, Fate::kObeyed},
+    {"model prompt content parse_special add_special_tokens return_token_strs", kTokenize, Fate::kObeyed},
     {"with_pieces", kTokenize, Fate::kRefused, "false", "false: return_token_strs gives the texts"},
     {"add_special", kTokenize, Fate::kObeyed},  // the vocabulary adds none
 };
@@ -238,11 +244,12 @@ bool is_neutral(const FieldRow& row, const Json& value) {
 
 void check(Api api, const Field& object, const std::string& before, IgnoredFields& ignored) {
   constexpr size_t kMaxFields{256};  // each is looked for in the table
+  if (!object.value().is_object()) object.refuse("an object");
   if (object.value().size() > kMaxFields)
     object.refuse(fmt::format("an object of at most {} fields", kMaxFields));
-  for (const Field& member : object.members()) {
-    if (member.value().is_null()) continue;
-    const std::string key = member.place().substr(object.place().size() + 1);
+  for (const auto& [key, value] : object.value().items()) {
+    if (value.is_null()) continue;
+    const Field member(value, fmt::format("{}.{}", object.place(), key));
     const std::string name = before + key;
     const FieldRow* row = key.find('.') == std::string::npos ? row_of(api, name) : nullptr;
     if (!row) {
@@ -256,36 +263,76 @@ void check(Api api, const Field& object, const std::string& before, IgnoredField
   }
 }
 
+// Members below the first level that answers have and clients send back, or that say how to cache or stream: they change no text.
+constexpr std::string_view kHarmless{
+    "id object created status index annotations citations logprobs cache_control signature parsed "
+    "parsed_arguments caller created_by eager_input_streaming"};
+
+void note_unread(const Json& value, const std::string& name, const harmony::ReadRecord& record,
+                 IgnoredFields& ignored) {
+  if (value.is_array()) {
+    for (const Json& element : value)
+      if (element.is_structured()) note_unread(element, name + "[]", record, ignored);
+  } else if (value.is_object() && record.has_looked_into(value)) {
+    for (const auto& [key, member] : value.items()) {
+      if (member.is_null()) continue;
+      if (record.has_read(member))
+        note_unread(member, name + "." + key, record, ignored);
+      else if (!has_word(kHarmless, key))
+        ignored.add(name + "." + key);
+    }
+  }
+}
+
+void note_unread(Api api, const Json& object, const std::string& before, const harmony::ReadRecord& record,
+                 IgnoredFields& ignored) {
+  for (const auto& [key, member] : object.items()) {
+    const FieldRow* row = row_of(api, before + key);
+    if (!row || member.is_null()) continue;
+    if (row->fate == Fate::kParts)
+      note_unread(api, member, before + key + ".", record, ignored);
+    else if (row->fate == Fate::kObeyed)
+      note_unread(member, before + key, record, ignored);
+  }
+}
+
 }  // namespace
 
 void IgnoredFields::add(std::string_view name, std::string_view instead) {
   constexpr size_t kMaxNames{16}, kMaxLetters{64}, kMaxInstead{160};
-  if (names_.size() == kMaxNames) {
-    ++num_more_;
-    return;
-  }
   std::string plain(name.substr(0, kMaxLetters));
   std::replace_if(
       plain.begin(), plain.end(),
       [](char letter) {
         const bool is_word = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
                              (letter >= '0' && letter <= '9');
-        return !is_word && letter != '_' && letter != '-' && letter != '.';
+        return !is_word && std::string_view("_-.[]").find(letter) == std::string_view::npos;
       },
       '?');
   std::string told(instead.substr(0, kMaxInstead));
   std::replace_if(
       told.begin(), told.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
-  texts_.push_back(told.empty() ? plain : fmt::format("{} ({})", plain, told));
+  std::string text = told.empty() ? plain : fmt::format("{} ({})", plain, told);
+  if (std::find(texts_.begin(), texts_.end(), text) != texts_.end()) return;
+  if (names_.size() == kMaxNames) {
+    more_.insert(std::move(text));
+    return;
+  }
+  texts_.push_back(std::move(text));
   names_.push_back(std::move(plain));
 }
 
 std::string IgnoredFields::text() const {
   std::string text = fmt::format("{}", fmt::join(texts_, ", "));
-  if (num_more_ > 0) text += fmt::format(", and {} more", num_more_);
+  if (!more_.empty()) text += fmt::format(", and {} more", more_.size());
   return text;
 }
 
 void check_fields(Api api, const Field& request, IgnoredFields& ignored) { check(api, request, "", ignored); }
+
+void note_unread(Api api, const Field& request, const harmony::ReadRecord& record, IgnoredFields& ignored) {
+  for (const std::string& name : record.left_out()) ignored.add(name, "left out");
+  note_unread(api, request.value(), "", record, ignored);
+}
 
 }  // namespace nibble::server

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "harmony/json_text.h"
+#include "harmony/parts.h"
 
 namespace nibble::server {
 namespace {
@@ -17,44 +18,19 @@ using harmony::Json;
 using harmony::Role;
 
 constexpr const char* kTextParts{"a text or a list of text parts"};
+constexpr std::string_view kPartTypes{
+    "input_text, output_text, text, refusal, reasoning_text or summary_text"};
 
 struct Reader {
   ResponseInput input;
   IgnoredFields& ignored;
 };
 
-// A text, or the joined texts of a list of parts.
-std::string text_from(const Field& field) {
-  if (field.value().is_string()) return field.string();
-  if (!field.value().is_array()) field.refuse(kTextParts);
-  std::string text;
-  for (const Field& part : field.elements()) {
-    constexpr const char* kTypes{"input_text, output_text, text, refusal, reasoning_text or summary_text"};
-    const std::string type = part.need("type", kTypes).string();
-    constexpr std::string_view kTexts[]{"input_text", "output_text", "text", "reasoning_text",
-                                        "summary_text"};
-    if (type == "refusal")
-      text += part.need_string("refusal");
-    else if (std::find(std::begin(kTexts), std::end(kTexts), type) != std::end(kTexts))
-      text += part.need_string("text");
-    else
-      part.find("type")->refuse(fmt::format("{}: the model reads nothing else", kTypes));
-  }
-  return text;
+std::string text_from(const Field& content) {
+  return harmony::content_text(content, {.accepted = kPartTypes});
 }
-
-// A tool may answer with pictures, which its caller can't know to be of no use: the model is told of them.
-std::string output_from(const Field& field) {
-  if (!field.value().is_array()) return text_from(field);
-  std::string text;
-  for (const Field& part : field.elements()) {
-    const auto type = part.find_string("type");
-    if (type == "input_image" || type == "input_file")
-      text += fmt::format("[an {} that can't be shown]", *type == "input_image" ? "image" : "attached file");
-    else
-      text += part.need_string("text");
-  }
-  return text;
+std::string output_from(const Field& output) {
+  return harmony::content_text(output, {.is_result = true, .accepted = kPartTypes});
 }
 
 // The last message if it is the assistant's and `may_join` allows to add to it, else a new message of the assistant.
@@ -94,8 +70,11 @@ void add_reasoning(const Field& item, Reader& out) {
   // Other servers may send only a summary of the reasoning, or only what they have encrypted.
   const auto content = item.find("content");
   const auto summary = item.find("summary");
-  std::string text = content ? text_from(*content) : summary ? text_from(*summary) : "";
+  std::string text = content ? text_from(*content) : "";
+  const std::string summarised = summary ? text_from(*summary) : "";
+  if (text.empty()) text = summarised;
   if (text.empty()) return;
+  item.skip({"encrypted_content"});  // it says the same
   std::string& reasoning = assistant(out.input.messages, may_take_words).reasoning;
   reasoning += (reasoning.empty() ? "" : "\n\n") + text;
 }
@@ -116,17 +95,37 @@ void add_custom_call(const Field& item, Reader& out) {
            harmony::input_as_arguments(item.need_string("input")));
 }
 void add_search_call(const Field& item, Reader& out) {
+  item.skip({"execution"});
   add_call(item, out, "tool_search",
            harmony::json_line(item.need("arguments", "an object").value(), harmony::JsonSpacing::kNone));
 }
 // The names of the arguments are those of the function that stands for it.
-void add_shell_call(const Field& item, Reader& out) {
+void add_local_shell_call(const Field& item, Reader& out) {
   const Field action = item.need("action", "an object with a command");
   Json arguments{{"command", action.need("command", "a list of texts").value()}};
   for (const auto& [key, name] :
        {std::pair("working_directory", "workdir"), std::pair("timeout_ms", "timeout_ms")})
     if (const auto value = action.find(key)) arguments[name] = value->value();
+  action.skip({"type"});
+  if (action.value().value("env", Json()).empty()) action.skip({"env"});
   add_call(item, out, "shell", harmony::json_line(arguments, harmony::JsonSpacing::kNone));
+}
+
+// Adds a call whose arguments are the members of an object of the item.
+void add_call_of_members(const Field& item, Reader& out, const char* object, const char* name,
+                         std::initializer_list<const char*> keys) {
+  const Field given = item.need(object, "an object");
+  Json arguments = Json::object();
+  for (const char* key : keys)
+    if (const auto value = given.find(key)) arguments[key] = value->value();
+  add_call(item, out, name, harmony::json_line(arguments, harmony::JsonSpacing::kNone));
+}
+void add_shell_call(const Field& item, Reader& out) {
+  item.skip({"environment"});
+  add_call_of_members(item, out, "action", "shell", {"commands", "timeout_ms", "max_output_length"});
+}
+void add_patch_call(const Field& item, Reader& out) {
+  add_call_of_members(item, out, "operation", "apply_patch", {"type", "path", "diff"});
 }
 
 void add_result(const Field& item, Reader& out, std::string text) {
@@ -134,13 +133,41 @@ void add_result(const Field& item, Reader& out, std::string text) {
   message.role = Role::kTool;
   message.tool_call_id =
       item.find_string("call_id");  // absent: of the oldest call (of this name) without a result
-  if (!message.tool_call_id && item.find("name")) message.tool_name = harmony::need_tool_name(item, "name");
+  const bool is_named = item.find("name").has_value();
+  const std::string name = is_named ? harmony::need_tool_name(item, "name") : "";
+  if (!message.tool_call_id && is_named) message.tool_name = name;
   message.text = std::move(text);
 }
-void add_shell_output(const Field& item, Reader& out) {  // whose id is the call's
+void add_local_shell_output(const Field& item, Reader& out) {  // whose id is the call's
   add_result(item, out, output_from(item.need("output", kTextParts)));
   ChatMessage& result = out.input.messages.back();
   if (!result.tool_call_id) result.tool_call_id = item.find_string("id");
+}
+// What each command wrote, and how it ended.
+void add_shell_output(const Field& item, Reader& out) {
+  item.skip({"max_output_length"});
+  const Field output = item.need("output", "a list of what each command wrote");
+  if (output.value().is_string()) return add_result(item, out, output.string());
+  std::string text;
+  for (const Field& one : output.elements()) {
+    for (const char* key : {"stdout", "stderr"}) {
+      const std::string written = one.find_string(key).value_or("");
+      if (!written.empty()) text += written + (written.ends_with('\n') ? "" : "\n");
+    }
+    const auto outcome = one.find("outcome");
+    if (!outcome) continue;
+    const auto code = outcome->find("exit_code");
+    const std::string end = outcome->find_string("type").value_or("exit");
+    text += code ? fmt::format("[exit code {}]\n", code->value().dump()) : fmt::format("[{}]\n", end);
+  }
+  if (text.ends_with('\n')) text.pop_back();
+  add_result(item, out, std::move(text));
+}
+void add_patch_output(const Field& item, Reader& out) {
+  const std::string status = item.find_string("status").value_or("completed");
+  const auto output = item.find("output");
+  const std::string text = output ? output_from(*output) : "";
+  add_result(item, out, text.empty() ? status : status == "failed" ? "Failed: " + text : text);
 }
 void add_output(const Field& item, Reader& out) {
   add_result(item, out, output_from(item.need("output", kTextParts)));
@@ -152,6 +179,7 @@ void add_found_tool(const Field& tool, Reader& out) {
   out.input.tools.add_new(std::move(found), out.ignored);
 }
 void add_search_output(const Field& item, Reader& out) {
+  item.skip({"execution"});
   std::string names;
   if (const auto tools = item.find("tools"))
     for (const Field& tool : tools->elements()) {
@@ -161,6 +189,7 @@ void add_search_output(const Field& item, Reader& out) {
   add_result(item, out, names.empty() ? "No tool was found." : "These tools can be called now: " + names);
 }
 void add_tools(const Field& item, Reader& out) {
+  item.skip({"role"});
   for (const Field& tool : item.need("tools", "a list of tools").elements()) add_found_tool(tool, out);
 }
 
@@ -176,8 +205,12 @@ constexpr ItemRow kItems[] = {
     {"function_call_output", &add_output},
     {"custom_tool_call", &add_custom_call},
     {"custom_tool_call_output", &add_output},
-    {"local_shell_call", &add_shell_call},
-    {"local_shell_call_output", &add_shell_output},
+    {"local_shell_call", &add_local_shell_call},
+    {"local_shell_call_output", &add_local_shell_output},
+    {"shell_call", &add_shell_call},
+    {"shell_call_output", &add_shell_output},
+    {"apply_patch_call", &add_patch_call},
+    {"apply_patch_call_output", &add_patch_output},
     {"tool_search_call", &add_search_call},
     {"tool_search_output", &add_search_output},
     {"additional_tools", &add_tools},
@@ -194,7 +227,7 @@ ResponseInput read_items(const Field& items, IgnoredFields& ignored) {
     if (found != std::end(kItems))
       found->add(item, out);
     else
-      ignored.add("input." + type, "left out");
+      item.leave_out(type);
   }
   return std::move(out.input);
 }

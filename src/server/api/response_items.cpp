@@ -31,6 +31,8 @@ constexpr ItemKind kKinds[] = {
      "response.custom_tool_call_input"},
     {Kind::kCall, ToolKind::kLocalShell, "lsh_", "local_shell_call", nullptr, nullptr, nullptr},
     {Kind::kCall, ToolKind::kToolSearch, "tsc_", "tool_search_call", nullptr, nullptr, nullptr},
+    {Kind::kCall, ToolKind::kShell, "sh_", "shell_call", nullptr, nullptr, nullptr},
+    {Kind::kCall, ToolKind::kApplyPatch, "apc_", "apply_patch_call", nullptr, nullptr, nullptr},
 };
 const ItemKind& kind_of(const AnswerDelta& delta) {
   for (const ItemKind& row : kKinds)
@@ -60,29 +62,55 @@ Json new_item(const AnswerDelta& delta, const ItemKind& kind) {
       if (kind.tool == ToolKind::kToolSearch) item["arguments"] = Json::object();
       if (kind.tool == ToolKind::kLocalShell)
         item["action"] = {{"type", "exec"}, {"command", Json::array()}, {"env", Json::object()}};
+      if (kind.tool == ToolKind::kShell)
+        item["action"] = {
+            {"commands", Json::array()}, {"timeout_ms", nullptr}, {"max_output_length", nullptr}};
+      if (kind.tool == ToolKind::kApplyPatch)
+        item["operation"] = {{"type", "update_file"}, {"path", ""}, {"diff", ""}};
   }
   item["status"] = "in_progress";
   return item;
 }
 
+bool are_texts(const Json& list) {
+  return list.is_array() &&
+         std::all_of(list.begin(), list.end(), [](const Json& word) { return word.is_string(); });
+}
+
+// A member of the arguments; null if there is none.
+Json member(const Json& given, const char* key) {
+  return given.is_object() ? given.value(key, Json()) : Json();
+}
+
+void set_action(Json& action, const Json& given, const std::string& arguments) {
+  const Json command = member(given, "command");
+  action["command"] = are_texts(command)
+                          ? command
+                          : Json::array({"bash", "-lc", command.is_string() ? command : Json(arguments)});
+  if (const Json folder = member(given, "workdir"); folder.is_string()) action["working_directory"] = folder;
+  if (const Json timeout = member(given, "timeout_ms"); timeout.is_number()) action["timeout_ms"] = timeout;
+}
+
 // Puts the arguments of a call into an item that shows them as an object. What the model wrote wrong is passed on as a command of the
-// shell, which says what is wrong with it, or as a query; what was cut off is left out.
+// shell, which says what is wrong with it, as a diff, or as a query; what was cut off is left out.
 void set_arguments(Json& item, const std::string& arguments, ToolKind tool, bool is_whole) {
   const Json given = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!is_whole && !given.is_object()) return;
   if (tool == ToolKind::kToolSearch) {
     item["arguments"] = given.is_object() ? given : Json{{"query", arguments}};
-    return;
+  } else if (tool == ToolKind::kShell) {
+    const Json commands = member(given, "commands");
+    item["action"]["commands"] = are_texts(commands) ? commands : Json::array({arguments});
+    for (const char* key : {"timeout_ms", "max_output_length"})
+      if (const Json limit = member(given, key); limit.is_number()) item["action"][key] = limit;
+  } else if (tool == ToolKind::kApplyPatch) {
+    if (!given.is_object()) item["operation"]["diff"] = arguments;
+    for (const char* key : {"type", "path", "diff"})
+      if (const Json text = member(given, key); text.is_string()) item["operation"][key] = text;
+    if (item["operation"]["type"] == "delete_file") item["operation"].erase("diff");
+  } else {
+    set_action(item["action"], given, arguments);
   }
-  Json& action = item["action"];
-  const auto member = [&](const char* key) { return given.is_object() ? given.value(key, Json()) : Json(); };
-  const Json command = member("command");
-  const bool are_texts = command.is_array() && std::all_of(command.begin(), command.end(),
-                                                           [](const Json& word) { return word.is_string(); });
-  action["command"] =
-      are_texts ? command : Json::array({"bash", "-lc", command.is_string() ? command : Json(arguments)});
-  if (const Json folder = member("workdir"); folder.is_string()) action["working_directory"] = folder;
-  if (const Json timeout = member("timeout_ms"); timeout.is_number()) action["timeout_ms"] = timeout;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "server/api/reasoning_params.h"
 #include "server/api/reply.h"
 #include "server/api/response_input.h"
 #include "server/http/http_error.h"
@@ -69,6 +70,16 @@ std::vector<StoredItem> items_to_store(const Json& input) {
   return stored;
 }
 
+// The type of a reference is optional: an item that has nothing but an id is one.
+bool is_reference(const Json& item) {
+  if (!item.is_object()) return false;
+  if (const auto type = item.find("type"); type != item.end() && !type->is_null())
+    return *type == "item_reference";
+  return item.contains("id") && std::all_of(item.items().begin(), item.items().end(), [](const auto& member) {
+           return member.key() == "id" || member.value().is_null();
+         });
+}
+
 }  // namespace
 
 void resolve_references(Json& body,
@@ -76,7 +87,7 @@ void resolve_references(Json& body,
   const auto input = body.is_object() ? body.find("input") : body.end();
   if (input == body.end() || !input->is_array()) return;
   for (Json& item : *input) {
-    if (!item.is_object() || item.value("type", Json()) != "item_reference") continue;
+    if (!is_reference(item)) continue;
     const Json id = item.value("id", Json());
     const std::string* found = id.is_string() ? find_item(id.get<std::string>()) : nullptr;
     if (!found) {
@@ -90,11 +101,12 @@ void resolve_references(Json& body,
   }
 }
 
-ResponseRequest read_response(Json body) {
+ResponseRequest read_response(Json body, const RequestDefaults& defaults) {
   ResponseRequest read;
   read.body = std::move(body);
-  const Field request(read.body, "request");
-  read.params = read_generation_params(Api::kResponses, request);
+  harmony::ReadRecord record;
+  const Field request(read.body, "request", &record);
+  read.params = read_generation_params(Api::kResponses, request, defaults);
   if (read.params.num_choices != 1) request.find("n")->refuse("1: a response is one answer");
   if (const auto most = request.find("max_output_tokens"))
     read.params.max_tokens = static_cast<int>(read_whole_number(*most, 1, INT_MAX));
@@ -120,9 +132,9 @@ ResponseRequest read_response(Json body) {
   read.chat.namespaces = std::move(tools.namespaces);
   read.offered = std::move(tools.offered);
   read.chat.instructions = request.find_string("instructions").value_or("");
-  if (const auto reasoning = request.find("reasoning"))
-    if (const auto effort = reasoning->find("effort"))
-      read.chat.reasoning_effort = read_effort(*effort, read.params.ignored);
+  read.chat.reasoning_effort = defaults.effort;
+  read_reasoning(request, read.chat, read.params);
+  note_unread(Api::kResponses, request, record, read.params.ignored);
   if (read.store) read.input_items = items_to_store(input.value());
   read.body.erase("input");  // which is in read.chat
   return read;

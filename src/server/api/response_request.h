@@ -32,7 +32,7 @@ void resolve_references(harmony::Json& body,
                         const std::function<const std::string*(const std::string& id)>& find_item);
 
 // Throws InputError.
-ResponseRequest read_response(harmony::Json body);
+ResponseRequest read_response(harmony::Json body, const RequestDefaults& defaults = {});
 ResponseRequest read_response_request(std::string_view body);
 
 }  // namespace nibble::server

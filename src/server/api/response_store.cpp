@@ -18,18 +18,18 @@ size_t bytes_of(const std::vector<harmony::ChatMessage>& messages) {
 void ResponseStore::drop(std::list<Entry>::iterator entry) {
   for (const auto* items : {&entry->response.input, &entry->response.output})
     for (const StoredItem& item : *items)
-      if (const auto found = items_.find(item.id); found != items_.end() && found->second == &item.json)
+      if (const auto found = items_.find({entry->id.owner, item.id}); found != items_.end() && found->second == &item.json)
         items_.erase(found);
   num_bytes_ -= entry->num_bytes;
   by_id_.erase(entry->id);
   entries_.erase(entry);
 }
 
-void ResponseStore::put(std::string id, StoredResponse response) {
-  size_t num_bytes = sizeof(Entry) + 2 * id.size() + bytes_of(response.messages) + response.json.size();
+void ResponseStore::put(OwnedId id, StoredResponse response) {
+  size_t num_bytes = sizeof(Entry) + 2 * (id.owner.size() + id.id.size()) + bytes_of(response.messages) + response.json.size();
   for (const auto* items : {&response.input, &response.output})
     for (const StoredItem& item : *items)
-      num_bytes += 2 * sizeof item + 2 * item.id.size() + item.json.size();
+      num_bytes += 2 * sizeof item + 2 * item.id.size() + id.owner.size() + item.json.size();
   erase(id);
   if (num_bytes > max_bytes_) return;
   while (num_bytes_ + num_bytes > max_bytes_) drop(std::prev(entries_.end()));
@@ -38,22 +38,22 @@ void ResponseStore::put(std::string id, StoredResponse response) {
   Entry& entry = entries_.front();
   by_id_[entry.id] = entries_.begin();
   for (const auto* items : {&entry.response.input, &entry.response.output})
-    for (const StoredItem& item : *items) items_[item.id] = &item.json;
+    for (const StoredItem& item : *items) items_[{entry.id.owner, item.id}] = &item.json;
 }
 
-const StoredResponse* ResponseStore::find(const std::string& id) {
+const StoredResponse* ResponseStore::find(const OwnedId& id) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, found->second);
   return &found->second->response;
 }
 
-const std::string* ResponseStore::find_item(const std::string& id) const {
+const std::string* ResponseStore::find_item(const OwnedId& id) const {
   const auto found = items_.find(id);
   return found == items_.end() ? nullptr : found->second;
 }
 
-bool ResponseStore::erase(const std::string& id) {
+bool ResponseStore::erase(const OwnedId& id) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return false;
   drop(found->second);

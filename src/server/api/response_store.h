@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <compare>
 #include <list>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "harmony/chat.h"
@@ -26,23 +27,30 @@ struct StoredResponse {
   std::vector<StoredItem> input, output;
 };
 
+// An id together with the owner of the request that stored it. Other owners do not find it.
+struct OwnedId {
+  std::string owner;  // RequestRecord::key_owner
+  std::string id;
+  auto operator<=>(const OwnedId&) const = default;
+};
+
 class ResponseStore {
  public:
   explicit ResponseStore(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   // One larger than the bound is not stored.
-  void put(std::string id, StoredResponse response);
+  void put(OwnedId id, StoredResponse response);
   // Null if it was never stored or was dropped. Marks it as used. Valid until the next put() or erase().
-  const StoredResponse* find(const std::string& id);
-  // The item of this id, of any response; null if there is none.
-  const std::string* find_item(const std::string& id) const;
-  bool erase(const std::string& id);
+  const StoredResponse* find(const OwnedId& id);
+  // The item of this id, of any response of its owner; null if there is none.
+  const std::string* find_item(const OwnedId& id) const;
+  bool erase(const OwnedId& id);
 
   size_t num_bytes() const { return num_bytes_; }  // of all responses
 
  private:
   struct Entry {
-    std::string id;
+    OwnedId id;
     StoredResponse response;
     size_t num_bytes;
   };
@@ -51,8 +59,8 @@ class ResponseStore {
   size_t max_bytes_;
   size_t num_bytes_{0};
   std::list<Entry> entries_;  // most recently used first
-  std::unordered_map<std::string, std::list<Entry>::iterator> by_id_;
-  std::unordered_map<std::string, const std::string*> items_;  // of the entries
+  std::map<OwnedId, std::list<Entry>::iterator> by_id_;
+  std::map<OwnedId, const std::string*> items_;  // of the entries
 };
 
 }  // namespace nibble::server

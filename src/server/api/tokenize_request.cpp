@@ -1,7 +1,6 @@
 #include "server/api/tokenize_request.h"
 
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "server/api/generation_params.h"
 
@@ -10,28 +9,35 @@ namespace nibble::server {
 using harmony::Field;
 using harmony::Json;
 
-TokenizeRequest read_tokenize_request(std::string_view body) {
+TokenizeRequest read_tokenize_request(std::string_view body, const RequestDefaults& defaults) {
   Json json = harmony::parse_json(body, "the body");
   const Field request(json, "request");
   TokenizeRequest read;
   read.with_texts = read_boolean(request, "return_token_strs");
   if (request.find("messages")) {
     json.erase("return_token_strs");
-    read.chat = read_chat(std::move(json));
+    read.chat = read_chat(json, defaults);
+    read.model = read.chat->params.model;
     read.ignored = read.chat->params.ignored;
     return read;
   }
   check_fields(Api::kTokenize, request, read.ignored);
+  read.model = request.find_string("model");
   const auto prompt = request.find("prompt");  // vLLM's name; llama-server's is content
   read.text = prompt ? prompt->string() : request.need_string("content");
   if (const auto special = request.find("parse_special")) read.parse_special = special->boolean();
   return read;
 }
 
-std::vector<TokenId> read_detokenize_request(std::string_view body) {
+DetokenizeRequest read_detokenize_request(std::string_view body) {
   const Json json = harmony::parse_json(body, "the body");
+  const Field request(json, "request");
   constexpr std::string_view kAccepted{"a list of token ids"};
-  return read_tokens(Field(json, "request").need("tokens", kAccepted), kAccepted);
+  DetokenizeRequest read;
+  check_fields(Api::kDetokenize, request, read.ignored);
+  read.model = request.find_string("model");
+  read.tokens = read_tokens(request.need("tokens", kAccepted), kAccepted);
+  return read;
 }
 
 }  // namespace nibble::server

@@ -12,6 +12,7 @@
 namespace nibble::server {
 
 struct TokenizeRequest {
+  std::optional<std::string> model;
   std::string text;
   bool parse_special{true};         // "<|start|>" in the text is the control token
   std::optional<ChatRequest> chat;  // if set, tokenize this chat's prompt instead of `text`
@@ -19,8 +20,14 @@ struct TokenizeRequest {
   IgnoredFields ignored;
 };
 
+struct DetokenizeRequest {
+  std::optional<std::string> model;
+  std::vector<TokenId> tokens;
+  IgnoredFields ignored;
+};
+
 // Both throw InputError.
-TokenizeRequest read_tokenize_request(std::string_view body);
-std::vector<TokenId> read_detokenize_request(std::string_view body);
+TokenizeRequest read_tokenize_request(std::string_view body, const RequestDefaults& defaults = {});
+DetokenizeRequest read_detokenize_request(std::string_view body);
 
 }  // namespace nibble::server

@@ -111,11 +111,35 @@ void offer_local_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored
 }
 
 void offer_tool_search(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
+  tool.skip({"execution"});
   Json function = Json::parse(R"({"name":"tool_search","description":"Searches for tools.","parameters":
              {"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}})");
   for (const char* key : {"description", "parameters"})
     if (const auto own = tool.find(key)) function[key] = own->value();
   offer_built_in(tool, ToolKind::kToolSearch, std::move(function), tools, ignored);
+}
+
+// The arguments are the members of the action in a shell_call.
+void offer_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
+  if (const auto environment = tool.find("environment");
+      environment && environment->find_string("type") != "local")
+    return tool.leave_out("shell");  // runs at OpenAI
+  offer_built_in(
+      tool, ToolKind::kShell,
+      Json::parse(
+          R"({"name":"shell","description":"Runs shell commands and returns their output.","parameters":
+             {"type":"object","properties":{"commands":{"type":"array","items":{"type":"string"}},
+             "timeout_ms":{"type":"integer"},"max_output_length":{"type":"integer"}},"required":["commands"]}})"),
+      tools, ignored);
+}
+
+// The arguments are the members of the operation in an apply_patch_call.
+void offer_apply_patch(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
+  offer_built_in(tool, ToolKind::kApplyPatch, Json::parse(R"({"name":"apply_patch","description":
+             "Creates, updates or deletes a file. The diff has the V4A format; a deletion needs none.","parameters":
+             {"type":"object","properties":{"type":{"enum":["create_file","update_file","delete_file"]},
+             "path":{"type":"string"},"diff":{"type":"string"}},"required":["type","path"]}})"),
+                 tools, ignored);
 }
 
 void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
@@ -125,17 +149,25 @@ void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) 
     for (const Field& member : members) add_response_tool(member, tools, ignored);
     return;
   }
-  for (const Field& member : members) offer_function(member, name, tools, ignored);
+  for (const Field& member : members) {
+    member.skip({"type"});
+    offer_function(member, name, tools, ignored);
+  }
   for (harmony::ToolNamespace& space : tools.namespaces)
     if (space.name == name && !space.description) space.description = tool.find_string("description");
 }
 
-// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}. A tool of another type has none.
+// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}, or that of the function that stands for a tool without a name.
 std::optional<std::string> name_of(const Field& tool) {
+  const auto type = tool.find("type");
   Field named = tool;
   for (const char* key : {"function", "custom"})
     if (const auto inner = tool.find(key)) named = *inner;
-  return named.find_string("name");
+  if (auto name = named.find_string("name")) return name;
+  if (!type) return std::nullopt;
+  if (type->value() == "shell" || type->value() == "local_shell") return "shell";
+  if (type->value() == "apply_patch" || type->value() == "tool_search") return type->string();
+  return std::nullopt;
 }
 
 }  // namespace
@@ -198,10 +230,14 @@ void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored
     offer_namespace(tool, tools, ignored);
   else if (type == "local_shell")
     offer_local_shell(tool, tools, ignored);
+  else if (type == "shell")
+    offer_shell(tool, tools, ignored);
+  else if (type == "apply_patch")
+    offer_apply_patch(tool, tools, ignored);
   else if (type == "tool_search")
     offer_tool_search(tool, tools, ignored);
   else
-    ignored.add("tools." + type, "left out");
+    tool.leave_out(type);
 }
 
 void force_call(const Field& choice, const std::optional<std::string>& name, ToolSet& tools,

@@ -22,6 +22,8 @@ enum class ToolKind {
   kCustom,      // takes one text, as the argument "input"
   kLocalShell,  // OpenAI's local_shell, as the function "shell"
   kToolSearch,  // Codex's, as the function "tool_search"
+  kShell,       // OpenAI's shell, as the function "shell" of several commands
+  kApplyPatch,  // OpenAI's apply_patch, as the function "apply_patch"
 };
 
 struct OfferedTool {

@@ -11,7 +11,7 @@ asio::awaitable<void> apply_template(Service& service, Exchange& exchange) {
   Json answer = Json::object();
   IgnoredFields ignored;
   co_await offload_if_long(service, exchange, [&] {
-    const ChatRequest request = read_chat_request(exchange.body());
+    const ChatRequest request = read_chat_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
     answer["prompt"] = chat_prompt(service, request).text;
     ignored = request.params.ignored;

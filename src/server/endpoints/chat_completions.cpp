@@ -152,8 +152,9 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   ChatPrompt prompt;
   std::vector<GenerationRequest> prompts;
   co_await offload_if_long(service, exchange, [&] {
-    request = read_chat_request(exchange.body());
+    request = read_chat_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
+    limit_output(service, request.params);
     if (!request.adds_generation_prompt && !request.continues_final)
       throw InputError("request.add_generation_prompt must be true: the answer begins behind it, not false");
     prompt = chat_prompt(service, request);

@@ -9,6 +9,7 @@
 #include "server/endpoints/endpoints.h"
 #include "server/http/http_error.h"
 #include "server/service/constraint.h"
+#include "server/service/engine_gate.h"
 #include "server/service/prompt.h"
 #include "text/utf8_stream.h"
 
@@ -200,8 +201,11 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   size_t num_prompt_rows = 0;
   std::vector<GenerationRequest> prompts;
   co_await offload_if_long(service, exchange, [&] {
-    request = read_completion_request(exchange.body());
+    request = read_completion_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
+    limit_output(service, request.params);
+    // Before thousands of prompts are tokenised.
+    service.gate->check_count(request.prompts.size() * static_cast<size_t>(request.params.num_choices));
     for (const Prompt& prompt : request.prompts) {
       prompts.push_back(make_generation_request(service, request.params, tokens_of(prompt, tokenizer)));
       GenerationRequest& made = prompts.back();

@@ -21,7 +21,6 @@ asio::awaitable<void> ollama_tags(Service& service, Exchange& exchange);
 asio::awaitable<void> ollama_ps(Service& service, Exchange& exchange);
 asio::awaitable<void> ollama_show(Service& service, Exchange& exchange);
 asio::awaitable<void> ollama_version(Service& service, Exchange& exchange);
-asio::awaitable<void> ollama_not_here(Service& service, Exchange& exchange);
 asio::awaitable<void> models(Service& service, Exchange& exchange);
 asio::awaitable<void> model(Service& service, Exchange& exchange);
 asio::awaitable<void> apply_template(Service& service, Exchange& exchange);
@@ -31,6 +30,8 @@ asio::awaitable<void> tokenizer_info(Service& service, Exchange& exchange);
 asio::awaitable<void> front_page(Service& service, Exchange& exchange);
 asio::awaitable<void> status_page(Service& service, Exchange& exchange);
 asio::awaitable<void> page_file(Service& service, Exchange& exchange);
+asio::awaitable<void> props(Service& service, Exchange& exchange);
+asio::awaitable<void> load(Service& service, Exchange& exchange);
 asio::awaitable<void> status(Service& service, Exchange& exchange);
 
 }  // namespace nibble::server

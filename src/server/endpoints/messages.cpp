@@ -49,6 +49,16 @@ class MessageAnswer : public ChoiceListener {
   Usage usage_;
 };
 
+// Claude Code compacts its conversation when it reads these words.
+GenerationRequest make_message_request(const Service& service, const GenerationParams& params,
+                                       std::vector<TokenId> prompt) {
+  try {
+    return make_generation_request(service, params, std::move(prompt));
+  } catch (const ContextLengthError& error) {
+    throw HttpError(400, "prompt is too long: {} tokens > {} maximum", error.num_tokens, error.max_context);
+  }
+}
+
 }  // namespace
 
 asio::awaitable<void> messages(Service& service, Exchange& exchange) {
@@ -56,10 +66,11 @@ asio::awaitable<void> messages(Service& service, Exchange& exchange) {
   ChatPrompt prompt;
   std::vector<GenerationRequest> prompts;
   co_await offload_if_long(service, exchange, [&] {
-    request = read_anthropic_request(exchange.body(), /*needs_max_tokens=*/true);
+    request = read_anthropic_request(exchange.body(), /*needs_max_tokens=*/true, service.options.defaults);
     check_model(service, request.chat.params);
+    limit_output(service, request.chat.params);
     prompt = chat_prompt(service, request.chat);
-    prompts.push_back(make_generation_request(service, request.chat.params, std::move(prompt.tokens)));
+    prompts.push_back(make_message_request(service, request.chat.params, std::move(prompt.tokens)));
     request.chat.chat.messages.clear();
   });
   exchange.drop_body();
@@ -83,7 +94,8 @@ asio::awaitable<void> count_message_tokens(Service& service, Exchange& exchange)
   Json told;
   IgnoredFields ignored;
   co_await offload_if_long(service, exchange, [&] {
-    const AnthropicRequest request = read_anthropic_request(exchange.body(), /*needs_max_tokens=*/false);
+    const AnthropicRequest request =
+        read_anthropic_request(exchange.body(), /*needs_max_tokens=*/false, service.options.defaults);
     check_model(service, request.chat.params);
     ignored = request.chat.params.ignored;
     told = {{"input_tokens", chat_prompt(service, request.chat).tokens.size()}};

@@ -123,8 +123,10 @@ asio::awaitable<void> answer(Service& service, Exchange& exchange, bool is_chat)
   ChatPrompt prompt;
   std::vector<GenerationRequest> prompts;
   co_await offload_if_long(service, exchange, [&] {
-    request = is_chat ? read_ollama_chat(exchange.body()) : read_ollama_generate(exchange.body());
+    request = is_chat ? read_ollama_chat(exchange.body(), service.options.defaults)
+                      : read_ollama_generate(exchange.body(), service.options.defaults);
     check_model(service, request.chat.params);
+    limit_output(service, request.chat.params);
     if (request.only_loads) return;
     const Tokenizer& tokenizer = *service.model->tokenizer;
     if (request.is_raw)

@@ -6,7 +6,6 @@
 
 #include "server/api/ollama_request.h"
 #include "server/endpoints/endpoints.h"
-#include "server/http/http_error.h"
 
 namespace nibble::server {
 namespace {
@@ -51,8 +50,11 @@ asio::awaitable<void> ollama_ps(Service& service, Exchange& exchange) {
 }
 
 asio::awaitable<void> ollama_show(Service& service, Exchange& exchange) {
-  check_model(service, read_ollama_model(exchange.body()));
+  IgnoredFields ignored;
+  check_model(service, read_ollama_model(exchange.body(), ignored));
+  note_ignored(service, exchange, ignored);
   const int context = service.model->max_context;
+  const std::string& id = service.options.model_id;
   return reply_json(exchange, 200,
                     {{"modelfile", ""},
                      {"parameters", fmt::format("num_ctx {}", context)},
@@ -60,21 +62,17 @@ asio::awaitable<void> ollama_show(Service& service, Exchange& exchange) {
                      {"details", details()},
                      {"model_info",
                       {{"general.architecture", "gptoss"},
+                       {"general.basename", id.substr(id.rfind('/') + 1)},
                        {"gptoss.context_length", context},
                        {"gptoss.vocab_size", service.model->vocab}}},
                      {"capabilities", {"completion", "tools", "thinking"}},
                      {"modified_at", time_of(service.model->created)}});
 }
 
-// Clients compare it with the version from which on a feature is there; tools and thinking need 0.9.
+// The version of Ollama whose API this is: clients compare it with the first that has what they need (Codex: 0.13.4). GET /version has
+// nibble's own.
 asio::awaitable<void> ollama_version(Service&, Exchange& exchange) {
-  return reply_json(exchange, 200, {{"version", "0.12.0"}});
-}
-
-asio::awaitable<void> ollama_not_here(Service&, Exchange& exchange) {
-  throw HttpError(501, "nibble serves the one model that it was started with: there is no {} here",
-                  exchange.path());
-  co_return;
+  return reply_json(exchange, 200, {{"version", "0.13.5"}});
 }
 
 }  // namespace nibble::server

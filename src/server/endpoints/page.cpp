@@ -1,6 +1,7 @@
 // GET / and /status, and the files that these pages load. They hold no secret, so they need no key: the pages ask for it where the API
 // does.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "server/endpoints/endpoints.h"
@@ -43,14 +44,26 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   return exchange.reply(200, file->type, gzipped(file->text));
 }
 
+bool is_client_of_ollama(
+    std::string_view user_agent) {  // "ollama/0.13.4 (amd64 linux) Go/go1.24", "ollama-python/0.6.0 ..."
+  constexpr std::string_view kName{"ollama"};
+  return std::equal(kName.begin(), kName.end(), user_agent.begin(),
+                    user_agent.begin() + static_cast<ptrdiff_t>(std::min(kName.size(), user_agent.size())),
+                    [](char wanted, char letter) { return wanted == (letter | 0x20); });
+}
+
 }  // namespace
 
-// Programs ask here whether a server is up, those for Ollama for these very words. Browsers ask for HTML.
+// Browsers ask for HTML. Clients of Ollama ask here whether it runs, and expect these words.
 asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   const bool wants_html = exchange.header("Accept").find("text/html") != std::string_view::npos;
   if (wants_html && service.options.has_page) return reply_page_file(service, exchange, "chat.html");
-  exchange.add_header("Vary", "Accept");
-  return exchange.reply(200, "text/plain; charset=utf-8", "Ollama is running");
+  exchange.add_header("Vary", "Accept, User-Agent");
+  if (is_client_of_ollama(exchange.header("User-Agent")))
+    return exchange.reply(200, "text/plain; charset=utf-8", "Ollama is running");
+  if (exchange.header("Accept").find("application/json") != std::string_view::npos)
+    return reply_json(exchange, 200, {{"name", "nibble"}, {"status", "running"}});
+  return exchange.reply(200, "text/plain; charset=utf-8", "nibble is running\n");
 }
 
 asio::awaitable<void> status_page(Service& service, Exchange& exchange) {

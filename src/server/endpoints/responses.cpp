@@ -11,6 +11,7 @@
 
 #include "server/api/response_input.h"
 #include "server/endpoints/endpoints.h"
+#include "server/service/access_log.h"
 #include "server/service/constraint.h"
 #include "server/service/prompt.h"
 
@@ -23,7 +24,7 @@ using harmony::Field;
 // Puts the stored conversation of previous_response_id before the input.
 void load_previous_response(Service& service, Exchange& exchange, ResponseRequest& request) {
   if (!request.previous_id) return;
-  const StoredResponse* before = service.responses.find(*request.previous_id);
+  const StoredResponse* before = service.responses.find({exchange.record().key_owner, *request.previous_id});
   if (!before) {
     HttpError error(
         400,
@@ -67,9 +68,13 @@ asio::awaitable<ResponseRequest> read_request(Service& service, Exchange& exchan
   ResponseRequest request;
   co_await offload_if_long(service, exchange,
                            [&] { body = harmony::parse_json(exchange.body(), "the body"); });
-  resolve_references(body, [&](const std::string& id) { return service.responses.find_item(id); });
-  co_await offload_if_long(service, exchange, [&] { request = read_response(std::move(body)); });
+  resolve_references(body, [&](const std::string& id) {
+    return service.responses.find_item({exchange.record().key_owner, id});
+  });
+  co_await offload_if_long(service, exchange,
+                           [&] { request = read_response(std::move(body), service.options.defaults); });
   check_model(service, request.params);
+  limit_output(service, request.params);
   load_previous_response(service, exchange, request);
   check_results_have_calls(request.chat.messages);
   co_return request;
@@ -84,7 +89,8 @@ ChatPrompt prompt_of(const Service& service, const ResponseRequest& request) {
 }
 
 // Keeps the response for those who ask for it again, and the conversation for those who continue it.
-void store(Service& service, const std::string& id, ResponseRequest& request, const Json& whole) {
+void store(Service& service, const std::string& owner, const std::string& id, ResponseRequest& request,
+           const Json& whole) {
   if (!request.store) return;
   StoredResponse stored{.messages = std::move(request.chat.messages),
                         .json = print(whole),
@@ -95,7 +101,7 @@ void store(Service& service, const std::string& id, ResponseRequest& request, co
     stored.messages.push_back(std::move(message));
   for (const Json& item : whole["output"])
     stored.output.push_back({item["id"].get<std::string>(), print(item)});
-  service.responses.put(id, std::move(stored));
+  service.responses.put({owner, id}, std::move(stored));
 }
 
 }  // namespace
@@ -134,11 +140,16 @@ asio::awaitable<void> run_in_background(Service& service, std::shared_ptr<Backgr
   try {
     const auto rest =
         co_await run(service, response->exchange, response->request, std::move(prompts), response->answer);
+    response->exchange.set_status(rest ? 200 : kClientGone);
     if (!rest) object.cancel();
   } catch (const HttpError& error) {
+    response->exchange.set_status(error.status);
     object.fail(error);
   }
-  if (!response->is_deleted) store(service, id, response->request, object.json());
+  service.metrics.observe_key(response->exchange);
+  log_access(response->exchange, response->exchange.record().clock.seconds());
+  if (!response->is_deleted)
+    store(service, response->exchange.record().key_owner, id, response->request, object.json());
   service.background.erase(id);
 }
 
@@ -166,6 +177,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   exchange.free_body();
   if (request.is_background) {
     auto response = std::make_shared<BackgroundResponse>(head, tokenizer, std::move(request));
+    response->exchange.record() = exchange.record();
     response->answer.object().set_status("queued");
     service.background.emplace(head.id, response);
     co_await reply_json(exchange, 200, response->answer.object().json());
@@ -188,7 +200,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
     co_return;
   }
   const Json& whole = answer.object().json();
-  store(service, head.id, request, whole);
+  store(service, exchange.record().key_owner, head.id, request, whole);
   if (!request.params.stream) {
     co_await reply_json(exchange, 200, whole);
     co_return;

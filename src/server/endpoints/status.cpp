@@ -34,6 +34,7 @@ Json engine_json(const EngineState& state, const MetricsTotals& totals) {
           {"generated_tokens", totals.num_generated_tokens},
           {"preemptions", state.counts.num_preemptions},
           {"faults", state.num_faults},
+          {"seconds_without_step", state.progress.seconds},
           {"steps", totals.num_steps},
           {"step_rows", totals.num_rows},
           {"step_seconds", totals.step_seconds}};
@@ -57,6 +58,19 @@ Json setup_json(const SetupFacts& setup) {
           {"memory_budget", setup.memory_budget}};
 }
 
+Json defaults_json(const RequestDefaults& defaults) {
+  const SampleParams& sample = defaults.sample;
+  return {{"temperature", sample.temperature},
+          {"top_k", sample.top_k},
+          {"top_p", sample.top_p},
+          {"min_p", sample.min_p},
+          {"repetition_penalty", sample.repetition_penalty},
+          {"presence_penalty", sample.presence_penalty},
+          {"frequency_penalty", sample.frequency_penalty},
+          {"reasoning_effort", harmony::name(defaults.effort)},
+          {"instructions", defaults.instructions}};
+}
+
 }  // namespace
 
 asio::awaitable<void> status(Service& service, Exchange& exchange) {
@@ -69,6 +83,7 @@ asio::awaitable<void> status(Service& service, Exchange& exchange) {
     json["answers"] = Json::array();
     for (const EngineGate::InWork& answer : service.gate->in_work())
       json["answers"].push_back({{"seconds", answer.seconds}, {"tokens", answer.num_tokens}});
+    json["defaults"] = defaults_json(service.options.defaults);
     json["setup"] = setup_json(service.model->setup);
   }
   return reply_json(exchange, 200, json);

@@ -22,13 +22,16 @@ HttpError not_found(const std::string& id) {
   return error;
 }
 
-BackgroundResponse* running(Service& service, const std::string& id) {
+// Null if no response of this id runs, or it is another key's.
+BackgroundResponse* running(Service& service, const Exchange& exchange, const std::string& id) {
   const auto found = service.background.find(id);
-  return found == service.background.end() ? nullptr : found->second.get();
+  if (found == service.background.end()) return nullptr;
+  BackgroundResponse& response = *found->second;
+  return response.exchange.record().key_owner == exchange.record().key_owner ? &response : nullptr;
 }
 
-const StoredResponse& stored(Service& service, const std::string& id) {
-  const StoredResponse* found = service.responses.find(id);
+const StoredResponse& stored(Service& service, const Exchange& exchange, const std::string& id) {
+  const StoredResponse* found = service.responses.find({exchange.record().key_owner, id});
   if (!found) throw not_found(id);
   return *found;
 }
@@ -54,17 +57,17 @@ asio::awaitable<void> get_response(Service& service, Exchange& exchange) {
     throw error;
   }
   const std::string id = id_in(exchange);
-  if (BackgroundResponse* response = running(service, id))
+  if (BackgroundResponse* response = running(service, exchange, id))
     return reply_json(exchange, 200, response->answer.object().json());
-  return exchange.reply(200, kJsonType, stored(service, id).json + "\n");
+  return exchange.reply(200, kJsonType, stored(service, exchange, id).json + "\n");
 }
 
 asio::awaitable<void> delete_response(Service& service, Exchange& exchange) {
   const std::string id = id_in(exchange);
-  if (BackgroundResponse* response = running(service, id)) {
+  if (BackgroundResponse* response = running(service, exchange, id)) {
     response->is_deleted = true;
     response->exchange.cancel();
-  } else if (!service.responses.erase(id)) {
+  } else if (!service.responses.erase({exchange.record().key_owner, id})) {
     throw not_found(id);
   }
   return reply_json(exchange, 200, {{"id", id}, {"object", "response"}, {"deleted", true}});
@@ -72,13 +75,13 @@ asio::awaitable<void> delete_response(Service& service, Exchange& exchange) {
 
 asio::awaitable<void> cancel_response(Service& service, Exchange& exchange) {
   const std::string id = id_in(exchange, "/cancel");
-  if (BackgroundResponse* response = running(service, id)) {
+  if (BackgroundResponse* response = running(service, exchange, id)) {
     response->exchange.cancel();
     Json cancelled = response->answer.object().json();
     cancelled["status"] = "cancelled";
     return reply_json(exchange, 200, cancelled);
   }
-  const StoredResponse& found = stored(service, id);
+  const StoredResponse& found = stored(service, exchange, id);
   if (!Json::parse(found.json)["background"].get<bool>())
     throw HttpError(400, "Response '{}' is none of the background, and complete: nothing can be cancelled",
                     id);
@@ -89,8 +92,8 @@ asio::awaitable<void> cancel_response(Service& service, Exchange& exchange) {
 asio::awaitable<void> response_input_items(Service& service, Exchange& exchange) {
   const std::string id = id_in(exchange, "/input_items");
   const auto limit = static_cast<size_t>(read_limit(exchange));
-  const BackgroundResponse* response = running(service, id);
-  const std::vector<StoredItem>& items = response ? response->request.input_items : stored(service, id).input;
+  const BackgroundResponse* response = running(service, exchange, id);
+  const std::vector<StoredItem>& items = response ? response->request.input_items : stored(service, exchange, id).input;
   std::vector<const StoredItem*> order;
   for (const StoredItem& item : items) order.push_back(&item);
   if (query_value(exchange.query(), "order") != "asc") std::reverse(order.begin(), order.end());

@@ -12,7 +12,8 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   std::string answer;
   IgnoredFields ignored;
   co_await offload_if_long(service, exchange, [&] {
-    const TokenizeRequest request = read_tokenize_request(exchange.body());
+    const TokenizeRequest request = read_tokenize_request(exchange.body(), service.options.defaults);
+    if (request.model) check_model(service, *request.model);
     ignored = request.ignored;
     const Tokenizer& tokenizer = *service.model->tokenizer;
     const std::vector<TokenId> tokens =
@@ -42,13 +43,17 @@ asio::awaitable<void> tokenizer_info(Service& service, Exchange& exchange) {
 
 asio::awaitable<void> detokenize(Service& service, Exchange& exchange) {
   std::string answer;
+  IgnoredFields ignored;
   co_await offload_if_long(service, exchange, [&] {
-    const std::vector<TokenId> tokens = read_detokenize_request(exchange.body());
+    const DetokenizeRequest request = read_detokenize_request(exchange.body());
+    if (request.model) check_model(service, *request.model);
+    ignored = request.ignored;
     Utf8Stream utf8;
-    std::string text = utf8.push(service.model->tokenizer->decode(tokens));
+    std::string text = utf8.push(service.model->tokenizer->decode(request.tokens));
     text += utf8.finish();
     answer = print({{"content", text}, {"prompt", text}}) + "\n";
   });
+  note_ignored(service, exchange, ignored);
   co_await exchange.reply(200, kJsonType, std::move(answer));
 }
 

@@ -28,20 +28,27 @@ class BodyBudget {
       if (budget_) budget_->num_bytes_ -= num_bytes_;
     }
 
-    // Raises the share to the size that the body has or has declared. Throws HttpError (429) if the budget is exhausted.
+    // Throws HttpError (429) if the budget has no room for a body of this size at the moment.
+    void check(uint64_t num_bytes) const {
+      if (!counts(num_bytes) || num_bytes - num_bytes_ <= budget_->max_bytes_ - budget_->num_bytes_) return;
+      throw HttpError(
+          429, "the bodies of other requests fill the {} bytes that there are for them; try again later",
+          budget_->max_bytes_);
+    }
+    // Raises the share to what has arrived of the body. Throws HttpError (429) if the budget is exhausted.
     void reserve(uint64_t num_bytes) {
-      if (num_bytes <= num_bytes_ || num_bytes <= budget_->uncounted_bytes_) return;
-      const uint64_t more = num_bytes - num_bytes_;
-      if (more > budget_->max_bytes_ - budget_->num_bytes_)
-        throw HttpError(
-            429, "the bodies of other requests fill the {} bytes that there are for them; try again later",
-            budget_->max_bytes_);
-      budget_->num_bytes_ += more;
+      check(num_bytes);
+      if (!counts(num_bytes)) return;
+      budget_->num_bytes_ += num_bytes - num_bytes_;
       num_bytes_ = num_bytes;
     }
     void reserve_more(uint64_t num_bytes) { reserve(num_bytes_ + num_bytes); }
 
    private:
+    bool counts(uint64_t num_bytes) const {
+      return num_bytes > num_bytes_ && num_bytes > budget_->uncounted_bytes_;
+    }
+
     std::shared_ptr<BodyBudget> budget_;
     uint64_t num_bytes_{0};
   };

@@ -5,18 +5,17 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
+#include <boost/beast/core/read_size.hpp>
 #include <utility>
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "server/http/chunked_body.h"
 
 namespace nibble::server {
 namespace {
 
-namespace beast = boost::beast;
-namespace http = beast::http;
+namespace http = boost::beast::http;
 using boost::system::error_code;
 using boost::system::system_error;
 
@@ -25,31 +24,16 @@ using boost::system::system_error;
 constexpr std::chrono::seconds kLingerTime{5};
 constexpr size_t kLingerBytes{64 << 20};
 
-// Size of the read buffer. Twice the header's limit, so that a header over the limit is recognised as such; it also bounds
-// the extensions and trailers of chunks, which the parser does not limit.
+// Size of the read buffer: twice the header's limit, so that a header over the limit is recognised as such.
 size_t buffer_bytes(const HttpLimits& limits) { return 2 * size_t{limits.max_header_bytes}; }
-
-HttpError error_of(const error_code& error, const HttpLimits& limits) {
-  if (error == http::error::body_limit)
-    return HttpError(413, "the body is too large: at most {} bytes are accepted", limits.max_body_bytes);
-  if (error == http::error::header_limit)
-    return HttpError(431, "the header is too large: at most {} bytes are accepted", limits.max_header_bytes);
-  if (error == http::error::buffer_overflow)
-    return HttpError(431, "what a chunk has beside its data is too large: at most {} bytes are accepted",
-                     buffer_bytes(limits));
-  return HttpError(400, "the request is no HTTP: {}", error.message());
-}
-
-bool is_http_error(const error_code& error) {
-  static const error_code any = http::error::bad_method;
-  return error && error.category() == any.category() && error != http::error::end_of_stream &&
-         error != http::error::partial_message;
-}
 
 }  // namespace
 
 Connection::Connection(asio::generic::stream_protocol::socket socket, const ConnectionContext& context)
-    : context_(context), stream_(std::move(socket)), buffer_(buffer_bytes(context.limits)) {
+    : context_(context),
+      stream_(std::move(socket)),
+      buffer_(buffer_bytes(context.limits)),
+      place_(context.places, [this] { stream_.close(); }) {
   error_code ignored;
   // Sends each event at once. It fails on Unix sockets, which need it not.
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
@@ -66,22 +50,85 @@ asio::awaitable<void> Connection::linger() {
   stream_.socket().shutdown(asio::socket_base::shutdown_send, error);
   stream_.expires_after(kLingerTime);
   std::string taken(16 << 10, '\0');
+  place_.wait();
   for (size_t num_bytes = 0; !error && num_bytes < kLingerBytes;)
     num_bytes += co_await stream_.async_read_some(asio::buffer(taken),
                                                   asio::redirect_error(asio::use_awaitable, error));
 }
 
+std::string_view Connection::received() const {
+  const auto bytes = buffer_.data();
+  return {static_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Reads what has arrived into the buffer, which has room.
+asio::awaitable<bool> Connection::receive() {
+  constexpr size_t kMostBytes{64 << 10};
+  error_code error;
+  place_.wait();
+  const size_t num_bytes =
+      co_await stream_.async_read_some(buffer_.prepare(boost::beast::read_size(buffer_, kMostBytes)),
+                                       asio::redirect_error(asio::use_awaitable, error));
+  place_.work();
+  buffer_.commit(num_bytes);
+  co_return !error && !place_.has_given_way();
+}
+
+asio::awaitable<bool> Connection::read_request_head(RequestHead& head, Refusal& refusal) {
+  const uint32_t max_bytes = context_.limits.max_header_bytes;
+  for (size_t num_scanned = 0;;) {
+    while (num_scanned == 0 && received().starts_with("\r\n")) buffer_.consume(2);  // left by sloppy clients
+    const std::optional<size_t> length = head_length(received(), num_scanned);
+    num_scanned = received() == "\r" ? 0 : received().size();
+    if (length.value_or(num_scanned) > max_bytes) {
+      refusal = HttpError(431, "the header is too large: at most {} bytes are accepted", max_bytes);
+      co_return true;
+    }
+    if (length) try {
+        read_head(received().substr(0, *length), head);
+        buffer_.consume(*length);
+        co_return true;
+      } catch (const HttpError& error) {
+        refusal = error;
+        co_return true;
+      }
+    if (!co_await receive()) co_return false;
+  }
+}
+
+asio::awaitable<bool> Connection::read_body(RequestHead& head, BodyBudget::Share& share, Refusal& refusal) {
+  std::string& body = head.request.body();
+  ChunkedBody chunks(context_.limits.max_body_bytes, context_.limits.max_header_bytes);
+  const auto take = [&](std::string_view bytes) {
+    if (head.is_chunked) return chunks.take(bytes, body);
+    bytes = bytes.substr(0, head.content_length - body.size());
+    body.append(bytes);
+    return bytes.size();
+  };
+  stream_.expires_after(context_.limits.read_timeout);
+  try {
+    for (;;) {
+      buffer_.consume(take(received()));
+      share.reserve(body.size());
+      if (head.is_chunked ? chunks.is_done() : body.size() == head.content_length) co_return true;
+      if (!co_await receive()) co_return false;
+    }
+  } catch (const HttpError& error) {
+    refusal = error;
+  }
+  co_return true;
+}
+
 // A CORS preflight, which a browser sends before a page's own request. It carries no key, so it is answered without one.
 bool Connection::is_preflight(const HttpRequest& request) const {
-  return !context_.cors_origins.empty() && request.method() == http::verb::options &&
-         request.count(http::field::access_control_request_method) > 0;
+  return request.method() == http::verb::options &&
+         request.count(http::field::access_control_request_method) > 0 &&
+         is_cors_origin(context_.access, to_std(request[http::field::origin]));
 }
 
 std::string Connection::cors_lines(const HttpRequest& request) const {
-  const std::string origin(to_std(request[http::field::origin]));
-  const auto is_known = [&](const std::string& known) { return known == "*" || known == origin; };
-  if (origin.empty() || std::none_of(context_.cors_origins.begin(), context_.cors_origins.end(), is_known))
-    return {};
+  const std::string_view origin = to_std(request[http::field::origin]);
+  if (!is_cors_origin(context_.access, origin)) return {};
   std::string lines = fmt::format(
       "Access-Control-Allow-Origin: {}\r\nVary: Origin\r\n"
       "Access-Control-Expose-Headers: X-Request-Id, X-Nibble-Ignored\r\n",
@@ -90,61 +137,57 @@ std::string Connection::cors_lines(const HttpRequest& request) const {
   lines += "Access-Control-Allow-Methods: GET, POST, DELETE\r\nAccess-Control-Max-Age: 86400\r\n";
   const auto asked = request[http::field::access_control_request_headers];
   if (!asked.empty()) lines += fmt::format("Access-Control-Allow-Headers: {}\r\n", to_std(asked));
+  // A page from the internet asks a server in the user's own network.
+  if (request["Access-Control-Request-Private-Network"] == "true")
+    lines += "Access-Control-Allow-Private-Network: true\r\n";
   return lines;
+}
+
+// Throws HttpError for a request that is refused before its body is read.
+void Connection::check(const RequestHead& head, bool is_first, const BodyBudget::Share& share) {
+  const HttpLimits& limits = context_.limits;
+  check_access(context_.access, head.request);
+  if (is_preflight(head.request)) return;
+  const StreamExchange exchange(stream_, limits, true, head.request);
+  if (is_first && context_.places->are_too_few() && !context_.handler.is_vital(exchange))
+    throw HttpError(503, "all {} connections are in use (--max-connections); try again later",
+                    limits.max_connections);
+  context_.handler.admit(exchange);
+  if (head.content_length > limits.max_body_bytes)
+    throw HttpError(413, "the body is too large: at most {} bytes are accepted", limits.max_body_bytes);
+  share.check(head.content_length);
 }
 
 // Serves one request. Returns false if the connection is to be closed.
 asio::awaitable<bool> Connection::serve_one(bool is_first) {
-  http::request_parser<http::string_body> parser;
-  parser.header_limit(context_.limits.max_header_bytes);
-  parser.body_limit(context_.limits.max_body_bytes);
-  error_code error;
-  stream_.expires_after(is_first ? context_.limits.read_timeout : context_.limits.idle_timeout);
-  co_await http::async_read_header(stream_, buffer_, parser,
-                                   asio::redirect_error(asio::use_awaitable, error));
-  if (error && !is_http_error(error)) co_return false;  // closed by the client, or timed out
-  const Stopwatch watch;
-
-  std::optional<HttpError> refusal;
-  const bool asks_first = !error && is_preflight(parser.get());
-  if (error) {
-    refusal = error_of(error, context_.limits);
-  } else if (!asks_first) {
-    try {
-      context_.handler.admit(StreamExchange(stream_, context_.limits, true, parser.get()));
-    } catch (const HttpError& refused) {
-      refusal = refused;
-    }
-  }
+  RequestHead head;
+  Refusal refusal;
   BodyBudget::Share share(context_.bodies);
-  const auto take_room = [&](uint64_t num_bytes) {
-    try {
-      share.reserve(num_bytes);
-    } catch (const HttpError& full) {
-      refusal = full;
+  stream_.expires_after(is_first ? context_.limits.read_timeout : context_.limits.idle_timeout);
+  if (!co_await read_request_head(head, refusal)) co_return false;
+  const Stopwatch watch;
+  bool is_whole = !refusal && !head.has_body();
+  if (!refusal) try {
+      check(head, is_first, share);
+    } catch (const HttpError& error) {
+      refusal = error;
     }
-  };
-  if (!refusal) take_room(parser.content_length().value_or(0));
-  if (!refusal && !parser.is_done()) {
-    if (beast::iequals(parser.get()[http::field::expect], "100-continue")) {
+  if (!refusal && head.has_body()) {
+    if (head.expects_continue && received().empty()) {
       const std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
       co_await asio::async_write(stream_, asio::buffer(go_on), asio::use_awaitable);
     }
-    stream_.expires_after(context_.limits.read_timeout);
-    parser.eager(true);
-    while (!error && !refusal && !parser.is_done()) {
-      co_await http::async_read_some(stream_, buffer_, parser,
-                                     asio::redirect_error(asio::use_awaitable, error));
-      take_room(parser.get().body().size());  // for chunked bodies, whose length is not declared
-    }
-    if (error && !is_http_error(error)) co_return false;
-    if (error) refusal = error_of(error, context_.limits);
+    if (!co_await read_body(head, share, refusal)) co_return false;
+    is_whole = !refusal;
   }
   stream_.expires_never();
 
-  const bool keep_alive = parser.is_done() && !error && parser.keep_alive() && !context_.is_draining;
-  std::string extra_lines = cors_lines(parser.get());
-  StreamExchange exchange(stream_, context_.limits, keep_alive, parser.release(), std::move(extra_lines));
+  const bool keep_alive =
+      is_whole && head.keep_alive && !context_.is_draining && !context_.places->are_too_few();
+  const bool asks_first = !refusal && is_preflight(head.request);
+  std::string extra_lines = cors_lines(head.request);
+  StreamExchange exchange(stream_, context_.limits, keep_alive, std::move(head.request),
+                          std::move(extra_lines));
   exchange.hold_body(std::move(share));
   const std::shared_ptr<char> counted = context_.exchanges;
   if (asks_first) {
@@ -156,9 +199,9 @@ asio::awaitable<bool> Connection::serve_one(bool is_first) {
   co_return exchange.status() != kClientGone&& exchange.keeps_alive();
 }
 
-asio::awaitable<void> Connection::answer(StreamExchange& exchange, std::optional<HttpError> refusal) {
+asio::awaitable<void> Connection::answer(StreamExchange& exchange, Refusal refusal) {
   const bool was_refused = refusal.has_value();
-  if (!was_refused) exchange.watch_for_disconnect();
+  if (!was_refused) exchange.watch_for_disconnect(context_.hang_ups);
   try {
     if (!was_refused) co_await context_.handler.answer(exchange);
   } catch (const HttpError& error) {

@@ -7,11 +7,14 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
+#include "server/http/access.h"
 #include "server/http/body_budget.h"
 #include "server/http/handler.h"
+#include "server/http/hang_up_watch.h"
 #include "server/http/limits.h"
+#include "server/http/places.h"
 #include "server/http/stream_exchange.h"
 
 namespace nibble::server {
@@ -19,11 +22,13 @@ namespace nibble::server {
 // Shared by all connections of a server.
 struct ConnectionContext {
   HttpLimits limits;
-  std::vector<std::string> cors_origins;
+  AccessRules access;
   HttpHandler& handler;
+  // These are shared because an exchange may outlive the server.
   std::shared_ptr<BodyBudget> bodies;
-  // Its use count is the number of exchanges. Shared, because an exchange may outlive the server; so is the budget.
-  std::shared_ptr<char> exchanges{std::make_shared<char>()};
+  std::shared_ptr<Places> places;
+  std::shared_ptr<HangUpWatch> hang_ups;
+  std::shared_ptr<char> exchanges{std::make_shared<char>()};  // its use count is the number of exchanges
   bool is_draining{false};
 };
 
@@ -36,15 +41,24 @@ class Connection {
   asio::awaitable<void> serve();
 
  private:
+  using Refusal = std::optional<HttpError>;
+
   asio::awaitable<bool> serve_one(bool is_first);
-  asio::awaitable<void> answer(StreamExchange& exchange, std::optional<HttpError> refusal);
+  // These two return false if the client has closed the connection, was too slow, or gave way to another.
+  asio::awaitable<bool> read_request_head(RequestHead& head, Refusal& refusal);
+  asio::awaitable<bool> read_body(RequestHead& head, BodyBudget::Share& share, Refusal& refusal);
+  asio::awaitable<bool> receive();
+  void check(const RequestHead& head, bool is_first, const BodyBudget::Share& share);
+  asio::awaitable<void> answer(StreamExchange& exchange, Refusal refusal);
   asio::awaitable<void> linger();
+  std::string_view received() const;
   std::string cors_lines(const HttpRequest& request) const;
   bool is_preflight(const HttpRequest& request) const;
 
   const ConnectionContext& context_;
   Stream stream_;
   boost::beast::flat_buffer buffer_;
+  Places::Place place_;
 };
 
 }  // namespace nibble::server

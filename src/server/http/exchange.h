@@ -5,8 +5,11 @@
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "core/clock.h"
 
 namespace nibble::server {
 
@@ -14,6 +17,20 @@ namespace asio = boost::asio;
 
 inline constexpr std::string_view kJsonType{"application/json"};
 inline constexpr int kClientGone{499};  // the status that nginx logs when the client disconnects
+
+// What is known of a request besides its bytes; the answer's endpoint fills it in.
+struct RequestRecord {
+  std::string client;       // its address
+  std::string traceparent;  // W3C's Trace Context; empty if it sent none, or a wrong one
+  std::string key_name;     // of its API key; empty where the server has none
+  std::string key_owner;    // ApiKey::owner: requests with the same one are the same user's
+  // Of a request that generates:
+  std::string model;  // as it names it
+  int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
+  Stopwatch clock;  // started when it was read
+  std::optional<double> first_token_seconds;
+  std::string_view finish_reason;  // stop, length, abort, error; of several answers that of the last to end
+};
 
 // Writing throws boost::system::system_error if the client has disconnected.
 class Exchange {
@@ -48,6 +65,12 @@ class Exchange {
   // Sets the function that is called once if the client closes the connection before the answer is complete, or at once if
   // it has closed it already. A later function replaces it.
   virtual void on_disconnect(std::function<void()> function) = 0;
+
+  RequestRecord& record() { return record_; }
+  const RequestRecord& record() const { return record_; }
+
+ private:
+  RequestRecord record_;
 };
 
 }  // namespace nibble::server

@@ -11,6 +11,8 @@ namespace nibble::server {
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
+  // Whether the request is answered though all places for connections are taken.
+  virtual bool is_vital(const Exchange& exchange) const = 0;
   // Called before the body is read. Throws HttpError to refuse the request.
   virtual void admit(const Exchange& exchange) = 0;
   // Answers. Throws HttpError for a request that can't be answered.

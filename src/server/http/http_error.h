@@ -5,6 +5,8 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace nibble::server {
 
@@ -17,6 +19,7 @@ class HttpError : public std::runtime_error {
   int status;
   std::string param{};  // the parameter of the request that is at fault; may be empty
   std::string code{};   // the kind of error, for programs; may be empty
+  std::vector<std::pair<std::string, std::string>> header{};  // further lines of the answer's header
 };
 
 }  // namespace nibble::server

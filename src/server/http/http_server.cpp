@@ -27,6 +27,9 @@ using boost::system::system_error;
 using tcp = asio::ip::tcp;
 using Protocol = asio::generic::stream_protocol;
 
+// Connections beyond --max-connections, for vital requests while the server works for all others.
+constexpr int kKeptPlaces{16};
+
 tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
   error_code error;
   const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
@@ -47,6 +50,25 @@ void remove_stale_socket(asio::io_context& io, const asio::local::stream_protoco
 
 }  // namespace
 
+void check_address(const HttpAddress& address) {
+  if (address.unix_socket.empty()) {
+    endpoint_of(address.host, address.port);
+    return;
+  }
+  try {
+    const asio::local::stream_protocol::endpoint endpoint(address.unix_socket);
+  } catch (const system_error& error) {
+    throw InputError("--unix-socket '{}' can't be listened on: {}", address.unix_socket,
+                     error.code().message());
+  }
+}
+
+std::string address_text(const HttpAddress& address, uint16_t port) {
+  if (!address.unix_socket.empty()) return "unix:" + address.unix_socket;
+  const bool is_v6 = address.host.find(':') != std::string::npos;
+  return fmt::format("http://{0}{2}{1}:{3}", is_v6 ? "[" : "", is_v6 ? "]" : "", address.host, port);
+}
+
 struct HttpServer::Impl {
   Impl(asio::io_context& io, const HttpAddress& address, ConnectionContext shared);
 
@@ -57,7 +79,6 @@ struct HttpServer::Impl {
   ConnectionContext context;
   std::string unix_socket;
   uint16_t port{0};
-  int num_connections{0};
   asio::basic_socket_acceptor<Protocol> acceptor;
   asio::steady_timer connection_ended;
 };
@@ -99,25 +120,25 @@ void HttpServer::Impl::listen(const Protocol& protocol, const Protocol::endpoint
 
 asio::awaitable<void> HttpServer::Impl::accept() {
   constexpr std::chrono::milliseconds kPause{100};
+  Places& places = *context.places;
   for (;;) {
     error_code error;
-    const bool is_full = num_connections >= context.limits.max_connections;
+    const bool is_full = places.num_taken() >= context.limits.max_connections + kKeptPlaces;
     Protocol::socket socket(acceptor.get_executor());
     if (!is_full) {
       co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
       if (error == asio::error::operation_aborted) co_return;
       if (error) log::warn("a connection could not be accepted: {}", error.message());
     }
-    if (is_full || error) {  // an error may be that no file descriptor is free: try again later
+    // An error may be that no file descriptor is free.
+    if (is_full || error || places.num_taken() >= context.limits.max_connections) places.make_room();
+    if (is_full || error) {
       connection_ended.expires_after(kPause);
       co_await connection_ended.async_wait(asio::redirect_error(asio::use_awaitable, error));
       continue;
     }
-    ++num_connections;
-    asio::co_spawn(acceptor.get_executor(), serve(std::move(socket)), [this](const std::exception_ptr&) {
-      --num_connections;
-      connection_ended.cancel();
-    });
+    asio::co_spawn(acceptor.get_executor(), serve(std::move(socket)),
+                   [this](const std::exception_ptr&) { connection_ended.cancel(); });
   }
 }
 
@@ -126,22 +147,35 @@ asio::awaitable<void> HttpServer::Impl::serve(Protocol::socket socket) {
   co_await connection.serve();
 }
 
+bool is_local(const HttpAddress& address) {
+  if (!address.unix_socket.empty()) return true;
+  const asio::ip::address listened = endpoint_of(address.host, address.port).address();
+  if (listened.is_v6() && listened.to_v6().is_v4_mapped())
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, listened.to_v6()).is_loopback();
+  return listened.is_loopback();
+}
+
 HttpServer::HttpServer(asio::io_context& io, const HttpAddress& address, const HttpLimits& limits,
-                       std::vector<std::string> cors_origins, HttpHandler& handler)
+                       AccessRules access, HttpHandler& handler)
     : impl_(std::make_unique<Impl>(
           io, address,
-          ConnectionContext{.limits = limits,
-                            .cors_origins = std::move(cors_origins),
-                            .handler = handler,
-                            .bodies = std::make_shared<BodyBudget>(limits.max_bodies_bytes,
-                                                                   limits.uncounted_body_bytes)})) {}
+          ConnectionContext{
+              .limits = limits,
+              .access = std::move(access),
+              .handler = handler,
+              .bodies = std::make_shared<BodyBudget>(limits.max_bodies_bytes, limits.uncounted_body_bytes),
+              .places = std::make_shared<Places>(limits.max_connections),
+              .hang_ups = std::make_shared<HangUpWatch>(io)})) {}
 
 HttpServer::~HttpServer() {
   if (!impl_->unix_socket.empty()) ::unlink(impl_->unix_socket.c_str());
 }
 
 uint16_t HttpServer::port() const { return impl_->port; }
-void HttpServer::start() { asio::co_spawn(impl_->acceptor.get_executor(), impl_->accept(), asio::detached); }
+void HttpServer::start() {
+  impl_->context.hang_ups->start();
+  asio::co_spawn(impl_->acceptor.get_executor(), impl_->accept(), asio::detached);
+}
 void HttpServer::drain() { impl_->context.is_draining = true; }
 bool HttpServer::is_idle() const { return impl_->context.exchanges.use_count() == 1; }
 uint64_t HttpServer::num_body_bytes() const { return impl_->context.bodies->num_bytes(); }

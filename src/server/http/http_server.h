@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "server/http/access.h"
 #include "server/http/limits.h"
 
 namespace boost::asio {
@@ -17,11 +17,18 @@ namespace nibble::server {
 
 class HttpHandler;
 
+// Throws InputError, as HttpServer does, if the address can't be one to listen on. Whether it is free is not tried.
+void check_address(const HttpAddress& address);
+// "http://127.0.0.1:8080", or "unix:PATH".
+std::string address_text(const HttpAddress& address, uint16_t port);
+// Whether only programs of this machine reach the address, as on a Unix socket. Throws InputError if it is no address.
+bool is_local(const HttpAddress& address);
+
 class HttpServer {
  public:
-  // Binds the address, or throws InputError. Pages of `cors_origins` ("*": all) may call from a browser.
+  // Binds the address, or throws InputError.
   HttpServer(boost::asio::io_context& io, const HttpAddress& address, const HttpLimits& limits,
-             std::vector<std::string> cors_origins, HttpHandler& handler);
+             AccessRules access, HttpHandler& handler);
   ~HttpServer();
 
   uint16_t port() const;  // 0 on a Unix socket

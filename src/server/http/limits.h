@@ -14,10 +14,12 @@ struct HttpAddress {
 };
 
 struct HttpLimits {
-  int max_connections{1024};  // further ones wait in the system's backlog
+  // Of further ones each takes the place of the one whose client has been silent for longest. If the server works for all, only vital
+  // requests are answered.
+  int max_connections{1024};
   uint32_t max_header_bytes{16 << 10};
   uint64_t max_body_bytes{8 << 20};
-  // Memory of all bodies together while they arrive and are parsed; bodies of at most `uncounted_body_bytes` do not count.
+  // Memory of all bodies together, of which what has arrived counts until it is parsed; bodies of at most `uncounted_body_bytes` do not.
   // A full queue of prompts of 131,072 tokens, some 600 kB each, takes 160 MB.
   uint64_t max_bodies_bytes{256 << 20};
   uint64_t uncounted_body_bytes{16 << 10};

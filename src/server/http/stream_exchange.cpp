@@ -1,20 +1,19 @@
 #include "server/http/stream_exchange.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
 
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
+#include "server/http/client_address.h"
 #include "server/http/random_id.h"
+#include "server/http/trace_context.h"
 
 namespace nibble::server {
 namespace {
 
 namespace beast = boost::beast;
 namespace http = beast::http;
-using boost::system::error_code;
-
 // Takes the client's id only if it can't garble a line of the log.
 std::string id_of(std::string_view sent) {
   constexpr size_t kMaxBytes{64};
@@ -33,13 +32,15 @@ StreamExchange::StreamExchange(Stream& stream, const HttpLimits& limits, bool ke
       keep_alive_(keep_alive),
       request_(std::move(request)),
       extra_lines_(std::move(extra_lines)),
-      id_(id_of(header("X-Request-Id"))),
-      watch_(std::make_shared<Watch>()) {}
-
-StreamExchange::~StreamExchange() {
-  watch_->has_ended = true;
-  watch_->on_disconnect = nullptr;
+      id_(id_of(header("X-Request-Id"))) {
+  record().client = client_address(stream.socket(), header("X-Forwarded-For"));
+  if (const std::string_view trace = header("traceparent"); is_traceparent(trace)) {
+    record().traceparent = trace;
+    add_header("traceparent", trace);
+  }
 }
+
+StreamExchange::~StreamExchange() { stop_watching(); }
 
 std::string_view StreamExchange::method() const { return to_std(request_.method_string()); }
 
@@ -65,27 +66,22 @@ void StreamExchange::drop_body() {
 }
 
 void StreamExchange::on_disconnect(std::function<void()> function) {
-  watch_->on_disconnect = std::move(function);
-  if (watch_->is_gone && watch_->on_disconnect) watch_->on_disconnect();
+  on_disconnect_ = std::move(function);
+  if (is_gone_ && on_disconnect_) on_disconnect_();
 }
 
-// A socket that becomes readable without data was closed by the client. If there is data the client has sent its next
-// request early (pipelining): then the connection is not watched any further.
-void StreamExchange::watch_for_disconnect() {
-  auto& socket = stream_.socket();
-  socket.async_wait(asio::socket_base::wait_read,
-                    [state = watch_, handle = socket.native_handle()](const error_code& error) {
-                      if (error || state->has_ended) return;
-                      char byte{};
-                      if (::recv(handle, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) return;
-                      state->is_gone = true;
-                      if (state->on_disconnect) state->on_disconnect();
-                    });
+void StreamExchange::watch_for_disconnect(std::shared_ptr<HangUpWatch> hang_ups) {
+  hang_ups_ = std::move(hang_ups);
+  watched_socket_ = stream_.socket().native_handle();
+  hang_ups_->add(watched_socket_, [this] {
+    is_gone_ = true;
+    if (on_disconnect_) on_disconnect_();
+  });
 }
 
 void StreamExchange::stop_watching() {
-  error_code ignored;
-  stream_.socket().cancel(ignored);
+  if (hang_ups_) hang_ups_->remove(watched_socket_);
+  hang_ups_ = nullptr;
 }
 
 std::string StreamExchange::head_lines(int status, std::string_view content_type) const {
@@ -130,7 +126,7 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
     status_ = 200;
     if (!is_chunked) keep_alive_ = false;  // without chunks only closing the connection ends the answer
     std::string head = head_lines(200, stream_type_);
-    head += "Cache-Control: no-cache\r\n";
+    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // nginx passes on each event at once
     head += is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
     events.insert(0, head);
   }

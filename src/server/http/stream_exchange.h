@@ -3,19 +3,18 @@
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/beast/core/basic_stream.hpp>
-#include <boost/beast/http/message.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <memory>
 #include <optional>
 
 #include "server/http/body_budget.h"
 #include "server/http/exchange.h"
+#include "server/http/hang_up_watch.h"
 #include "server/http/limits.h"
+#include "server/http/request_head.h"
 
 namespace nibble::server {
 
 using Stream = boost::beast::basic_stream<asio::generic::stream_protocol>;
-using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>;
 
 class StreamExchange : public Exchange {
  public:
@@ -48,15 +47,10 @@ class StreamExchange : public Exchange {
   bool keeps_alive() const { return keep_alive_; }
   void hold_body(BodyBudget::Share share) { body_share_.emplace(std::move(share)); }
   void set_client_gone() { status_ = kClientGone; }
-  void watch_for_disconnect();
+  void watch_for_disconnect(std::shared_ptr<HangUpWatch> hang_ups);
   void stop_watching();
 
  private:
-  struct Watch {
-    bool has_ended{false}, is_gone{false};
-    std::function<void()> on_disconnect;
-  };
-
   std::string head_lines(int status, std::string_view content_type) const;
   asio::awaitable<void> write(const std::string& bytes);
 
@@ -68,11 +62,12 @@ class StreamExchange : public Exchange {
   std::string extra_lines_;
   std::string id_;
   std::string stream_type_{"text/event-stream"};
-  std::shared_ptr<Watch> watch_;
+  std::shared_ptr<HangUpWatch> hang_ups_;  // set while it watches
+  int watched_socket_{-1};
+  bool is_gone_{false};
+  std::function<void()> on_disconnect_;
   int status_{0};
   bool has_events_{false};
 };
-
-inline std::string_view to_std(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace nibble::server

@@ -47,10 +47,14 @@ std::optional<std::string_view> match_path(std::string_view route, std::string_v
 std::string with_v1(std::string_view path) {
   constexpr std::string_view kShort[]{"/models", "/chat/completions", "/completions", "/responses",
                                       "/messages"};
+  std::string plain;
+  for (const char letter : path)
+    if (letter != '/' || !plain.ends_with('/')) plain += letter;
+  if (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
   const bool is_short = std::any_of(std::begin(kShort), std::end(kShort), [&](std::string_view known) {
-    return path.starts_with(known) && (path.size() == known.size() || path[known.size()] == '/');
+    return plain.starts_with(known) && (plain.size() == known.size() || plain[known.size()] == '/');
   });
-  return (is_short ? "/v1" : "") + std::string(path);
+  return (is_short ? "/v1" : "") + plain;
 }
 
 }  // namespace nibble::server

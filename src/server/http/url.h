@@ -17,7 +17,7 @@ std::optional<std::string> query_value(std::string_view query, std::string_view 
 // "{id}" in the route both must be equal, and what stands for it is empty.
 std::optional<std::string_view> match_path(std::string_view route, std::string_view path);
 
-// The path as it is in the table of routes: those of OpenAI's API are also served without their "/v1".
+// The path as it is in the table of routes: without doubled or trailing slashes; those of OpenAI's API are also served without their "/v1".
 std::string with_v1(std::string_view path);
 
 }  // namespace nibble::server

@@ -37,7 +37,7 @@ std::shared_ptr<grammar::Grammar> body_of(GrammarShelf& shelf, GenerationParams&
   }
 }
 
-// A schema that can't be enforced is an error where the request demands that it is, and else told: then arguments are any object.
+// What of a schema can't be enforced is an error where the request demands that it is; else that alone is left out, and told.
 std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const OfferedTool& tool,
                                                IgnoredFields& ignored) {
   if (tool.input) try {
@@ -47,7 +47,10 @@ std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const Offere
     }
   if (!tool.parameters) return shelf.get({Language::kJsonObject, "", false}).grammar;
   try {
-    const grammar::Compiled compiled = shelf.get({Language::kJsonSchema, *tool.parameters, tool.is_strict});
+    const grammar::Compiled compiled = shelf.get({.language = Language::kJsonSchema,
+                                                  .text = *tool.parameters,
+                                                  .is_strict = tool.is_strict,
+                                                  .drops_unenforceable = !tool.is_strict});
     for (const std::string& warning : compiled.warnings) ignored.add("tools." + tool.name, warning);
     return compiled.grammar;
   } catch (const InputError& error) {
@@ -79,20 +82,30 @@ harmony::TurnRules rules_of(GrammarShelf& shelf, GenerationParams& params,
 }  // namespace
 
 const grammar::VocabularyTrie& GrammarShelf::vocabulary() {
-  if (!vocabulary_) vocabulary_ = std::make_unique<grammar::VocabularyTrie>(tokenizer_);
+  std::call_once(has_vocabulary_,
+                 [&] { vocabulary_ = std::make_unique<grammar::VocabularyTrie>(tokenizer_); });
   return *vocabulary_;
 }
 
-grammar::Compiled GrammarShelf::get(const Source& source) {
+std::optional<grammar::Compiled> GrammarShelf::find(const Source& source) {
   const auto found =
       std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) { return kept.first == source; });
-  if (found != kept_.end()) {
-    kept_.splice(kept_.begin(), kept_, found);
-    make_room();
-    return kept_.front().second;
+  if (found == kept_.end()) return std::nullopt;
+  kept_.splice(kept_.begin(), kept_, found);
+  make_room();
+  return kept_.front().second;
+}
+
+// Compiles without the lock: other threads go on. Where two compile the same, one is kept.
+grammar::Compiled GrammarShelf::get(const Source& source) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto kept = find(source)) return *std::move(kept);
   }
   grammar::Compiled compiled = grammar::compile(source);
   if (source.text.size() > kMaxKeptBytes) return compiled;
+  const std::lock_guard lock(mutex_);
+  if (auto kept = find(source)) return *std::move(kept);
   kept_.emplace_front(source, compiled);
   make_room();
   return compiled;
@@ -118,8 +131,8 @@ asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
     throw HttpError(400, "ignore_eos must be false where {}",
                     params.must_call ? "a tool must be called" : "reasoning has a budget of tokens");
   }
+  GrammarShelf& shelf = shelf_of(service);
   co_await offload_if(service, true, [&] {
-    GrammarShelf& shelf = shelf_of(service);
     const auto constraint = std::make_shared<harmony::TurnConstraint>(
         std::make_shared<const harmony::TurnGrammar>(rules_of(shelf, params, offered), shelf.vocabulary()));
     std::vector<TokenId> begun = prompt.begun;
@@ -132,8 +145,8 @@ asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
 asio::awaitable<void> constrain_text(Service& service, GenerationParams& params,
                                      std::vector<GenerationRequest>& requests) {
   if (!params.format.source) co_return;
+  GrammarShelf& shelf = shelf_of(service);
   co_await offload_if(service, true, [&] {
-    GrammarShelf& shelf = shelf_of(service);
     const auto constraint = std::make_shared<grammar::TextConstraint>(
         body_of(shelf, params), shelf.vocabulary(), service.model->stop_tokens);
     for (GenerationRequest& request : requests) request.constraint = constraint;

@@ -4,6 +4,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <list>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "grammar/languages/source.h"
@@ -15,7 +17,7 @@
 namespace nibble::server {
 
 // The vocabulary as grammars walk it, made at first use, and the grammars that were used last: agents send the same tools with every
-// request. Used by the parse thread alone.
+// request. All threads may use it.
 class GrammarShelf {
  public:
   // The tokenizer must outlive this.
@@ -29,11 +31,15 @@ class GrammarShelf {
   static constexpr size_t kMaxGrammarBytes{256 << 20};  // of all of them: each may have 64 MiB
   static constexpr size_t kMaxKeptBytes{1 << 16};       // of a source: larger ones are compiled each time
 
+  // The compiled grammar, if it is kept. With the lock.
+  std::optional<grammar::Compiled> find(const grammar::Source& source);
   // Drops those that were used longest ago; those grow that are in use.
   void make_room();
 
   const Tokenizer& tokenizer_;
+  std::once_flag has_vocabulary_;
   std::unique_ptr<grammar::VocabularyTrie> vocabulary_;
+  std::mutex mutex_;                                               // of kept_
   std::list<std::pair<grammar::Source, grammar::Compiled>> kept_;  // used last comes first
 };
 

@@ -24,8 +24,8 @@ void EngineGate::deliver(Event event) {
 void EngineGate::measure(Listener& listener, const Event& event) {
   const double seconds = listener.clock.seconds();
   if (const auto* finished = std::get_if<FinishedEvent>(&event)) {
-    metrics_.observe_end(listener.is_answered ? Outcome::kStop : outcome_of(finished->reason), seconds,
-                         *finished);
+    const bool is_told = listener.dropped_as != Outcome::kAbort;
+    metrics_.observe_end(is_told ? listener.dropped_as : outcome_of(finished->reason), seconds, *finished);
   } else if (std::holds_alternative<FailedEvent>(event)) {
     metrics_.observe_end(Outcome::kError, seconds);
   } else {
@@ -43,6 +43,12 @@ void EngineGate::check_room(size_t num_choices) const {
     throw HttpError(429, "the server is full: {} requests run or wait; try again later", choices_.size());
 }
 
+void EngineGate::check_count(size_t num_choices) const {
+  if (num_choices > max_choices_)
+    throw HttpError(400, "the request asks for {} answers at once, and this server takes at most {}",
+                    num_choices, max_choices_);
+}
+
 std::vector<EngineGate::InWork> EngineGate::in_work() const {
   std::vector<InWork> answers;
   for (const auto& [id, listener] : choices_)
@@ -56,12 +62,15 @@ void EngineGate::cancel_all() {
   for (const auto& [id, listener] : choices_) engine_.cancel(id);
 }
 
+void EngineGate::end_all() {
+  while (!choices_.empty())
+    deliver(FinishedEvent{.request = choices_.begin()->first, .reason = FinishReason::kCancelled});
+}
+
 Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts, int num_choices)
     : gate_(gate), event_came_(gate.executor_) {
   const size_t num_wanted = prompts.size() * static_cast<size_t>(num_choices);
-  if (num_wanted > gate_.max_choices_)
-    throw HttpError(400, "the request asks for {} answers at once, and this server takes at most {}",
-                    num_wanted, gate_.max_choices_);
+  gate_.check_count(num_wanted);
   for (const GenerationRequest& prompt : prompts)
     if (const auto fault = gate_.engine_.fault_of(prompt)) throw HttpError(400, "{}", *fault);
   gate_.check_room(num_wanted);
@@ -76,7 +85,7 @@ Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts,
 }
 
 Generation::~Generation() {
-  for (size_t choice = 0; choice < ids_.size(); ++choice) drop_choice(choice, false);
+  for (size_t choice = 0; choice < ids_.size(); ++choice) drop_choice(choice, Outcome::kAbort);
 }
 
 asio::awaitable<std::optional<Generation::ChoiceEvent>> Generation::next(std::chrono::milliseconds patience) {
@@ -91,19 +100,26 @@ asio::awaitable<std::optional<Generation::ChoiceEvent>> Generation::next(std::ch
   co_return event;
 }
 
-void Generation::drop_choice(size_t choice, bool is_answered) {
+std::vector<size_t> Generation::open_choices() const {
+  std::vector<size_t> open;
+  for (size_t choice = 0; choice < ids_.size(); ++choice)
+    if (ids_[choice]) open.push_back(choice);
+  return open;
+}
+
+void Generation::drop_choice(size_t choice, Outcome outcome) {
   std::erase_if(events_, [&](const ChoiceEvent& event) { return event.choice == choice; });
   if (!ids_[choice]) return;
   EngineGate::Listener& listener = gate_.choices_.at(*ids_[choice]);
   listener.generation = nullptr;
-  listener.is_answered = is_answered;
+  listener.dropped_as = outcome;
   gate_.engine_.cancel(*ids_[choice]);
   ids_[choice].reset();
 }
 
 void Generation::abandon() {
   is_abandoned_ = true;
-  for (size_t choice = 0; choice < ids_.size(); ++choice) drop_choice(choice, false);
+  for (size_t choice = 0; choice < ids_.size(); ++choice) drop_choice(choice, Outcome::kAbort);
   event_came_.cancel();
 }
 

@@ -29,8 +29,12 @@ class EngineGate {
   const Engine& engine() const { return engine_; }
   void check_room(
       size_t num_choices) const;  // throws HttpError (429) if so many more answers exceed the limit
+  // Throws HttpError (400) if one request can never have so many answers at once.
+  void check_count(size_t num_choices) const;
   void deliver(Event event);
   void cancel_all();
+  // Ends all answers here and now as cancelled, without the engine, which does not answer.
+  void end_all();
   size_t num_choices() const { return choices_.size(); }  // answers that the engine has not ended yet
   struct InWork {
     double seconds;  // since it was submitted
@@ -43,8 +47,8 @@ class EngineGate {
   struct Listener {
     Generation* generation;  // null: cancelled, but the engine's last event has not come yet
     size_t choice;
-    bool is_answered{false};  // cancelled because a stop string ended it: counts as a normal end
-    Stopwatch clock;          // started when it was submitted
+    Outcome dropped_as{Outcome::kAbort};  // how it counts; kAbort: as the engine says
+    Stopwatch clock;                      // started when it was submitted
     double last_token_seconds{0};
     int num_tokens{0};
   };
@@ -76,8 +80,9 @@ class Generation {
   // Waits for the next event of any choice; nothing if none came in time, or if the request was abandoned meanwhile.
   boost::asio::awaitable<std::optional<ChoiceEvent>> next(std::chrono::milliseconds patience);
 
-  // Cancels one choice; next() gives no further event of it. `is_answered`: it is complete, a stop string ended it.
-  void drop_choice(size_t choice, bool is_answered);
+  std::vector<size_t> open_choices() const;  // those that have neither ended nor been dropped
+  // Cancels one choice; next() gives no further event of it. `outcome`: how it counts, kStop where a stop string ended it.
+  void drop_choice(size_t choice, Outcome outcome);
 
   // The client has disconnected: cancels all choices at once and wakes next().
   void abandon();

@@ -6,11 +6,13 @@
 #include <prometheus/registry.h>
 
 #include <array>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "model/batch.h"
 #include "server/service/metrics_text.h"
+#include "server/service/process_metrics.h"
 
 namespace nibble::server {
 namespace {
@@ -50,8 +52,16 @@ Outcome outcome_of(FinishReason reason) {
   return Outcome::kAbort;
 }
 
+std::string_view name(Outcome outcome) { return kOutcomes[static_cast<size_t>(outcome)]; }
+
 struct Metrics::Impl {
-  explicit Impl(const std::string& model_name) : labels{{"model_name", model_name}} {
+  Impl(const std::string& model_name, const std::string& version) : labels{{"model_name", model_name}} {
+    prometheus::BuildGauge()
+        .Name("nibble_build_info")
+        .Help("1, with the version of nibble.")
+        .Register(registry)
+        .Add({{"version", version}})
+        .Set(1);
     for (size_t i = 0; i < kOutcomes.size(); ++i)
       ended[i] = &outcomes.Add({{"finished_reason", kOutcomes[i]}});
   }
@@ -69,6 +79,7 @@ struct Metrics::Impl {
                                                                                                     bounds);
   }
   void copy(const EngineState& state);
+  std::string key_label(const std::string& name);
 
   prometheus::Registry registry;
   const prometheus::Labels labels;
@@ -92,12 +103,23 @@ struct Metrics::Impl {
   Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Tokens of prompts, cached ones included.");
   Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked for in the prefix cache.");
   Counter& hits = counter("nibble:prefix_cache_hits_total", "Tokens found in the prefix cache.");
+  std::set<std::string> key_names;  // that were counted
+  prometheus::Family<Counter>& key_requests =
+      counters("nibble:key_requests_total", "HTTP requests by the name of their API key, and status.");
+  prometheus::Family<Counter>& key_prompt_tokens =
+      counters("nibble:key_prompt_tokens_total", "Tokens of prompts, cached ones included, by key.");
+  prometheus::Family<Counter>& key_cached_tokens =
+      counters("nibble:key_cached_tokens_total", "Tokens of prompts found in the prefix cache, by key.");
+  prometheus::Family<Counter>& key_generation_tokens =
+      counters("nibble:key_generation_tokens_total", "Tokens generated, by key.");
   Counter& preemptions =
       counter("nibble:num_preemptions_total", "Answers put aside because the KV cache was full.");
   prometheus::Family<Counter>& steps = counters(
       "nibble:backend_steps_total",
       "Steps by how a GPU's backend launched them: as a graph that was there, recording one, without.");
   Counter& faults = counter("nibble:engine_faults_total", "Steps that the engine could not run.");
+  Gauge& without_step = gauge("nibble:engine_seconds_without_step",
+                              "Seconds that requests have waited without a step ending; 0 when none waits.");
 
   Counter& num_drafts = counter("nibble:spec_decode_num_drafts_total",
                                 "Times that an answer had drafts in a step, which checked them.");
@@ -171,6 +193,7 @@ void Metrics::Impl::copy(const EngineState& state) {
   raise(hits, state.counts.num_cached_tokens);
   raise(preemptions, state.counts.num_preemptions);
   raise(faults, state.num_faults);
+  without_step.Set(state.progress.seconds);
   for (const nibble::Counter& launched : state.steps)
     raise(steps.Add({{"launch", std::string(launched.label)}}), launched.value);
   raise(num_drafts, state.drafts.num_drafts);
@@ -181,7 +204,15 @@ void Metrics::Impl::copy(const EngineState& state) {
       raise(accepted_at.Add({{"position", std::to_string(place)}}), count);
 }
 
-Metrics::Metrics(const std::string& model_name) : impl_(std::make_unique<Impl>(model_name)) {}
+// Names change with the key file: however often that happens, the number of series stays bounded.
+std::string Metrics::Impl::key_label(const std::string& name) {
+  constexpr size_t kMaxNames{256};
+  if (key_names.size() < kMaxNames) key_names.insert(name);
+  return key_names.contains(name) ? name : "other";
+}
+
+Metrics::Metrics(const std::string& model_name, const std::string& version)
+    : impl_(std::make_unique<Impl>(model_name, version)) {}
 Metrics::~Metrics() = default;
 
 void Metrics::observe_step(const StepReport& report) {
@@ -227,6 +258,19 @@ void Metrics::observe_http_answer(std::string_view path, int status, double seco
   impl_->response_times.Add({{"endpoint", std::string(path)}}, kRequestTimes).Observe(seconds);
 }
 
+void Metrics::observe_key(const Exchange& exchange) {
+  const RequestRecord& record = exchange.record();
+  if (record.key_name.empty()) return;
+  const std::string key = impl_->key_label(record.key_name);
+  const auto add = [&](prometheus::Family<Counter>& family, int count) {
+    if (count > 0) family.Add({{"key", key}}).Increment(count);
+  };
+  impl_->key_requests.Add({{"key", key}, {"status", std::to_string(exchange.status())}}).Increment();
+  add(impl_->key_prompt_tokens, record.num_prompt_tokens);
+  add(impl_->key_cached_tokens, record.num_cached_tokens);
+  add(impl_->key_generation_tokens, record.num_output_tokens);
+}
+
 MetricsTotals Metrics::totals() const {
   const prometheus::ClientMetric::Histogram steps = impl_->step_tokens.Collect().histogram;
   return {.num_generated_tokens = static_cast<uint64_t>(impl_->generation_tokens.Value()),
@@ -237,7 +281,9 @@ MetricsTotals Metrics::totals() const {
 
 std::string Metrics::text(const std::optional<EngineState>& state, MetricsFormat format) {
   if (state) impl_->copy(*state);
-  return print_metrics(impl_->registry.Collect(), format);
+  std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
+  for (prometheus::MetricFamily& family : process_metrics()) families.push_back(std::move(family));
+  return print_metrics(std::move(families), format);
 }
 
 }  // namespace nibble::server

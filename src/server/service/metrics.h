@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "engine/engine.h"
+#include "server/http/exchange.h"
 #include "server/service/metrics_text.h"
 
 namespace nibble::server {
@@ -16,6 +17,7 @@ namespace nibble::server {
 // The label "finished_reason": how an answer ended.
 enum class Outcome { kStop, kLength, kAbort, kError };
 Outcome outcome_of(FinishReason reason);
+std::string_view name(Outcome outcome);
 
 // Sums since the start.
 struct MetricsTotals {
@@ -26,7 +28,7 @@ struct MetricsTotals {
 
 class Metrics {
  public:
-  explicit Metrics(const std::string& model_name);
+  Metrics(const std::string& model_name, const std::string& version);
   ~Metrics();
 
   void observe_step(const StepReport& report);
@@ -36,6 +38,8 @@ class Metrics {
   void observe_end(Outcome outcome, double seconds, const FinishedEvent& event);
   void observe_http_answer(std::string_view path, int status,
                            double seconds);  // an HTTP request; the path is a route's
+
+  void observe_key(const Exchange& exchange);  // a request that has ended, for the name of its API key
 
   MetricsTotals totals() const;
 

@@ -7,14 +7,12 @@
 
 #include "harmony/control_tokens.h"
 #include "harmony/render.h"
-#include "server/http/http_error.h"
 
 namespace nibble::server {
 namespace {
 
-[[noreturn]] void refuse(HttpError error, const char* param, const char* code = "") {
+[[noreturn]] void refuse(HttpError error, const char* param) {
   error.param = param;
-  error.code = code;
   throw error;
 }
 
@@ -36,19 +34,42 @@ std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words,
   return runs;
 }
 
-// Keeps the prompt's end. -1: as much of it as there is room for beside the answer.
+// Keeps the prompt's end, or its beginning. -1: as much of it as there is room for beside the answer.
 void truncate(std::vector<TokenId>& prompt, const GenerationParams& params, int max_context) {
   if (!params.truncate_prompt) return;
   const int room = std::max(1, max_context - std::max(1, params.max_tokens.value_or(1)));
   const auto most = static_cast<size_t>(*params.truncate_prompt < 0 ? room : *params.truncate_prompt);
-  if (prompt.size() > most) prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(most));
+  if (prompt.size() <= most) return;
+  const auto surplus = static_cast<ptrdiff_t>(prompt.size() - most);
+  if (params.truncates_end)
+    prompt.resize(most);
+  else
+    prompt.erase(prompt.begin(), prompt.begin() + surplus);
+}
+
+bool gives_instructions(const harmony::ChatMessage& message) {
+  return message.role == harmony::Role::kSystem || message.role == harmony::Role::kDeveloper;
 }
 
 }  // namespace
 
+ContextLengthError::ContextLengthError(size_t tokens, int context)
+    : HttpError(400,
+                "This model's maximum context length is {} tokens. However, you requested a prompt of {} "
+                "tokens, which leaves no room for an answer. Shorten it.",
+                context, tokens),
+      num_tokens(tokens),
+      max_context(context) {
+  param = "prompt";
+  code = "context_length_exceeded";
+}
+
 ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
   const Tokenizer& tokenizer = *service.model->tokenizer;
   harmony::Chat chat = request.chat;
+  if (chat.instructions.empty() &&
+      !std::none_of(chat.messages.begin(), chat.messages.end(), gives_instructions))
+    chat.instructions = service.options.defaults.instructions;
   chat.date = service.options.date.value_or(harmony::today());
   chat.response_format = request.params.format.told;
   harmony::RenderOptions options;
@@ -100,9 +121,7 @@ ChatRequest without_beginning(const ChatRequest& request, size_t end) {
   ChatRequest shorter = request;
   std::vector<ChatMessage>& messages = shorter.chat.messages;
   const auto rest = std::remove_if(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(end),
-                                   [](const ChatMessage& message) {
-                                     return message.role != Role::kSystem && message.role != Role::kDeveloper;
-                                   });
+                                   [](const ChatMessage& message) { return !gives_instructions(message); });
   messages.erase(rest, messages.begin() + static_cast<ptrdiff_t>(end));
   return shorter;
 }
@@ -135,12 +154,7 @@ GenerationRequest make_generation_request(const Service& service, const Generati
   if (prompt.empty()) refuse(HttpError(400, "prompt is empty: it needs at least one token"), "prompt");
   truncate(prompt, params, model.max_context);
   if (prompt.size() >= static_cast<size_t>(model.max_context))
-    refuse(
-        HttpError(400,
-                  "This model's maximum context length is {} tokens. However, you requested a prompt of {} "
-                  "tokens, which leaves no room for an answer. Shorten it.",
-                  model.max_context, prompt.size()),
-        "prompt", "context_length_exceeded");
+    throw ContextLengthError(prompt.size(), model.max_context);
   check_vocabulary(model, prompt, "prompt");
   check_vocabulary(model, params.stop.tokens, "stop_token_ids");
   if (params.allowed_tokens) check_vocabulary(model, *params.allowed_tokens, "allowed_token_ids");
@@ -162,6 +176,8 @@ GenerationRequest make_generation_request(const Service& service, const Generati
   // Where nothing is to be generated the endpoint leaves out the one token that ends the prompt's last step.
   if (params.max_tokens) request.stop.max_tokens = std::max(1, *params.max_tokens);
   request.prompt_logprobs = params.prompt_logprobs;
+  request.priority = params.priority;
+  request.cache_salt = params.cache_salt;
   if (!params.ignore_eos)
     request.stop.tokens.insert(request.stop.tokens.end(), model.stop_tokens.begin(), model.stop_tokens.end());
   if (params.allowed_tokens)

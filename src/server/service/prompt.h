@@ -6,9 +6,18 @@
 #include <vector>
 
 #include "server/api/chat_request.h"
+#include "server/http/http_error.h"
 #include "server/service/service.h"
 
 namespace nibble::server {
+
+// A prompt that leaves no room for an answer, in the words of OpenAI's API. Other endpoints may say it in theirs.
+class ContextLengthError : public HttpError {
+ public:
+  ContextLengthError(size_t num_tokens, int max_context);
+  size_t num_tokens;
+  int max_context;
+};
 
 struct ChatPrompt {
   std::string text;

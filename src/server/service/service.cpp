@@ -1,19 +1,20 @@
 #include "server/service/service.h"
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <ctime>
 #include <random>
+#include <thread>
 #include <utility>
 #include <variant>
 
+#include "core/error.h"
 #include "core/log.h"
+#include "server/api/ollama_request.h"
 #include "server/http/http_error.h"
 #include "server/http/random_id.h"
 #include "server/service/constraint.h"
 #include "server/service/engine_gate.h"
+#include "server/service/parse_pool.h"
 
 namespace nibble::server {
 
@@ -26,21 +27,61 @@ uint64_t hash(std::string_view text) {
   return sum;
 }
 
+// One for short jobs at least; the engine wants most of the processors.
+size_t num_parse_threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 2u, 4u); }
+
+struct Count {
+  explicit Count(int& number) : number_(number) { ++number_; }
+  ~Count() { --number_; }
+  int& number_;
+};
+
 }  // namespace
 
 Service::Service(const ServerOptions& given)
     : options(given),
+      keys(given.api_keys),
       fingerprint(fmt::format("fp_{:016x}", hash(given.version + "\n" + given.model_id))),
       responses(given.max_response_bytes),
-      metrics(given.model_id),
-      parse_thread(std::make_unique<asio::thread_pool>(1)) {}
+      metrics(given.model_id, given.version),
+      parse_pool(std::make_unique<ParsePool>(num_parse_threads())) {
+  on_reload.emplace_back([this] { reload_keys(*this); });
+}
 
 Service::~Service() = default;
 
-asio::awaitable<void> offload_if_long(Service& service, const Exchange& exchange,
-                                      std::function<void()> work) {
+void Service::reload() {
+  log::info("SIGHUP: reloading");
+  for (const auto& reload_one : on_reload) {
+    try {
+      reload_one();
+    } catch (const std::exception& error) {  // what was read before stays in use
+      log::warn("a reload failed: {}", error.what());
+    }
+  }
+}
+
+void reload_keys(Service& service) {
+  if (!service.options.reload_keys) return;
+  try {
+    service.keys = service.options.reload_keys();
+    log::info("reloaded the API keys: {}", service.keys.size());
+  } catch (const InputError& error) {
+    log::error("the API keys were not reloaded, the old ones stay: {}", error.what());
+  }
+}
+
+asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work) {
   constexpr size_t kShortBytes{16 << 10};  // bytes of a body that take some milliseconds to parse
-  return offload_if(service, exchange.body().size() > kShortBytes, std::move(work));
+  const size_t num_bytes = exchange.body().size();
+  if (num_bytes <= kShortBytes) {
+    work();
+    co_return;
+  }
+  const Count count(service.num_offloaded);
+  co_await service.parse_pool->run(num_bytes, std::move(work), [&](std::function<void()> drop) {
+    exchange.on_disconnect(std::move(drop));
+  });
 }
 
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work) {
@@ -48,18 +89,8 @@ asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<v
     work();
     co_return;
   }
-  struct Count {
-    explicit Count(int& number) : number_(number) { ++number_; }
-    ~Count() { --number_; }
-    int& number_;
-  } const count(service.num_offloaded);
-  co_await asio::co_spawn(
-      *service.parse_thread,
-      [&work]() -> asio::awaitable<void> {
-        work();
-        co_return;
-      },
-      asio::use_awaitable);
+  const Count count(service.num_offloaded);
+  co_await service.parse_pool->run(0, std::move(work), [](const std::function<void()>&) {});
 }
 
 void check_model(const Service& service, const GenerationParams& params) {
@@ -68,8 +99,11 @@ void check_model(const Service& service, const GenerationParams& params) {
 
 void check_model(const Service& service, const std::string& name) {
   const std::vector<std::string>& aliases = service.options.aliases;
-  if (name == service.options.model_id || std::find(aliases.begin(), aliases.end(), name) != aliases.end())
-    return;
+  const auto is_known = [&](const std::string& known) {
+    return known == service.options.model_id ||
+           std::find(aliases.begin(), aliases.end(), known) != aliases.end();
+  };
+  if (is_known(name) || is_known(without_tag(name))) return;
   HttpError error(404, "The model `{}` does not exist. This server has `{}`.", name,
                   service.options.model_id);
   error.param = "model";
@@ -77,7 +111,32 @@ void check_model(const Service& service, const std::string& name) {
   throw error;
 }
 
+void limit_output(const Service& service, GenerationParams& params) {
+  const int most = service.options.max_output_tokens;
+  if (most == 0 || (params.max_tokens && *params.max_tokens <= most)) return;
+  if (params.max_tokens) params.ignored.add("max_tokens", fmt::format("{}", most));
+  params.max_tokens = most;
+}
+
 namespace {
+
+// The time that a request may take.
+class TimeLimit {
+ public:
+  explicit TimeLimit(const ServerOptions& options) : options_(options), start_(options.now()) {}
+  // At most `patience`, less where the limit is nearer; nothing when it has passed.
+  std::optional<std::chrono::milliseconds> wait_at_most(std::chrono::milliseconds patience) const {
+    if (options_.request_timeout.count() == 0) return patience;
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(start_ + options_.request_timeout - options_.now());
+    if (left.count() <= 0) return std::nullopt;
+    return std::min(left, patience);
+  }
+
+ private:
+  const ServerOptions& options_;
+  const std::chrono::steady_clock::time_point start_;
+};
 
 // Abandons the request when the client disconnects, for as long as this lives: the request is destroyed after it.
 class DisconnectGuard {
@@ -116,19 +175,57 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
   return exchange.reply(status, kJsonType, print(json) + "\n");
 }
 
+namespace {
+
+// Ends the answers that still run because their time has passed. Returns what a stream has to send.
+std::string end_late(Generation& running, ChoiceListener& listener, const Exchange& exchange,
+                     bool has_tokens) {
+  log::warn("{} has run for longer than --request-timeout", exchange.id());
+  const std::vector<size_t> open = running.open_choices();
+  for (const size_t choice : open)
+    running.drop_choice(choice, has_tokens ? Outcome::kLength : Outcome::kError);
+  if (!has_tokens)
+    throw HttpError(
+        504,
+        "the request has waited for longer than this server allows, and its answer has not begun; "
+        "try again later, or with a shorter prompt");
+  std::string events;
+  for (const size_t choice : open) events += listener.on_end(choice, FinishReason::kMaxTokens, "");
+  return events;
+}
+
+}  // namespace
+
 asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
                                                      std::vector<GenerationRequest> prompts,
                                                      const GenerationParams& params,
                                                      ChoiceListener& listener) {
+  RequestRecord& record = exchange.record();
+  record.model = params.model.value_or(service.options.model_id);
+  for (const GenerationRequest& prompt : prompts)
+    record.num_prompt_tokens += static_cast<int>(prompt.prompt.size());
+  record.finish_reason = name(Outcome::kError);  // unless it ends otherwise
   Generation running(*service.gate, std::move(prompts), params.num_choices);
   const DisconnectGuard guard(exchange, running);
   const auto num_choices_each = static_cast<size_t>(params.num_choices);
+  const TimeLimit limit(service.options);
   TokenCounts counts;
   std::vector<bool> has_begun(running.num_choices());
   for (size_t num_open = running.num_choices(); num_open > 0;) {
-    std::optional<Generation::ChoiceEvent> next = co_await running.next(service.options.keep_alive);
-    if (running.is_abandoned()) co_return std::nullopt;
+    const auto patience = limit.wait_at_most(service.options.keep_alive);
+    if (!patience) {
+      std::string events = end_late(running, listener, exchange, counts.num_output > 0);
+      record.finish_reason = name(Outcome::kLength);
+      if (params.stream && !events.empty()) co_await exchange.write_events(std::move(events));
+      break;
+    }
+    std::optional<Generation::ChoiceEvent> next = co_await running.next(*patience);
+    if (running.is_abandoned()) {
+      record.finish_reason = name(Outcome::kAbort);
+      co_return std::nullopt;
+    }
     if (!next) {
+      if (*patience < service.options.keep_alive) continue;  // its time has passed
       std::string sign = params.stream ? listener.on_silence() : "";
       if (!sign.empty()) co_await exchange.write_events(std::move(sign));
       continue;
@@ -136,19 +233,23 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
     const size_t choice = next->choice;
     std::string events;
     if (auto* token = std::get_if<TokenEvent>(&next->event)) {
-      ++counts.num_output;
+      if (counts.num_output++ == 0) record.first_token_seconds = record.clock.seconds();
       if (!has_begun[choice] && choice % num_choices_each == 0) counts.num_cached += token->num_cached_tokens;
       has_begun[choice] = true;
+      record.num_output_tokens = counts.num_output;
+      record.num_cached_tokens = counts.num_cached;
       events = listener.on_token(choice, *token);
       if (listener.has_enough(choice)) {
-        running.drop_choice(choice, true);
+        running.drop_choice(choice, Outcome::kStop);
         events += listener.on_end(choice, FinishReason::kStopString, "");
+        record.finish_reason = name(Outcome::kStop);
         --num_open;
       }
     } else if (auto* finished = std::get_if<FinishedEvent>(&next->event)) {
       if (finished->reason == FinishReason::kCancelled)
         throw HttpError(503, "the server is shutting down, and had no more time for this request");
       events = listener.on_end(choice, finished->reason, finished->text);
+      record.finish_reason = name(outcome_of(finished->reason));
       --num_open;
     } else {
       const auto& failed = std::get<FailedEvent>(next->event);

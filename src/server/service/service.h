@@ -18,14 +18,11 @@
 #include "server/service/metrics.h"
 #include "server/service/options.h"
 
-namespace boost::asio {
-class thread_pool;
-}
-
 namespace nibble::server {
 
 class EngineGate;
 class GrammarShelf;  // service/constraint.h
+class ParsePool;
 
 class BackgroundResponse;  // endpoints/responses.cpp
 
@@ -39,33 +36,41 @@ enum class ServiceState {
 struct Service {
   explicit Service(const ServerOptions& given);
   ~Service();
+  void reload();  // SIGHUP has come
 
   const ServerOptions options;
+  ApiKeys keys;
   const std::string fingerprint;  // of this version and model: OpenAI's system_fingerprint
   ResponseStore responses;
   std::unordered_map<std::string, std::shared_ptr<BackgroundResponse>>
       background;  // those that are not complete, by id
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
-  uint64_t num_answered{0};  // HTTP requests
-  // One thread that parses long bodies: see offload_if_long().
-  std::unique_ptr<asio::thread_pool> parse_thread;
-  int num_offloaded{0};  // requests that wait for it
+  std::vector<std::function<void()>> on_reload;  // what SIGHUP reads again; each reports its own errors
+  uint64_t num_answered{0};                      // HTTP requests
+  std::unique_ptr<ParsePool> parse_pool;         // for offload_if_long()
+  int num_offloaded{0};                          // requests that wait for it
   // Set from kReady on:
   std::optional<ServedModel> model{};
-  std::unique_ptr<GrammarShelf> grammars;  // made and used by the parse thread alone
+  std::unique_ptr<GrammarShelf> grammars;  // made at first use
   std::unique_ptr<EngineGate> gate;
 };
 
-// Runs `work`. For a long body it runs on a thread of its own, because parsing megabytes takes seconds, in which the I/O
+// Runs `work`. For a long body it runs on a thread of the parse pool, because parsing megabytes takes seconds, in which the I/O
 // thread must go on sending other answers. There `work` may use only what never changes. With a short body it runs here, and
-// does not wait behind long ones.
-asio::awaitable<void> offload_if_long(Service& service, const Exchange& exchange, std::function<void()> work);
+// does not wait for long ones. If the client leaves before `work` has begun it does not run, and this throws system_error.
+asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work);
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work);
+
+// Reads the API keys again, on SIGHUP. If they can't be read the old ones stay, and the log says why.
+void reload_keys(Service& service);
 
 // Throws HttpError (404) if the client asks for another model than the one that is served.
 void check_model(const Service& service, const GenerationParams& params);
 void check_model(const Service& service, const std::string& name);
+
+// Cuts max_tokens to what the server allows, and adds it to the ignored fields where that changed it; sets it where it is absent.
+void limit_output(const Service& service, GenerationParams& params);
 
 // Tells the client, in the header X-Nibble-Ignored, and the log which fields of its request have no effect. With --strict throws HttpError
 // (400). Called before anything is sent.
@@ -95,7 +100,8 @@ struct TokenCounts {
 };
 
 // Runs `params.num_choices` answers to each prompt, in steps that they share. Returns nothing if the client has
-// disconnected; then all are cancelled. Throws HttpError if the engine fails or the server stops.
+// disconnected; then all are cancelled. When ServerOptions::request_timeout has passed, answers end as if max_tokens were reached.
+// Throws HttpError if none has a token by then (504), the engine fails or the server stops.
 asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
                                                      std::vector<GenerationRequest> prompts,
                                                      const GenerationParams& params,

@@ -59,7 +59,7 @@ TEST(AnthropicRequest, ParametersArriveWhereTheyBelong) {
   EXPECT_EQ(request.chat.chat.reasoning_effort, harmony::ReasoningEffort::kHigh);
   EXPECT_EQ(request.chat.offered.size(), 1u);
   EXPECT_EQ(request.chat.params.ignored.text(),
-            "metadata, tools.bash_20250124 (left out), output_config.effort (high)");
+            "metadata, output_config.effort (high), tools.bash_20250124 (left out)");
   EXPECT_TRUE(read_anthropic(R"({"role": "assistant", "content": "It"})").chat.continues_final);
   EXPECT_FALSE(read_anthropic(R"({"role": "user", "content": "Hi"})").shows_thinking);
 }

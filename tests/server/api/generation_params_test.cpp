@@ -5,9 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "server/api/anthropic_request.h"
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"
 #include "server/api/error.h"
+#include "server/api/ollama_request.h"
+#include "server/api/response_request.h"
 #include "tests/error_of.h"
 
 namespace nibble::server {
@@ -146,6 +149,63 @@ TEST(ApiRequest, WhatOtherEnginesTakeArrivesToo) {
   EXPECT_THAT(refusal(R"("truncate_prompt_tokens": 0)"), HasSubstr("must be -1, or 1 or more"));
 }
 
+TEST(ApiRequest, EveryApiTakesAPriorityAndACacheSalt) {
+  const std::string both = R"("priority": -3, "cache_salt": "mine")";
+  const GenerationParams all[] = {
+      read_chat(both).params,
+      read_completion(both).params,
+      read_response_request(R"({"input": "a", )" + both + "}").params,
+      read_anthropic_request("{\"max_tokens\": 9, " + std::string(kUser) + ", " + both + "}", true)
+          .chat.params,
+      read_ollama_chat("{" + std::string(kUser) + ", " + both + "}").chat.params,
+      read_ollama_generate(R"({"prompt": "a", )" + both + "}").chat.params};
+  for (const GenerationParams& params : all) {
+    EXPECT_EQ(params.priority, -3);
+    EXPECT_EQ(params.cache_salt, "mine");
+    EXPECT_TRUE(params.ignored.empty());
+  }
+  const GenerationParams neither = read_chat(R"("cache_salt": null, "priority": null)").params;
+  EXPECT_EQ(neither.priority, 0);
+  EXPECT_EQ(neither.cache_salt, "");
+  const auto salt_of = [](int num_bytes) { return fmt::format(R"("cache_salt": "{:a>{}}")", "", num_bytes); };
+  EXPECT_EQ(read_chat(salt_of(1024)).params.cache_salt.size(), 1024u);
+  for (const int num_bytes : {0, 1025})
+    EXPECT_THAT(refusal(salt_of(num_bytes)),
+                HasSubstr("request.cache_salt must be a text of 1 to 1024 bytes, or absent"));
+  for (const char* value : {"1.5", "2147483648", "-2147483649", "\"high\"", "true"})
+    EXPECT_THAT(refusal(fmt::format(R"("priority": {})", value)),
+                HasSubstr("request.priority must be a whole number from -2147483648 to 2147483647"))
+        << value;
+}
+
+TEST(ApiRequest, MinusOneMeansNoLimitOfTokens) {
+  EXPECT_EQ(read_chat(R"("max_tokens": -1)").params.max_tokens, std::nullopt);
+  EXPECT_EQ(read_chat(R"("max_completion_tokens": -1, "max_tokens": 5)").params.max_tokens, std::nullopt);
+  EXPECT_EQ(read_completion(R"("max_tokens": -1)").params.max_tokens, std::nullopt);
+  EXPECT_EQ(read_completion("").params.max_tokens, kDefaultCompletionTokens);
+  EXPECT_EQ(read_completion(R"("max_tokens": null)").params.max_tokens, kDefaultCompletionTokens);
+  for (const char* more : {R"("max_tokens": 0)", R"("max_tokens": -2)", R"("max_completion_tokens": 0)"})
+    EXPECT_THAT(refusal(more), HasSubstr("must be a whole number from 1 to")) << more;
+}
+
+TEST(ApiRequest, AnAnswerEitherGoesOnOrBeginsAnew) {
+  constexpr const char* kBegun{
+      R"({"messages": [{"role": "assistant", "content": "It"}], "continue_final_message": true)"};
+  EXPECT_TRUE(read_chat_request(std::string(kBegun) + "}").continues_final);
+  EXPECT_TRUE(
+      read_chat_request(std::string(kBegun) + R"(, "add_generation_prompt": false})").continues_final);
+  EXPECT_EQ(error_of([&] { read_chat_request(std::string(kBegun) + R"(, "add_generation_prompt": true})"); }),
+            "request.add_generation_prompt must be false where continue_final_message is true, not true");
+}
+
+TEST(ApiRequest, APromptIsCutAtTheSideThatIsAskedFor) {
+  EXPECT_TRUE(
+      read_completion(R"("truncate_prompt_tokens": 3, "truncation_side": "right")").params.truncates_end);
+  EXPECT_FALSE(
+      read_completion(R"("truncate_prompt_tokens": 3, "truncation_side": "left")").params.truncates_end);
+  EXPECT_THAT(refusal(R"("truncation_side": "middle")"), HasSubstr("must be \"left\" or \"right\""));
+}
+
 TEST(ApiRequest, ACompletionTriesMoreAnswersThanItKeeps) {
   const CompletionRequest request = read_completion(R"("n": 2, "best_of": 5)");
   EXPECT_EQ(request.params.num_choices, 5);
@@ -193,7 +253,7 @@ TEST(ApiRequest, AFieldOfAnotherEngineIsNeverAnsweredAsIfObeyed) {
         R"("skip_special_tokens": false)", R"("chat_template": "x")", R"("n_predict": 5)",
         R"("lora_path": "x")", R"("mirostat": 2)", R"("repeat_penalty": 1.1)", R"("audio": {})",
         R"("echo": true)", R"("modalities": ["text", "audio"])",
-        R"("chat_template_kwargs": {"enable_thinking": false})", R"("web_search_options": {})"})
+        R"("chat_template_kwargs": {"builtin_tools": ["browser"]})", R"("web_search_options": {})"})
     EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
   // Values that ask for nothing.
   EXPECT_EQ(

@@ -33,6 +33,9 @@ TEST(OllamaRequest, OptionsArriveWhereTheyBelong) {
   EXPECT_FALSE(
       read_ollama(R"("stream": false, "options": {"num_predict": -1, "seed": -1})").chat.params.max_tokens);
   EXPECT_FALSE(read_ollama(R"("options": {"seed": -1})").chat.params.has_seed);
+  for (const char* no_limit : {"-2", "0"})
+    EXPECT_FALSE(
+        read_ollama(R"("options": {"num_predict": )" + std::string(no_limit) + "}").chat.params.max_tokens);
 }
 
 TEST(OllamaRequest, ThinkingIsAWishOrALevel) {
@@ -73,9 +76,11 @@ TEST(OllamaRequest, NothingToSayOnlyLoads) {
 }
 
 TEST(OllamaRequest, AModelHasAnOlderName) {
-  EXPECT_EQ(read_ollama_model(R"({"name": "tiny:latest"})"), "tiny");
-  EXPECT_EQ(read_ollama_model(R"({"model": "tiny:20b"})"), "tiny:20b");
-  EXPECT_THAT(error_of([] { read_ollama_model("{}"); }), HasSubstr("request.model is missing"));
+  IgnoredFields ignored;
+  EXPECT_EQ(read_ollama_model(R"({"name": "tiny:latest"})", ignored), "tiny");
+  EXPECT_EQ(read_ollama_model(R"({"model": "tiny:20b"})", ignored), "tiny:20b");
+  EXPECT_TRUE(ignored.empty());
+  EXPECT_THAT(error_of([&] { read_ollama_model("{}", ignored); }), HasSubstr("request.model is missing"));
 }
 
 }  // namespace

@@ -80,6 +80,13 @@ TEST(ResponseItems, ACallHasTheFormOfItsTool) {
   const Json search = hear_call(ToolKind::kToolSearch, R"({"query":"mail"})").items[0];
   EXPECT_EQ(search["arguments"]["query"], "mail");
   EXPECT_EQ(search["execution"], "client");
+  const Json commands = hear_call(ToolKind::kShell, R"({"commands":["ls"],"timeout_ms":5})").items[0];
+  EXPECT_EQ(commands["type"], "shell_call");
+  EXPECT_EQ(commands["action"].dump(), R"({"commands":["ls"],"timeout_ms":5,"max_output_length":null})");
+  EXPECT_EQ(hear_call(ToolKind::kShell, "ls").items[0]["action"]["commands"].dump(), R"(["ls"])");
+  const Json patch = hear_call(ToolKind::kApplyPatch, R"({"type":"delete_file","path":"p"})").items[0];
+  EXPECT_EQ(patch["type"], "apply_patch_call");
+  EXPECT_EQ(patch["operation"].dump(), R"({"type":"delete_file","path":"p"})");
 }
 
 TEST(ResponseItems, WhatIsNoCommandIsPassedOnAsOne) {

@@ -143,6 +143,47 @@ TEST(ResponseRequest, WhatAgentsSendBackReachesTheModel) {
             "<|start|>user<|message|>More.<|end|><|start|>assistant");
 }
 
+TEST(ResponseRequest, ShellAndApplyPatchAreFunctionsThatTheClientRuns) {
+  const ResponseRequest request = read_response_request(R"({"input": "a", "tools": [
+      {"type": "shell"}, {"type": "apply_patch"}, {"type": "shell", "environment": {"type": "container_auto"}}],
+      "tool_choice": {"type": "apply_patch"}})");
+  ASSERT_EQ(request.offered.size(), 2u);
+  EXPECT_EQ(request.offered[0].kind, ToolKind::kShell);
+  EXPECT_FALSE(request.offered[0].may_be_called);
+  EXPECT_TRUE(request.offered[1].may_be_called && request.params.must_call);
+  EXPECT_EQ(request.params.ignored.text(), "tools.shell (left out)");
+}
+
+TEST(ResponseRequest, WhatTheClientRanReachesTheModel) {
+  EXPECT_EQ(
+      prompt_of(R"({"input": [
+      {"type": "shell_call", "call_id": "1", "action": {"commands": ["ls"], "timeout_ms": 9, "max_output_length": null}, "status": "completed"},
+      {"type": "shell_call_output", "call_id": "1", "output": [
+        {"stdout": "a.txt\n", "stderr": "b", "outcome": {"type": "exit", "exit_code": 0}}, {"stdout": "", "stderr": "", "outcome": {"type": "timeout"}}]},
+      {"type": "apply_patch_call", "call_id": "2", "operation": {"type": "create_file", "path": "p", "diff": "+x"}, "status": "completed"},
+      {"type": "apply_patch_call_output", "call_id": "2", "status": "failed", "output": "no such file"}]})"),
+      "<|start|>assistant to=functions.shell<|channel|>commentary <|constrain|>json<|message|>"
+      R"({"commands":["ls"],"timeout_ms":9}<|call|>)"
+      "<|start|>functions.shell to=assistant<|channel|>commentary<|message|>a.txt\nb\n[exit code "
+      "0]\n[timeout]<|end|>"
+      "<|start|>assistant to=functions.apply_patch<|channel|>commentary <|constrain|>json<|message|>"
+      R"({"type":"create_file","path":"p","diff":"+x"}<|call|>)"
+      "<|start|>functions.apply_patch to=assistant<|channel|>commentary<|message|>Failed: no such file<|end|>"
+      "<|start|>assistant");
+}
+
+TEST(ResponseRequest, AnItemOfNothingButAnIdIsAReference) {
+  const std::string stored = R"({"type": "message", "role": "user", "content": "x"})";
+  harmony::Json body = harmony::Json::parse(
+      R"({"input": [{"id": "msg_1"}, {"id": "msg_1", "type": null}, {"id": "a", "role": "user", "content": "y"}]})");
+  resolve_references(body, [&](const std::string& id) { return id == "msg_1" ? &stored : nullptr; });
+  EXPECT_EQ(body["input"][0]["content"], "x");
+  EXPECT_EQ(body["input"][1]["content"], "x");
+  EXPECT_EQ(body["input"][2]["content"], "y");
+  body = harmony::Json::parse(R"({"input": [{"id": "rs_unknown"}]})");
+  EXPECT_THROW(resolve_references(body, [](const std::string&) { return nullptr; }), HttpError);
+}
+
 TEST(ResponseRequest, ASearchOfToolsAddsWhatItFinds) {
   const ResponseRequest request = read_response_request(R"({"input": [
       {"type": "tool_search_call", "call_id": "1", "execution": "client", "arguments": {"query": "mail"}},

@@ -27,5 +27,14 @@ TEST(Url, AnIdStandsInItsPlace) {
   EXPECT_FALSE(match_path("/v1/responses/{id}/cancel", "/v1/responses/cancel"));
 }
 
+TEST(Url, SlashesTooManyChangeNoPath) {
+  for (const char* path :
+       {"/v1/models", "//v1/models", "/v1//models", "/v1/models/", "/models", "//models//"})
+    EXPECT_EQ(with_v1(path), "/v1/models") << path;
+  EXPECT_EQ(with_v1("/"), "/");
+  EXPECT_EQ(with_v1("//"), "/");
+  EXPECT_EQ(with_v1("/v1/v1/models"), "/v1/v1/models");
+}
+
 }  // namespace
 }  // namespace nibble::server

@@ -4,8 +4,10 @@
 #include <mutex>
 #include <utility>
 
+#include "backend/backend.h"
 #include "backend/cuda/chip/images.h"
 #include "backend/cuda/chip/pace.h"
+#include "backend/cuda/chip/wait.h"
 #include "core/available_bytes.h"
 #include "core/check.h"
 #include "core/error.h"
@@ -13,9 +15,46 @@
 
 namespace nibble::cuda {
 
+namespace {
+
+// The context of this process on the GPU is of no more use.
+bool is_sticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorCudartUnloading:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorPriorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorMpsRpcFailure:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorExternalDevice:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  throw InputError("the GPU failed while {}: {}", what, cudaGetErrorString(error));
+  static_cast<void>(cudaGetLastError());  // else it would be reported once more, by a check of a later launch
+  const std::string text = fmt::format("the GPU failed while {}: {}", what, cudaGetErrorString(error));
+  if (is_sticky(error)) throw BackendLost(text);
+  throw InputError("{}", text);
 }
 
 std::string why_no_device() {
@@ -110,7 +149,7 @@ OwnedStream::OwnedStream() {
   check(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking), "making a stream");
 }
 OwnedStream::~OwnedStream() { cudaStreamDestroy(stream_); }
-void OwnedStream::wait() const { check(cudaStreamSynchronize(stream_), "running the model"); }
+void OwnedStream::wait() const { wait_for_stream(stream_, "running the model"); }
 
 #ifdef NIBBLE_PACE
 Bus memory_bus() {

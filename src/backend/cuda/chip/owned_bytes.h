@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// Checks the result of a CUDA runtime call. Throws InputError that names what was tried: a lost or full device is the
-// outside world's doing.
+// Checks the result of a CUDA runtime call. Throws BackendLost after an error that every later call of this process would return too (an
+// illegal address, a failed launch, uncorrectable memory, a lost device), else InputError. Both name what was tried.
 void check(cudaError_t error, const char* what);
 
 struct DeviceMemory {

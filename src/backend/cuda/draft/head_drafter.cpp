@@ -5,6 +5,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "backend/cuda/chip/wait.h"
 #include "backend/draft_chain.h"
 
 namespace nibble::cuda {
@@ -106,7 +107,7 @@ HeadDrafter::HeadDrafter(const Weights& model, const DeviceWeights& device, cons
       bytes_(workspace_bytes(options)) {
   place_head_workspace(options, bytes_.as<uint8_t>(), work_);
   check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the workspace");
-  check(cudaStreamSynchronize(stream), "clearing the workspace");
+  wait_for_stream(stream, "clearing the workspace");
   SampleRow likeliest{};
   likeliest.follows = -1;
   likeliest.top_p = kAllTokens;

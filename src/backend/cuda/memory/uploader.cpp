@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backend/cuda/chip/wait.h"
 #include "core/bytes_text.h"
 #include "core/check.h"
 #include "core/error.h"
@@ -192,7 +193,7 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);
     Half& half = halves_[next_half_++ % 2];
-    check(cudaEventSynchronize(half.is_free), "copying weights");
+    wait_until_ready([&] { return cudaEventQuery(half.is_free); }, "copying weights");
     pool_.for_each(static_cast<ptrdiff_t>((count + kThreadBytes - 1) / kThreadBytes), [&](ptrdiff_t item,
                                                                                           int) {
       const size_t first = static_cast<size_t>(item) * kThreadBytes;

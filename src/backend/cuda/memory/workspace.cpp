@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/memory/device_weights.h"
@@ -122,7 +123,7 @@ OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& optio
   check(cudaMemcpyAsync(work_.rope_frequencies, rope.frequencies.data(),
                         rope.frequencies.size() * sizeof(float), cudaMemcpyHostToDevice, stream),
         "copying frequencies");
-  check(cudaStreamSynchronize(stream), "copying frequencies");
+  wait_for_stream(stream, "copying frequencies");
 }
 
 size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind) {
@@ -149,7 +150,7 @@ KvStorage::KvStorage(const Config& config, const BackendOptions& options, Stream
   }
   check(cudaMemcpyAsync(table_.as<void>(), layers_.data(), table_.bytes(), cudaMemcpyHostToDevice, stream),
         "copying where layers have their pages");
-  check(cudaStreamSynchronize(stream), "copying where layers have their pages");
+  wait_for_stream(stream, "copying where layers have their pages");
 }
 
 }  // namespace nibble::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/memory/workspace.h"
 #include "backend/draft_tree.h"
@@ -234,7 +235,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   const Counts counts = count(batch, num_path_slots);
   StepShape shape = counts.shape;
   if (std::exchange(is_to_launch_, false)) {
-    check(cudaStreamSynchronize(stream), "counting steps");
+    wait_for_stream(stream, "counting steps");
     check(cudaMemcpy(&step_, device_step_, sizeof step_, cudaMemcpyDeviceToHost), "counting steps");
   }
   InputHeader* const header = exchange_.inputs[(step_ + 1) % 2];

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "backend/backend.h"
 #include "backend/kernel_check.h"
 #include "core/error.h"
 
@@ -14,12 +15,14 @@ namespace nibble::cuda::verify {
 class Comparison {
  public:
   // Calls body(), which launches a kernel and compares its results. `shape` names the case in errors. Throws
-  // InputError if the GPU fails.
+  // InputError or BackendLost if the GPU fails.
   template <typename Body>
   void at(std::string shape, const Body& body) {
     shape_ = std::move(shape);
     try {
       body();
+    } catch (const BackendLost& error) {
+      throw BackendLost(fmt::format("{} at {}", error.what(), shape_));
     } catch (const InputError& error) {
       throw InputError("{} at {}", error.what(), shape_);
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "grammar/languages/one_line.h"
+
 namespace nibble::grammar {
 namespace {
 
@@ -10,9 +12,20 @@ constexpr size_t kMaxBranches{2'000};  // of one place in the schema
 constexpr uint32_t kMaxDisjointDepth{4};
 
 // Keywords that change what is valid and are not enforced.
-constexpr std::string_view kRefused[]{"contains", "$dynamicRef", "$recursiveRef"};
+constexpr std::string_view kRefused[]{"$dynamicRef", "$recursiveRef"};
 // Draft 2019 divided the third into the others.
 constexpr std::string_view kDependencies[]{"dependentRequired", "dependentSchemas", "dependencies"};
+
+bool is_about_names(const Term& term) {
+  return term.sense == Term::Sense::kKeywordFails &&
+         (term.keyword == "additionalProperties" || term.keyword == "patternProperties" ||
+          term.keyword == "propertyNames");
+}
+
+// What such a term comes to depends on all else that a branch says.
+bool depends_on_others(const Term& term) {
+  return term.sense == Term::Sense::kUnknown || is_about_names(term);
+}
 
 }  // namespace
 
@@ -28,7 +41,7 @@ Types type_of_value(const Json& value) {
 
 Types types_of(const SchemaDocument& document, const Json& schema) {
   const Json* type = SchemaDocument::find(schema, "type");
-  if (type == nullptr) return kAllTypes;
+  if (type == nullptr || document.is_reference_alone(schema)) return kAllTypes;
   static const std::map<std::string, Types> kTypes{
       {"null", kNullType},     {"boolean", kBooleanType}, {"integer", kIntegerType}, {"number", kNumberTypes},
       {"string", kStringType}, {"array", kArrayType},     {"object", kObjectType}};
@@ -55,6 +68,7 @@ std::vector<Branch> Branches::of(const Terms& terms) {
   std::vector<Open> open;
   open.push_back(std::move(start));
   size_t num_made = 0;
+  std::optional<Term> left_out;
   while (!open.empty()) {
     Open branch = std::move(open.back());
     open.pop_back();
@@ -66,6 +80,8 @@ std::vector<Branch> Branches::of(const Terms& terms) {
     Alternatives alternatives = std::move(branch.choices.back());
     branch.choices.pop_back();
     drop_impossible(alternatives, branch.branch.types);
+    name_members(branch.branch, alternatives);
+    if (std::optional<Term> unknown = drop_unknown(alternatives); unknown && !left_out) left_out = unknown;
     if (alternatives.size() == 1) {
       for (const Term& term : alternatives[0]) add(branch, term, 0);
       open.push_back(std::move(branch));
@@ -82,7 +98,116 @@ std::vector<Branch> Branches::of(const Terms& terms) {
       open.push_back(std::move(next));
     }
   }
+  if (found.empty() && left_out) refuse(*left_out);
   return found;
+}
+
+void Branches::refuse(const Term& left_out) const {
+  document_.refuse_failure(*left_out.schema, left_out.keyword,
+                           "it stands where it must not hold (under 'not', 'if' or 'oneOf'), which is not "
+                           "supported for this keyword");
+}
+
+void Branches::check_complete() const {
+  if (left_out_) refuse(*left_out_);
+}
+
+// Members of which a keyword can fail are those that the branch itself names, where it does not say that there are no others.
+void Branches::name_members(const Branch& branch, Alternatives& alternatives) {
+  constexpr size_t kMaxNames{16};
+  if (std::ranges::none_of(alternatives,
+                           [](const Terms& terms) { return std::ranges::any_of(terms, is_about_names); }))
+    return;
+  std::vector<std::string_view> names;
+  bool has_all = false;
+  const auto add_names = [&](const Json* object) {
+    if (object != nullptr && object->is_object())
+      for (const auto& member : object->items())
+        if (std::ranges::find(names, member.key()) == names.end()) names.push_back(member.key());
+  };
+  for (const Term& term : branch.terms) {
+    if (term.sense != Term::Sense::kHolds) continue;
+    add_names(SchemaDocument::find(*term.schema, "properties"));
+    if (const Json* required = SchemaDocument::find(*term.schema, "required");
+        required && required->is_array())
+      for (const Json& name : *required)
+        if (name.is_string() && std::ranges::find(names, name.get_ref<const std::string&>()) == names.end())
+          names.push_back(name.get_ref<const std::string&>());
+    add_names(SchemaDocument::find(*term.schema, "const"));
+    const Json* values = SchemaDocument::find(*term.schema, "enum");
+    if (values != nullptr && values->is_array())
+      for (const Json& value : *values) add_names(&value);
+    const Json* others = SchemaDocument::find(*term.schema, "additionalProperties");
+    has_all |=
+        values != nullptr || SchemaDocument::find(*term.schema, "const") ||
+        (others != nullptr && *others == false && !SchemaDocument::find(*term.schema, "patternProperties"));
+  }
+  fuel_.spend(names.size());
+  has_all &= names.size() <= kMaxNames;
+  names.resize(std::min(names.size(), kMaxNames));
+  Alternatives named;
+  for (Terms& terms : alternatives) {
+    if (terms.empty() || !is_about_names(terms.front())) {
+      named.push_back(std::move(terms));
+      continue;
+    }
+    const Term& failing = terms.front();
+    const Json& value = *SchemaDocument::find(*failing.schema, failing.keyword);
+    for (const std::string_view name : names) {
+      if (!may_name(failing, name)) continue;
+      using Sense = Term::Sense;
+      if (failing.keyword == "propertyNames") {
+        named.push_back({{failing.schema, Sense::kHasMember, failing.keyword, 0, name}});
+      } else {
+        const Json& schema = failing.keyword == "patternProperties"
+                                 ? *std::next(value.begin(), static_cast<ptrdiff_t>(failing.index))
+                                 : value;
+        named.push_back({{&schema, Sense::kMemberFails, failing.keyword, 0, name}});
+      }
+    }
+    if (!has_all) named.push_back({{failing.schema, Term::Sense::kUnknown, failing.keyword}});
+  }
+  alternatives = std::move(named);
+}
+
+// True if the keyword is surely about the member.
+bool Branches::may_name(const Term& failing, std::string_view name) {
+  const Json& schema = *failing.schema;
+  fuel_.spend(5);
+  const Json* patterns = SchemaDocument::find(schema, "patternProperties");
+  if (failing.keyword == "patternProperties")
+    return is_found(name, schema, std::next(patterns->begin(), static_cast<ptrdiff_t>(failing.index)).key(),
+                    false);
+  if (failing.keyword == "propertyNames")
+    return !is_name(name, *SchemaDocument::find(schema, failing.keyword));
+  if (document_.property(schema, std::string(name)) != nullptr) return false;
+  if (patterns != nullptr)
+    for (const auto& pattern : patterns->items())
+      if (!is_found(name, schema, pattern.key(), true)) return false;
+  return true;
+}
+
+// Leaves out what can't be said, and gives the first of it. To find whether there is any value, it has one.
+std::optional<Term> Branches::drop_unknown(Alternatives& alternatives) {
+  const auto is_unknown = [](const Terms& terms) { return terms.front().sense == Term::Sense::kUnknown; };
+  const auto unknown = std::ranges::find_if(
+      alternatives, [&](const Terms& terms) { return !terms.empty() && is_unknown(terms); });
+  if (unknown == alternatives.end()) return std::nullopt;
+  if (disjoint_depth_ > 0) {
+    alternatives = {{}};
+    return std::nullopt;
+  }
+  const Term first = unknown->front();
+  std::erase_if(alternatives, [&](const Terms& terms) {
+    if (terms.empty() || !is_unknown(terms)) return false;
+    const std::string warning =
+        fmt::format("'{}' at #{}: where it must not hold, some valid values are left out",
+                    terms.front().keyword, one_line(document_.path_of(*terms.front().schema)));
+    if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
+    return true;
+  });
+  if (!left_out_) left_out_ = first;
+  return first;
 }
 
 // The types that a value must have for the keyword to fail.
@@ -91,21 +216,30 @@ Types Branches::types_of_failure(const Term& term) const {
   if (keyword == "type") return static_cast<Types>(kAllTypes & ~types_of(document_, *term.schema));
   if (keyword == "enum" || keyword == "const") return kAllTypes;
   if (keyword.ends_with("imum") || keyword == "multipleOf") return kNumberTypes;
-  if (keyword.ends_with("Length") || keyword == "pattern") return kStringType;
-  return keyword.ends_with("Items") ? kArrayType : kObjectType;
+  if (keyword.ends_with("Length") || keyword == "pattern" || keyword == "format") return kStringType;
+  if (keyword.starts_with('$') || keyword == "oneOf") return kAllTypes;
+  return keyword.ends_with("tems") || keyword == "contains" ? kArrayType : kObjectType;
 }
 
 // Leaves out alternatives that the types alone rule out.
 void Branches::drop_impossible(Alternatives& alternatives, Types types) const {
   std::erase_if(alternatives, [&](const Terms& terms) {
     return std::any_of(terms.begin(), terms.end(), [&](const Term& term) {
-      return term.sense == Term::Sense::kKeywordFails && (types_of_failure(term) & types) == 0;
+      const bool fails = term.sense == Term::Sense::kKeywordFails || term.sense == Term::Sense::kUnknown;
+      const bool has = term.sense == Term::Sense::kHasMember || term.sense == Term::Sense::kMemberFails;
+      return (fails && (types_of_failure(term) & types) == 0) || (has && (types & kObjectType) == 0);
     });
   });
 }
 
 void Branches::choose(Open& open, Alternatives alternatives, uint32_t depth) {
   drop_impossible(alternatives, open.branch.types);
+  if (std::ranges::any_of(alternatives, [](const Terms& terms) {
+        return std::ranges::any_of(terms, depends_on_others);
+      })) {  // they come last
+    open.choices.insert(open.choices.begin(), std::move(alternatives));
+    return;
+  }
   if (alternatives.size() != 1) {
     if (alternatives.empty()) open.is_dead = true;
     open.choices.push_back(std::move(alternatives));
@@ -128,12 +262,15 @@ void Branches::add(Open& open, const Term& term, uint32_t depth) {
       open.branch.terms.push_back(term);
       return;
     case Term::Sense::kHasMember:
+    case Term::Sense::kMemberFails:
       open.branch.types &= kObjectType;
       open.branch.terms.push_back(term);
       return;
     case Term::Sense::kLacksMember:
       open.branch.terms.push_back(term);
       return;
+    case Term::Sense::kUnknown:
+      break;
   }
 }
 
@@ -148,22 +285,36 @@ void Branches::check_keywords(const Json& schema) const {
   for (const std::string_view keyword : kRefused)
     if (SchemaDocument::find(schema, keyword))
       document_.refuse(schema, keyword, "this keyword is not supported; say it with others, or leave it out");
+  if (SchemaDocument::find(schema, "contains") && (SchemaDocument::find(schema, "maxContains") ||
+                                                   document_.count(schema, "minContains").value_or(1) != 1))
+    document_.refuse(schema, "contains", "with minContains or maxContains this keyword is not supported");
 }
 
 // Each entry: the member is not there, or it is, and more must hold.
 void Branches::add_dependencies(Open& open, const Json& schema, std::string_view keyword, uint32_t depth) {
-  const Json* entries = document_.object(schema, keyword);
-  uint32_t index = 0;
-  for (auto entry = entries->begin(); entry != entries->end(); ++entry, ++index) {
-    const bool has_names = entry->is_array();
-    if (keyword != "dependencies" && has_names != (keyword == "dependentRequired"))
-      document_.refuse(schema, keyword,
-                       has_names ? "each entry must be a schema" : "each entry must be an array of strings");
-    Alternatives alternatives{{{&schema, Term::Sense::kLacksMember, keyword, index}},
-                              {{&schema, Term::Sense::kHasMember, keyword, index}}};
-    if (!has_names) alternatives[1].push_back({&*entry});
+  using Sense = Term::Sense;
+  for (const auto& [name, entry] : document_.object(schema, keyword)->items()) {
+    check_dependency(schema, keyword, entry);
+    Alternatives alternatives{{{&schema, Sense::kLacksMember, keyword, 0, name}},
+                              {{&schema, Sense::kHasMember, keyword, 0, name}}};
+    if (entry.is_array()) {
+      for (const Json& other : entry)
+        alternatives[1].push_back(
+            {&schema, Sense::kHasMember, keyword, 0, other.get_ref<const std::string&>()});
+    } else {
+      alternatives[1].push_back({&entry});
+    }
     choose(open, std::move(alternatives), depth);
   }
+}
+
+void Branches::check_dependency(const Json& schema, std::string_view keyword, const Json& entry) const {
+  const bool has_names = entry.is_array();
+  if (keyword != "dependencies" && has_names != (keyword == "dependentRequired"))
+    document_.refuse(schema, keyword,
+                     has_names ? "each entry must be a schema" : "each entry must be an array of strings");
+  if (has_names && !std::ranges::all_of(entry, [](const Json& name) { return name.is_string(); }))
+    document_.refuse(schema, keyword, "names must be strings");
 }
 
 void Branches::add_holding(Open& open, const Json& schema, uint32_t depth) {
@@ -172,6 +323,7 @@ void Branches::add_holding(Open& open, const Json& schema, uint32_t depth) {
     return;
   }
   if (!schema.is_object()) document_.refuse(schema, "schema", "it must be an object or a boolean");
+  if (document_.is_reference_alone(schema)) return add(open, {&document_.target(schema)}, depth + 1);
   check_keywords(schema);
   open.branch.types &= types_of(document_, schema);
   open.branch.terms.push_back({&schema});

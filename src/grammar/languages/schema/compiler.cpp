@@ -2,28 +2,89 @@
 
 #include <algorithm>
 
+#include "grammar/languages/one_line.h"
 #include "grammar/languages/schema/json_schema.h"
+#include "grammar/languages/schema/widening.h"
 
 namespace nibble::grammar {
 
-SchemaCompiler::SchemaCompiler(const Json& schema, const SchemaOptions& options)
-    : document_(schema), options_(options), branches_(document_, builder_.expressions().fuel()) {
+namespace {
+
+// Counts the work of a block, also of one that throws.
+class Meter {
+ public:
+  Meter(const Fuel& fuel, uint64_t& spent) : fuel_(fuel), spent_(spent), left_(fuel.left()) {}
+  ~Meter() { spent_ += left_ - fuel_.left(); }
+  Meter(const Meter&) = delete;
+  Meter& operator=(const Meter&) = delete;
+
+ private:
+  const Fuel& fuel_;
+  uint64_t& spent_;
+  uint64_t left_;
+};
+
+const Json& any_object() {
+  static const Json schema{{"type", "object"}};
+  return schema;
+}
+
+}  // namespace
+
+SchemaCompiler::SchemaCompiler(const Json& schema, const SchemaOptions& options,
+                               const std::set<std::string>& widened)
+    : document_(schema, widened),
+      options_(options),
+      branches_(document_, builder_.expressions().fuel(), warnings_) {
   branches_.is_impossible = [this](const Branch& branch, uint32_t depth) {
     return is_impossible(branch, depth);
   };
+  branches_.is_found = [this](std::string_view name, const Json& of, const std::string& pattern,
+                              bool is_negated) {
+    return matches(std::string(name), regex({&of, "patternProperties", pattern, is_negated}));
+  };
+  branches_.is_name = [this](std::string_view name, const Json& of) { return holds(Json(name), of); };
 }
 
 Compiled SchemaCompiler::compile() {
-  const NodeId root = value({{&document_.root()}});
+  Terms whole{{&document_.root()}};
+  if (options_.drops_unenforceable) whole.push_back({&any_object()});
+  const NodeId root = value(std::move(whole));
   while (!open_.empty()) {
     const auto [terms, declared] = std::move(open_.back());
     open_.pop_back();
+    const Meter meter(builder_.expressions().fuel(), work_[terms.front().schema]);
     std::vector<NodeId> choices;
     for (const Branch& branch : branches_.of(terms)) choices.push_back(values_of(branch));
     builder_.define(declared, choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices)));
   }
-  std::shared_ptr<Grammar> grammar = builder_.build(root);
-  return {std::move(grammar), std::move(warnings_)};
+  try {
+    std::shared_ptr<Grammar> grammar = builder_.build(root);
+    return {std::move(grammar), std::move(warnings_)};
+  } catch (const NoText&) {
+    branches_.check_complete();
+    throw;
+  }
+}
+
+std::string SchemaCompiler::dearest_place() const {
+  const auto dearest = std::max_element(work_.begin(), work_.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  return dearest == work_.end() ? "" : document_.path_of(*dearest->first);
+}
+
+std::string SchemaCompiler::impossible_place() const {
+  std::string deepest;
+  const auto depth = [](const std::string& place) { return std::count(place.begin(), place.end(), '/'); };
+  for (const auto& [terms, node] : values_) {
+    if (builder_.is_productive(node)) continue;
+    for (const Term& term : terms) {
+      const bool is_false = term.schema->is_boolean();  // which an optional member may well be
+      if (std::string place = document_.path_of(*term.schema); !is_false && depth(place) > depth(deepest))
+        deepest = std::move(place);
+    }
+  }
+  return deepest;
 }
 
 NodeId SchemaCompiler::value(Terms terms) {
@@ -68,9 +129,6 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
     return std::any_of(facts.excluded.begin(), facts.excluded.end(),
                        [&](const Json* other) { return *other == value; });
   };
-  for (const Json* value : facts.excluded)
-    if (value->is_structured() && (facts.types & type_of_value(*value)))
-      document_.refuse(*value, "not", "an array or an object can't be excluded by its value");
   std::vector<Expression> words;
   if ((facts.types & kNullType) && !is_excluded(nullptr)) words.push_back(e.text("null"));
   for (const bool word : {true, false})
@@ -79,9 +137,53 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   std::vector<NodeId> choices;
   if (!words.empty()) choices.push_back(builder_.text_of(e.any_of(words)));
   if (facts.types & kStringType) choices.push_back(strings(facts));
-  if (facts.types & kArrayType) choices.push_back(arrays(facts));
-  if (facts.types & kObjectType) choices.push_back(objects(facts));
+  if (facts.types & kArrayType)
+    for (const Facts& beside : beside_excluded(branch, facts, kArrayType))
+      choices.push_back(arrays(branch, beside));
+  if (facts.types & kObjectType)
+    for (const Facts& beside : beside_excluded(branch, facts, kObjectType))
+      choices.push_back(objects(beside));
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
+}
+
+// An array or an object with fewer items or members than the excluded ones, or with more, is none of them.
+std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
+  uint32_t least = kUnlimited, most = 0;
+  for (const Json* value : facts.excluded) {
+    if (!value->is_structured() || type_of_value(*value) != type) continue;
+    least = std::min(least, to_index(value->size()));
+    most = std::max(most, to_index(value->size()));
+  }
+  if (least == kUnlimited) return {facts};
+  const auto excluding = std::ranges::find_if(branch.terms, [](const Term& term) {
+    return term.sense == Term::Sense::kKeywordFails && (term.keyword == "enum" || term.keyword == "const");
+  });
+  if (most > 0) leave_out(*excluding->schema, excluding->keyword);
+  Facts fewer = facts, more = facts;
+  if (type == kArrayType) {
+    fewer.arrays.max = std::min(facts.arrays.max, least - 1);
+    more.arrays.min = std::max(facts.arrays.min, most + 1);
+  } else {
+    fewer.objects.max = std::min(facts.objects.max, least - 1);
+    more.objects.min = std::max(facts.objects.min, most + 1);
+    more.objects.min_schema = excluding->schema;
+    // objects() can't see to more of them if they are not declared.
+    size_t num_declared = facts.objects.required.size();
+    for (const Json* source : facts.objects.sources)
+      if (const Json* properties = SchemaDocument::find(*source, "properties"))
+        num_declared = std::max(num_declared, properties->size());
+    if (most > num_declared) more.objects.min = kUnlimited;
+  }
+  std::vector<Facts> beside;
+  if (least > 0) beside.push_back(std::move(fewer));
+  if (more.objects.min != kUnlimited) beside.push_back(std::move(more));
+  return beside;
+}
+
+void SchemaCompiler::leave_out(const Json& schema, std::string_view keyword) {
+  const std::string warning = fmt::format("'{}' at #{}: some valid values are left out", keyword,
+                                          one_line(document_.path_of(schema)));
+  if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
 }
 
 // Those of an enum that all else allows.
@@ -90,22 +192,17 @@ std::vector<const Json*> SchemaCompiler::listed_values(const Branch& branch, con
   enum_of_listed_ = facts.values_of;
   for (const Json* value : *facts.values) {
     builder_.expressions().fuel().spend(2);
-    if ((facts.types & type_of_value(*value)) &&
-        std::all_of(branch.terms.begin(), branch.terms.end(),
-                    [&](const Term& term) { return holds(*value, term); }))
-      values.push_back(value);
+    if ((facts.types & type_of_value(*value)) && may_hold(*value, branch.terms)) values.push_back(value);
   }
   enum_of_listed_ = nullptr;
   return values;
 }
 
 Compiled compile_json_schema(const Json& schema, const SchemaOptions& options) {
+  if (options.drops_unenforceable) return compile_widened(schema, options);
   return SchemaCompiler(schema, options).compile();
 }
 
-Compiled compile_json_object() {
-  static const Json schema{{"type", "object"}};
-  return compile_json_schema(schema);
-}
+Compiled compile_json_object() { return compile_json_schema(any_object()); }
 
 }  // namespace nibble::grammar

@@ -14,14 +14,22 @@ namespace nibble::grammar {
 
 class SchemaCompiler {
  public:
-  SchemaCompiler(const Json& schema, const SchemaOptions& options);
+  // `widened`: of SchemaDocument.
+  SchemaCompiler(const Json& schema, const SchemaOptions& options, const std::set<std::string>& widened = {});
   Compiled compile();
+
+  // For whoever widens a schema that did not compile, JSON pointers of schemas.
+  std::string dearest_place() const;     // of all, it took most of the work
+  std::string impossible_place() const;  // no text fulfils it; the deepest one
+  uint64_t fuel_left() { return builder_.expressions().fuel().left(); }
 
  private:
   // The node of values that fulfil all terms.
   NodeId value(Terms terms);
   NodeId any_value();
   NodeId values_of(const Branch& branch);
+  void leave_out(const Json& schema, std::string_view keyword);
+  std::vector<Facts> beside_excluded(const Branch& branch, const Facts& facts, Types type);
   std::vector<const Json*> listed_values(const Branch& branch, const Facts& facts);
 
   // schema/strings.cpp, numbers.cpp, containers.cpp
@@ -32,7 +40,8 @@ class SchemaCompiler {
   Expression plain_number(Types types);
   Expression number_expression(const Facts& facts);
   Expression multiples(const NumberFacts::Multiple& multiple);
-  NodeId arrays(const Facts& facts);
+  NodeId arrays(const Branch& branch, const Facts& facts);
+  GrammarBuilder::JsonArray::Needed needed_item(const ArrayFacts& arrays);
   NodeId objects(const Facts& facts);
   NodeId member(const ObjectFacts& facts, const std::string& name);
   Terms undeclared_terms(const ObjectFacts& facts, const std::vector<const Json*>& patterns) const;
@@ -40,12 +49,19 @@ class SchemaCompiler {
                                                      const std::vector<std::string>& names);
   bool is_closed(const ObjectFacts& facts) const;
 
+  // schema/different_items.cpp
+  NodeId different_items(const Branch& branch, const ArrayFacts& arrays);
+  std::optional<std::vector<Json>> few_values(const Terms& terms, size_t max, uint32_t depth);
+  std::optional<std::vector<Json>> values_to_filter(const Branch& branch, uint32_t depth);
+  std::optional<std::vector<Json>> few_arrays(const ArrayFacts& arrays, uint32_t depth);
+
   // schema/impossible.cpp
   bool is_impossible(const Branch& branch, uint32_t depth);
   bool is_impossible(const Terms& terms, uint32_t depth);
 
   // schema/holds.cpp finds by looking at a value if it fulfils a term.
   bool holds(const Json& value, const Term& term);
+  bool may_hold(const Json& value, const Terms& terms);  // wider: so does what a widened schema lets be open
   bool holds(const Json& value, const Json& schema);
   bool keyword_holds(const Json& value, const Json& schema, std::string_view keyword, uint32_t index);
   bool number_holds(const Json& value, const Json& schema, std::string_view keyword);
@@ -58,13 +74,15 @@ class SchemaCompiler {
   SchemaDocument document_;
   SchemaOptions options_;
   GrammarBuilder builder_;
-  Branches branches_;
   std::vector<std::string> warnings_;
+  Branches branches_;
   std::map<Terms, NodeId> values_;
   std::vector<std::pair<Terms, NodeId>> open_;  // declared, not yet defined
   std::optional<NodeId> any_value_;
   std::map<std::pair<std::string, bool>, Expression> patterns_;
+  std::map<const Json*, uint64_t> work_;  // steps that were spent on a place, by its first schema
   uint32_t holds_depth_{0};
+  bool has_met_widened_{false};          // in holds()
   const Json* enum_of_listed_{nullptr};  // while its values are filtered: each is in it
 };
 

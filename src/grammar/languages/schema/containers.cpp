@@ -10,15 +10,28 @@ constexpr size_t kMaxUndeclaredGroups{32};
 
 }  // namespace
 
-NodeId SchemaCompiler::arrays(const Facts& facts) {
-  const ArrayFacts& arrays = facts.arrays;
-  if (arrays.unique != nullptr && arrays.max > 1)
-    document_.refuse(*arrays.unique, "uniqueItems",
-                     "this keyword is not supported; leave it out, or limit maxItems to 1");
+NodeId SchemaCompiler::arrays(const Branch& branch, const Facts& facts) {
+  ArrayFacts arrays = facts.arrays;
+  if (arrays.unique != nullptr && arrays.most() > 1) return different_items(branch, arrays);
   GrammarBuilder::JsonArray array{.first = {}, .rest = std::nullopt, .min = arrays.min, .max = arrays.max};
+  while (arrays.first.size() < arrays.needed_from) arrays.first.push_back(*arrays.rest);
   for (const Terms& item : arrays.first) array.first.push_back(value(item));
   if (arrays.rest) array.rest = value(*arrays.rest);
+  if (arrays.num_needed > 0) array.needed = needed_item(arrays);
   return builder_.json_array(std::move(array));
+}
+
+GrammarBuilder::JsonArray::Needed SchemaCompiler::needed_item(const ArrayFacts& arrays) {
+  if (arrays.num_needed > 1) leave_out(*arrays.needed_of, arrays.needed_by);
+  GrammarBuilder::JsonArray::Needed needed;
+  const auto with_needed = [&](Terms item) {
+    item.insert(item.end(), arrays.needed.begin(), arrays.needed.end());
+    return value(std::move(item));
+  };
+  for (size_t i = 0; i < arrays.first.size(); ++i)
+    needed.first.push_back(i < arrays.needed_from ? builder_.nothing() : with_needed(arrays.first[i]));
+  if (arrays.rest) needed.rest = with_needed(*arrays.rest);
+  return needed;
 }
 
 // OpenAI's strict mode closes objects that name their members. One that names none could only be empty, which nobody means.
@@ -35,9 +48,7 @@ bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
 NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name) {
   if (std::find(facts.absent.begin(), facts.absent.end(), name) != facts.absent.end())
     return builder_.nothing();
-  if (const Json text = name; !std::all_of(facts.names.begin(), facts.names.end(),
-                                           [&](const Term& term) { return holds(text, term); }))
-    return builder_.nothing();
+  if (!may_hold(name, facts.names)) return builder_.nothing();
   Fuel& fuel = builder_.expressions().fuel();
   fuel.spend(facts.sources.size());
   Terms terms;

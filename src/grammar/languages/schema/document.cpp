@@ -41,7 +41,7 @@ std::string unescaped_token(std::string_view token) {
 
 }  // namespace
 
-SchemaDocument::SchemaDocument(const Json& root) : root_(root) {
+SchemaDocument::SchemaDocument(const Json& root, const std::set<std::string>& widened) : root_(root) {
   size_t num_bytes = 0;
   const std::function<void(const Json&, uint32_t)> visit = [&](const Json& part, uint32_t depth) {
     if (depth > kMaxDepth) throw InputError("schema: it is nested more than {} deep", kMaxDepth);
@@ -60,8 +60,11 @@ SchemaDocument::SchemaDocument(const Json& root) : root_(root) {
     }
   };
   visit(root, 0);
+  hides_siblings_ = hides_siblings(root);
   if (num_bytes > kMaxSourceBytes)
     throw InputError("schema: it is larger than {} MiB", kMaxSourceBytes >> 20);
+  for (const std::string& place : widened)
+    if (const Json::json_pointer pointer(place); root_.contains(pointer)) widened_.insert(&root_.at(pointer));
 }
 
 const Json* SchemaDocument::find(const Json& schema, std::string_view keyword) {
@@ -127,7 +130,20 @@ bool SchemaDocument::flag(const Json& schema, std::string_view keyword) const {
 }
 
 void SchemaDocument::refuse(const Json& schema, std::string_view keyword, std::string_view why) const {
-  throw InputError("schema: '{}' at {}: {}", one_line(keyword), one_line(path_of(schema)), one_line(why));
+  throw refusal(schema, keyword, why);
+}
+
+void SchemaDocument::refuse_failure(const Json& schema, std::string_view keyword,
+                                    std::string_view why) const {
+  Refusal failure = refusal(schema, keyword, why);
+  failure.is_failure = true;
+  throw failure;
+}
+
+Refusal SchemaDocument::refusal(const Json& schema, std::string_view keyword, std::string_view why) const {
+  const std::string place = path_of(schema);
+  return {place, keyword,
+          fmt::format("schema: '{}' at #{}: {}", one_line(keyword), one_line(place), one_line(why))};
 }
 
 std::string SchemaDocument::path_of(const Json& part) const {
@@ -142,7 +158,7 @@ std::string SchemaDocument::path_of(const Json& part) const {
         if (const auto path = below(in[i])) return "/" + std::to_string(i) + *path;
     return std::nullopt;
   };
-  return "#" + below(root_).value_or("");
+  return below(root_).value_or("");
 }
 
 const Json* SchemaDocument::at_pointer(std::string_view pointer) const {
@@ -184,6 +200,12 @@ const Json* SchemaDocument::at_anchor(const Json& part, std::string_view name) c
     for (const Json& inner : part)
       if (const Json* found = at_anchor(inner, name)) return found;
   return nullptr;
+}
+
+bool SchemaDocument::hides_siblings(const Json& root) {
+  const Json* draft = find(root, "$schema");
+  return draft != nullptr && draft->is_string() &&
+         draft->get_ref<const std::string&>().find("json-schema.org/draft-0") != std::string::npos;
 }
 
 const Json& SchemaDocument::target(const Json& schema) const {

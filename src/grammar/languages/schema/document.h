@@ -3,20 +3,37 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
+#include "core/error.h"
 #include "grammar/languages/schema/json_schema.h"
 
 namespace nibble::grammar {
 
+// A keyword can't be enforced.
+struct Refusal : InputError {
+  Refusal(std::string at, std::string_view of, const std::string& message)
+      : InputError("{}", message), place(std::move(at)), keyword(of) {}
+  std::string place;       // of the schema that has it: a JSON pointer
+  std::string keyword;     // or "schema": the whole of it
+  bool is_failure{false};  // that the schema fails is what can't be enforced
+};
+
 class SchemaDocument {
  public:
-  // The document must outlive this. Throws InputError if it is nested too deep.
-  explicit SchemaDocument(const Json& root);
+  // The document must outlive this. `widened`: JSON pointers of schemas that have lost keywords, of which therefore nobody knows when they
+  // fail. Throws InputError if it is nested too deep.
+  explicit SchemaDocument(const Json& root, const std::set<std::string>& widened = {});
+
+  bool is_widened(const Json& schema) const { return widened_.contains(&schema); }
 
   const Json& root() const { return root_; }
+  // True if the document is of a draft in which nothing that stands beside a "$ref" counts: up to 7.
+  static bool hides_siblings(const Json& root);
+  bool is_reference_alone(const Json& schema) const { return hides_siblings_ && find(schema, "$ref"); }
   // Finds what the schema's "$ref" names.
   const Json& target(const Json& schema) const;
 
@@ -35,17 +52,21 @@ class SchemaDocument {
   const Json* object(const Json& schema, std::string_view keyword) const;
   bool flag(const Json& schema, std::string_view keyword) const;
 
-  // Throws InputError: "schema: 'minLength' at #/properties/name: WHY".
+  // Throws a Refusal: "schema: 'minLength' at #/properties/name: WHY".
   [[noreturn]] void refuse(const Json& schema, std::string_view keyword, std::string_view why) const;
-  // The JSON pointer of a part of the document, as a URI's fragment.
+  // The same, where the schema must not hold.
+  [[noreturn]] void refuse_failure(const Json& schema, std::string_view keyword, std::string_view why) const;
+  // The JSON pointer of a part of the document.
   std::string path_of(const Json& part) const;
 
  private:
+  Refusal refusal(const Json& schema, std::string_view keyword, std::string_view why) const;
   const Json* at_pointer(std::string_view pointer) const;
   const Json* at_anchor(const Json& part, std::string_view name) const;
 
   const Json& root_;
-  bool has_embedded_resources_{false};
+  bool has_embedded_resources_{false}, hides_siblings_{false};
+  std::set<const Json*> widened_;
   // Kept for "properties" that are too many to search one by one, as Json's objects do.
   mutable std::unordered_map<const Json*, std::unordered_map<std::string_view, const Json*>> properties_;
 };

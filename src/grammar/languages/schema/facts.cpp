@@ -19,10 +19,13 @@ class FactsReader {
     for (const Term& term : branch.terms) {
       switch (term.sense) {
         case Term::Sense::kHasMember:
-          has_member(term);
+          require(std::string(term.name));
           break;
         case Term::Sense::kLacksMember:
-          facts_.objects.absent.push_back(entry_of(term).key());
+          facts_.objects.absent.emplace_back(term.name);
+          break;
+        case Term::Sense::kMemberFails:
+          member_fails(std::string(term.name), *term.schema);
           break;
         case Term::Sense::kKeywordFails:
           fails(*term.schema, term.keyword, term.index);
@@ -33,6 +36,11 @@ class FactsReader {
     }
     for (const Json* schema : items_) merge_items(*schema);
     for (const Unevaluated& items : unevaluated_items_) merge_unevaluated(items);
+    for (const auto& [place, schema] : failing_items_) item_fails(place, *schema);
+    for (const Json* schema : all_failing_) {
+      for (Terms& item : facts_.arrays.first) item.push_back({schema, Term::Sense::kFails});
+      facts_.arrays.rest->push_back({schema, Term::Sense::kFails});
+    }
     return std::move(facts_);
   }
 
@@ -51,6 +59,7 @@ class FactsReader {
     numbers(schema);
     strings(schema);
     if (find(schema, "items") || find(schema, "prefixItems")) items_.push_back(&schema);
+    if (const Json* item = find(schema, "contains")) need_item(schema, "contains", {item}, 0);
     at_least(facts_.arrays.min, document_.count(schema, "minItems"));
     at_most(facts_.arrays.max, document_.count(schema, "maxItems"));
     if (document_.flag(schema, "uniqueItems")) facts_.arrays.unique = &schema;
@@ -163,15 +172,26 @@ class FactsReader {
     at_most(objects.max, document_.count(schema, "maxProperties"));
   }
 
-  static Json::const_iterator entry_of(const Term& term) {
-    return std::next(find(*term.schema, term.keyword)->begin(), static_cast<ptrdiff_t>(term.index));
+  void member_fails(const std::string& name, const Json& schema) {
+    facts_.objects.failing.emplace_back(name, &schema);
+    require(name);
   }
 
-  void has_member(const Term& term) {
-    const auto entry = entry_of(term);
-    require(entry.key());
-    if (entry->is_array())
-      for (const Json& name : *entry) require(*term.schema, term.keyword, name);
+  void need_item(const Json& schema, std::string_view keyword, const Term& term, size_t from) {
+    ArrayFacts& arrays = facts_.arrays;
+    arrays.needed.push_back(term);
+    arrays.needed_from = std::max(arrays.needed_from, from);
+    arrays.needed_of = &schema;
+    arrays.needed_by = keyword;
+    ++arrays.num_needed;
+  }
+
+  // The array has an item at the place, for which the schema fails.
+  void item_fails(size_t place, const Json& schema) {
+    ArrayFacts& arrays = facts_.arrays;
+    while (arrays.first.size() <= place) arrays.first.push_back(*arrays.rest);
+    arrays.first[place].push_back({&schema, Term::Sense::kFails});
+    at_least(arrays.min, to_index(place + 1));
   }
 
   void require(const Json& schema, std::string_view keyword, const Json& name) {
@@ -180,17 +200,6 @@ class FactsReader {
   }
   void require(const std::string& name) {
     if (required_.insert(name).second) facts_.objects.required.push_back(name);
-  }
-
-  // Each schema speaks of items 0, 1, ... by its prefixItems or, behind those, by its items. Drafts before 2020-12 called the first "items"
-  // as well, and the others "additionalItems".
-  static const Json* first_items(const Json& schema) {
-    const Json* items = find(schema, "items");
-    return items != nullptr && items->is_array() ? items : find(schema, "prefixItems");
-  }
-  static const Json* further_items(const Json& schema) {
-    const Json* items = find(schema, "items");
-    return items != nullptr && items->is_array() ? find(schema, "additionalItems") : items;
   }
 
   void merge_items(const Json& schema) {
@@ -244,8 +253,17 @@ class FactsReader {
     } else if (keyword == "properties") {
       only(kObjectType);
       const auto property = std::next(value.begin(), static_cast<ptrdiff_t>(index));
-      facts_.objects.failing.emplace_back(property.key(), &*property);
-      require(property.key());
+      member_fails(property.key(), *property);
+    } else if (keyword == "prefixItems" || (keyword == "items" && value.is_array())) {
+      only(kArrayType);
+      failing_items_.emplace_back(index, &value[index]);
+    } else if (keyword == "items" || keyword == "additionalItems") {
+      only(kArrayType);
+      const Json* first = first_items(schema);
+      need_item(schema, keyword, {&value, Term::Sense::kFails}, first != nullptr ? first->size() : 0);
+    } else if (keyword == "contains") {
+      only(kArrayType);
+      all_failing_.push_back(&value);
     }
   }
 
@@ -280,11 +298,29 @@ class FactsReader {
   std::vector<std::string>& warnings_;
   Facts facts_;
   std::vector<const Json*> items_;
+  std::vector<std::pair<uint32_t, const Json*>> failing_items_;
+  std::vector<const Json*> all_failing_;  // schemas that no item fulfils
   std::vector<Unevaluated> unevaluated_items_;
   std::set<std::string> required_;
 };
 
 }  // namespace
+
+const Json* first_items(const Json& schema) {
+  const Json* items = SchemaDocument::find(schema, "items");
+  return items != nullptr && items->is_array() ? items : SchemaDocument::find(schema, "prefixItems");
+}
+
+const Json* further_items(const Json& schema) {
+  const Json* items = SchemaDocument::find(schema, "items");
+  return items != nullptr && items->is_array() ? SchemaDocument::find(schema, "additionalItems") : items;
+}
+
+uint32_t ArrayFacts::most() const {
+  const bool has_rest = std::ranges::none_of(
+      *rest, [](const Term& term) { return term.sense == Term::Sense::kHolds && *term.schema == false; });
+  return has_rest ? max : std::min(max, to_index(first.size()));
+}
 
 Facts facts_of(const Branch& branch, const SchemaDocument& document, std::vector<std::string>& warnings) {
   return FactsReader(document, warnings).read(branch);

@@ -41,7 +41,14 @@ struct ArrayFacts {
   std::vector<Terms> first;   // of items 0, 1, ...
   std::optional<Terms> rest;  // nothing: there are no more
   uint32_t min{0}, max{kUnlimited};
+  // An item behind so many others must fulfil these. Of several schemas that ask for one, it is the same item.
+  Terms needed;
+  size_t needed_from{0};
+  const Json* needed_of{nullptr};  // a schema that asks for it, by this keyword
+  std::string_view needed_by;
+  uint32_t num_needed{0};
   const Json* unique{nullptr};  // the schema that asks for it
+  uint32_t most() const;        // items, as far as the schema's face tells
 };
 
 struct ObjectFacts {
@@ -67,6 +74,11 @@ struct Facts {
   ArrayFacts arrays;
   ObjectFacts objects;
 };
+
+// Each schema speaks of items 0, 1, ... by its prefixItems or, behind those, by its items. Drafts before 2020-12 called the first "items"
+// as well, and the others "additionalItems". Null: nothing is said.
+const Json* first_items(const Json& schema);
+const Json* further_items(const Json& schema);
 
 // `warnings` gets a line for each format that is not known.
 Facts facts_of(const Branch& branch, const SchemaDocument& document, std::vector<std::string>& warnings);

@@ -1,5 +1,6 @@
 // The ways in which a schema can fail, for "not", "if" and "oneOf": schema/branches.h.
 #include "grammar/languages/schema/branches.h"
+#include "grammar/languages/schema/facts.h"
 #include "grammar/languages/schema/formats.h"
 
 namespace nibble::grammar {
@@ -9,39 +10,85 @@ bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
   return keyword == "format" && !format_regex(document_.text(schema, keyword)->get_ref<const std::string&>());
 }
 
-// The ways in which a schema can fail: one of its keywords does.
+// The ways in which a schema can fail: one of its keywords does. One that has lost keywords may fail by any of those.
 Branches::Alternatives Branches::failures(const Json& schema) {
   using Sense = Term::Sense;
   constexpr std::string_view kSingle[]{
       "type",         "enum",      "const",     "minimum", "maximum",  "exclusiveMinimum", "exclusiveMaximum",
       "multipleOf",   "minLength", "maxLength", "pattern", "minItems", "maxItems",         "minProperties",
       "maxProperties"};
-  constexpr std::string_view kNotNegated[]{"format",
-                                           "items",
-                                           "prefixItems",
-                                           "additionalItems",
-                                           "uniqueItems",
-                                           "patternProperties",
-                                           "additionalProperties",
-                                           "propertyNames",
-                                           "dependentRequired",
-                                           "dependentSchemas",
-                                           "dependencies",
-                                           "unevaluatedItems",
-                                           "unevaluatedProperties"};
+  constexpr std::string_view kUnknown[]{
+      "format", "uniqueItems", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef"};
+  if (document_.is_widened(schema)) return {{}};
+  if (document_.is_reference_alone(schema)) return {{{&document_.target(schema), Sense::kFails}}};
   Alternatives ways;
-  check_keywords(schema);
+  const auto fails = [&](std::string_view keyword, uint32_t index = 0) {
+    ways.push_back({{&schema, Sense::kKeywordFails, keyword, index}});
+  };
+  const auto is_unknown = [&](std::string_view keyword) {
+    ways.push_back({{&schema, Sense::kUnknown, keyword}});
+  };
   for (const std::string_view keyword : kSingle)
-    if (SchemaDocument::find(schema, keyword)) ways.push_back({{&schema, Sense::kKeywordFails, keyword, 0}});
-  for (const std::string_view keyword : kNotNegated) {
+    if (SchemaDocument::find(schema, keyword)) fails(keyword);
+  for (const std::string_view keyword : kUnknown) {
     const Json* value = SchemaDocument::find(schema, keyword);
-    if (value == nullptr || SchemaDocument::is_true(*value) || is_ignored(schema, keyword) ||
-        (keyword == "uniqueItems" && !document_.flag(schema, keyword)))
-      continue;
-    document_.refuse(schema, keyword,
-                     "it stands where it must not hold (under 'not', 'if' or 'oneOf'), which is not "
-                     "supported for this keyword");
+    if (value == nullptr || is_ignored(schema, keyword)) continue;
+    if (keyword == "uniqueItems" ? document_.flag(schema, keyword) : !SchemaDocument::is_true(*value))
+      is_unknown(keyword);
   }
+  items_fail(schema, ways);
+  members_fail(schema, ways);
+  if (document_.text(schema, "$ref")) ways.push_back({{&document_.target(schema), Sense::kFails}});
+  if (const Json* all = document_.list(schema, "allOf"))
+    for (const Json& member : *all) ways.push_back({{&member, Sense::kFails}});
+  if (const Json* any = document_.list(schema, "anyOf")) {
+    Terms none;
+    for (const Json& member : *any) none.push_back({&member, Sense::kFails});
+    ways.push_back(std::move(none));
+  }
+  if (const Json* one = document_.list(schema, "oneOf")) {
+    Terms none;
+    for (const Json& member : *one) none.push_back({&member, Sense::kFails});
+    ways.push_back(std::move(none));
+    constexpr size_t kMaxPairs{16};
+    size_t num_pairs = 0;
+    for (const Terms& alone : exclusive(schema))  // which lists the others that may hold with it
+      for (size_t i = 1; i < alone.size(); ++i)
+        if (alone[i].schema > alone[0].schema && ++num_pairs <= kMaxPairs)
+          ways.push_back({{alone[0].schema}, {alone[i].schema}});
+    if (num_pairs > kMaxPairs) is_unknown("oneOf");
+  }
+  if (SchemaDocument::find(schema, "not")) ways.push_back({{&schema_at(schema, "not")}});
+  const bool has_then = SchemaDocument::find(schema, "then"), has_else = SchemaDocument::find(schema, "else");
+  if (SchemaDocument::find(schema, "if") && (has_then || has_else)) {
+    const Json& condition = schema_at(schema, "if");
+    if (has_then) ways.push_back({{&condition}, {&schema_at(schema, "then"), Sense::kFails}});
+    if (has_else) ways.push_back({{&condition, Sense::kFails}, {&schema_at(schema, "else"), Sense::kFails}});
+  }
+  return ways;
+}
+
+// An item fails that the keywords are about.
+void Branches::items_fail(const Json& schema, Alternatives& ways) {
+  const auto fails = [&](std::string_view keyword, size_t index = 0) {
+    ways.push_back({{&schema, Term::Sense::kKeywordFails, keyword, to_index(index)}});
+  };
+  const Json *first = first_items(schema), *rest = further_items(schema);
+  const bool is_list = first != nullptr && first == SchemaDocument::find(schema, "items");
+  if (first != nullptr && !first->is_array()) document_.refuse(schema, "prefixItems", "it must be an array");
+  for (size_t i = 0; first != nullptr && i < first->size(); ++i)
+    if (!SchemaDocument::is_true((*first)[i])) fails(is_list ? "items" : "prefixItems", i);
+  if (rest != nullptr && !SchemaDocument::is_true(*rest)) fails(is_list ? "additionalItems" : "items");
+  if (!SchemaDocument::find(schema, "contains")) return;
+  const uint32_t min = document_.count(schema, "minContains").value_or(1);
+  const bool has_max = SchemaDocument::find(schema, "maxContains");
+  if (min > 0) fails("contains");
+  if (min > 1 || has_max) ways.push_back({{&schema, Term::Sense::kUnknown, "contains"}});
+}
+
+// A member is missing, or fails.
+void Branches::members_fail(const Json& schema, Alternatives& ways) {
+  using Sense = Term::Sense;
   if (const Json* names = document_.list(schema, "required"))
     for (uint32_t i = 0; i < names->size(); ++i)
       ways.push_back({{&schema, Sense::kKeywordFails, "required", i}});
@@ -53,32 +100,29 @@ Branches::Alternatives Branches::failures(const Json& schema) {
       ++i;
     }
   }
-  if (document_.text(schema, "$ref")) ways.push_back({{&document_.target(schema), Sense::kFails}});
-  if (const Json* all = document_.list(schema, "allOf"))
-    for (const Json& member : *all) ways.push_back({{&member, Sense::kFails}});
-  if (const Json* any = document_.list(schema, "anyOf")) {
-    Terms none;
-    for (const Json& member : *any) none.push_back({&member, Sense::kFails});
-    ways.push_back(std::move(none));
+  for (const std::string_view keyword : {"patternProperties", "additionalProperties", "propertyNames"}) {
+    const Json* value = SchemaDocument::find(schema, keyword);
+    if (value == nullptr) continue;
+    const bool has_patterns = keyword == "patternProperties";
+    const size_t num = has_patterns ? document_.object(schema, keyword)->size() : 1;
+    for (uint32_t i = 0; i < num; ++i)
+      if (!SchemaDocument::is_true(has_patterns ? *std::next(value->begin(), i) : *value))
+        ways.push_back({{&schema, Sense::kKeywordFails, keyword, i}});
   }
-  if (const Json* one = document_.list(schema, "oneOf")) {
-    Terms none;
-    for (const Terms& terms : exclusive(schema))
-      if (terms.size() > 1)
-        document_.refuse(schema, "oneOf",
-                         "it must not hold (under 'not', 'if' or 'oneOf'), and its members overlap, which is "
-                         "not supported");
-    for (const Json& member : *one) none.push_back({&member, Sense::kFails});
-    ways.push_back(std::move(none));
+  for (const std::string_view keyword : {"dependentRequired", "dependentSchemas", "dependencies"}) {
+    const Json* entries = document_.object(schema, keyword);
+    if (entries == nullptr) continue;
+    for (const auto& [name, entry] : entries->items()) {
+      check_dependency(schema, keyword, entry);
+      const Term has{&schema, Sense::kHasMember, keyword, 0, name};
+      if (!entry.is_array())
+        ways.push_back({has, {&entry, Sense::kFails}});
+      else
+        for (const Json& other : entry)
+          ways.push_back(
+              {has, {&schema, Sense::kLacksMember, keyword, 0, other.get_ref<const std::string&>()}});
+    }
   }
-  if (SchemaDocument::find(schema, "not")) ways.push_back({{&schema_at(schema, "not")}});
-  const bool has_then = SchemaDocument::find(schema, "then"), has_else = SchemaDocument::find(schema, "else");
-  if (SchemaDocument::find(schema, "if") && (has_then || has_else)) {
-    const Json& condition = schema_at(schema, "if");
-    if (has_then) ways.push_back({{&condition}, {&schema_at(schema, "then"), Sense::kFails}});
-    if (has_else) ways.push_back({{&condition, Sense::kFails}, {&schema_at(schema, "else"), Sense::kFails}});
-  }
-  return ways;
 }
 
 }  // namespace nibble::grammar

@@ -38,26 +38,38 @@ bool SchemaCompiler::holds(const Json& value, const Term& term) {
     case Term::Sense::kKeywordFails:
       return !keyword_holds(value, *term.schema, term.keyword, term.index);
     case Term::Sense::kHasMember:
-    case Term::Sense::kLacksMember: {
-      const auto entry = std::next(SchemaDocument::find(*term.schema, term.keyword)->begin(),
-                                   static_cast<ptrdiff_t>(term.index));
-      const bool has = SchemaDocument::find(value, entry.key()) != nullptr;
-      if (term.sense == Term::Sense::kLacksMember || !has)
-        return has == (term.sense == Term::Sense::kHasMember);
-      return !entry->is_array() || std::all_of(entry->begin(), entry->end(), [&](const Json& name) {
-        return name.is_string() && SchemaDocument::find(value, name.get_ref<const std::string&>());
-      });
+      return SchemaDocument::find(value, term.name) != nullptr;
+    case Term::Sense::kLacksMember:
+      return SchemaDocument::find(value, term.name) == nullptr;
+    case Term::Sense::kMemberFails: {
+      const Json* member = SchemaDocument::find(value, term.name);
+      return member != nullptr && !holds(*member, *term.schema);
     }
+    case Term::Sense::kUnknown:
+      break;
   }
   return false;
 }
 
+bool SchemaCompiler::may_hold(const Json& value, const Terms& terms) {
+  return std::ranges::all_of(terms, [&](const Term& term) {
+    has_met_widened_ = false;
+    return holds(value, term) || has_met_widened_;
+  });
+}
+
 bool SchemaCompiler::holds(const Json& value, const Json& schema) {
   if (schema.is_boolean()) return schema.get<bool>();
+  has_met_widened_ |= document_.is_widened(schema);
   if (holds_depth_ > kMaxDepth) document_.refuse(schema, "$ref", "references lead on and on");
   builder_.expressions().fuel().spend(4);
-  branches_.check_keywords(schema);
   ++holds_depth_;
+  if (document_.is_reference_alone(schema)) {
+    const bool result = holds(value, document_.target(schema));
+    --holds_depth_;
+    return result;
+  }
+  branches_.check_keywords(schema);
   constexpr std::string_view kKeywords[]{"type",
                                          "enum",
                                          "const",
@@ -81,6 +93,7 @@ bool SchemaCompiler::holds(const Json& value, const Json& schema) {
                                          "minItems",
                                          "maxItems",
                                          "uniqueItems",
+                                         "contains",
                                          "required",
                                          "properties",
                                          "patternProperties",
@@ -193,6 +206,8 @@ bool SchemaCompiler::array_holds(const Json& value, const Json& schema, std::str
   if (keyword == "unevaluatedItems" && !SchemaDocument::is_true(of))
     document_.refuse(schema, keyword,
                      "beside arrays that are listed as values this keyword is not supported");
+  if (keyword == "contains")
+    return std::ranges::any_of(value, [&](const Json& item) { return holds(item, of); });
   if (keyword == "minItems") return value.size() >= document_.count(schema, keyword);
   if (keyword == "maxItems") return value.size() <= document_.count(schema, keyword);
   if (keyword == "uniqueItems") {
@@ -202,12 +217,9 @@ bool SchemaCompiler::array_holds(const Json& value, const Json& schema, std::str
         if (is_same_value(value[i], value[j])) return false;
     return true;
   }
-  if (keyword != "items" && keyword != "prefixItems") return true;
-  const bool is_list = of.is_array();
-  const Json* first = is_list ? &of : SchemaDocument::find(schema, "prefixItems");
+  if (keyword != "items" && keyword != "prefixItems" && keyword != "additionalItems") return true;
+  const Json *first = first_items(schema), *rest = further_items(schema);
   const size_t num_first = first != nullptr && first->is_array() ? first->size() : 0;
-  const Json* rest =
-      is_list ? SchemaDocument::find(schema, keyword == "items" ? "additionalItems" : "items") : &of;
   for (size_t i = 0; i < value.size(); ++i) {
     const Json* item = i < num_first ? &(*first)[i] : rest;
     if (item != nullptr && !item->is_array() && !holds(value[i], *item)) return false;
@@ -217,12 +229,12 @@ bool SchemaCompiler::array_holds(const Json& value, const Json& schema, std::str
 
 bool SchemaCompiler::object_holds(const Json& value, const Json& schema, std::string_view keyword) {
   if (keyword.starts_with("depend")) {
-    const Json* entries = document_.object(schema, keyword);
-    uint32_t index = 0;
-    for (auto entry = entries->begin(); entry != entries->end(); ++entry, ++index) {
-      if (SchemaDocument::find(value, entry.key()) == nullptr) continue;
-      if (!holds(value, Term{&schema, Term::Sense::kHasMember, keyword, index})) return false;
-      if (!entry->is_array() && !holds(value, *entry)) return false;
+    const auto has = [&](const Json& name) {
+      return name.is_string() && SchemaDocument::find(value, name.get_ref<const std::string&>());
+    };
+    for (const auto& [name, entry] : document_.object(schema, keyword)->items()) {
+      if (SchemaDocument::find(value, name) == nullptr) continue;
+      if (entry.is_array() ? !std::ranges::all_of(entry, has) : !holds(value, entry)) return false;
     }
     return true;
   }

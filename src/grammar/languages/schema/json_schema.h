@@ -16,6 +16,9 @@ using Json = nlohmann::ordered_json;  // the order of members is that of the tex
 struct SchemaOptions {
   // OpenAI's strict mode: an object that declares members and does not mention additionalProperties has no others.
   bool is_strict{false};
+  // For the arguments of a tool, which are an object. A keyword that can't be enforced is dropped alone, with a warning that names it and
+  // its place; the rest is enforced. More texts are accepted then, never fewer. No schema is refused.
+  bool drops_unenforceable{false};
 };
 
 // The texts of values that fulfil the schema. The schema is not needed any more when this returns.

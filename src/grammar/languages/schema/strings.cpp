@@ -1,6 +1,7 @@
 // Strings of a schema: schema/compiler.h.
 #include <algorithm>
 
+#include "grammar/languages/one_line.h"
 #include "grammar/languages/regex.h"
 #include "grammar/languages/schema/compiler.h"
 
@@ -12,11 +13,18 @@ Expression SchemaCompiler::regex(const StringFacts::Pattern& pattern) {
       patterns_.emplace(std::pair{pattern.regex, pattern.is_negated}, Expression::kNothing);
   if (!is_new) return known->second;
   Expressions& e = builder_.expressions();
-  const std::string origin =
-      fmt::format("schema: '{}' at {}", pattern.keyword, document_.path_of(*pattern.schema));
   const auto reading = pattern.is_negated ? RegexReading::kSearchWide : RegexReading::kSearch;
-  const Expression found = regex_expression(e, pattern.regex, {.reading = reading}, origin);
-  return known->second = pattern.is_negated ? e.complement(found) : found;
+  const std::string place = document_.path_of(*pattern.schema);
+  try {
+    const Expression found =
+        regex_expression(e, pattern.regex, {.reading = reading},
+                         fmt::format("schema: '{}' at #{}", pattern.keyword, one_line(place)));
+    return known->second = pattern.is_negated ? e.complement(found) : found;
+  } catch (const TooMuchWork&) {
+    throw;
+  } catch (const InputError& error) {
+    throw Refusal(place, pattern.keyword, error.what());
+  }
 }
 
 Expression SchemaCompiler::text_expression(const StringFacts& facts,

@@ -28,7 +28,10 @@ std::optional<Unevaluated> unevaluated_of(const SchemaDocument& document, const 
   add(schema);
   for (size_t at = 0; at < found.scope.size(); ++at) {
     const Json& inner = *found.scope[at];
-    for (const std::string_view by_value : {"anyOf", "oneOf", "if", "dependentSchemas", "dependencies"})
+    if (document.is_widened(inner))
+      document.refuse(schema, keyword, "what another schema mentions is not known");
+    for (const std::string_view by_value :
+         {"anyOf", "oneOf", "if", "contains", "dependentSchemas", "dependencies"})
       if (SchemaDocument::find(inner, by_value))
         document.refuse(schema, keyword, fmt::format("beside '{}' this keyword is not supported", by_value));
     if (SchemaDocument::find(inner, "$ref")) add(document.target(inner));

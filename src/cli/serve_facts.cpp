@@ -1,0 +1,106 @@
+#include "cli/serve_facts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/measure/kernels_json.h"
+#include "core/bytes_text.h"
+#include "core/error.h"
+#include "core/thread_pool.h"
+#include "server/http/http_server.h"
+#include "setup/machine.h"
+#include "setup/memory.h"
+#include "setup/nodes.h"
+
+namespace nibble::cli {
+
+server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
+                               const Backend* backend, std::span<const size_t> budgets) {
+  server::SetupFacts facts;
+  facts.backend = setup.backend->name;
+  const int num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores();
+  facts.device = setup.backend->device
+                     ? setup.backend->device().name
+                     : fmt::format("{}, {} thread{}", cpu_name(), num_threads, num_threads == 1 ? "" : "s");
+  if (backend)
+    for (const KernelChoice& row : backend->kernels())
+      facts.kernels.push_back({std::string(name(row.operation)), row.weights, row.activations, rows_text(row),
+                               row.kernel, row.reason});
+  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), room, setup.own);
+  const size_t kept = setup.backend->is_device ? 0 : kept_weight_bytes(model, plan, setup);
+  const std::pair<const char*, size_t> parts[] = {{"weights", kept},
+                                                  {"weights in the backend's layout", plan.weight_bytes},
+                                                  {"KV cache", plan.kv_bytes},
+                                                  {"workspace", plan.workspace_bytes},
+                                                  {"model that drafts", setup.draft_model_bytes}};
+  const int64_t left = least_room(model, setup, room, budgets);
+  facts.memory_budget = left > 0 ? static_cast<size_t>(left) : 0;
+  for (const auto& [what, bytes] : parts) {
+    if (bytes > 0) facts.memory.push_back({what, bytes});
+    facts.memory_budget += bytes;
+  }
+  return facts;
+}
+
+size_t host_weight_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& room) {
+  if (setup.backend->is_device) return 0;
+  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), room, setup.own);
+  return plan.weight_bytes + kept_weight_bytes(model, plan, setup);
+}
+
+namespace {
+
+std::string memory_text(const server::SetupFacts& facts) {
+  std::vector<std::string> parts;
+  size_t sum = 0;
+  for (const auto& [what, bytes] : facts.memory) {
+    parts.push_back(fmt::format("{} {}", what, bytes_text(bytes)));
+    sum += bytes;
+  }
+  return fmt::format("{}: {} of {}", fmt::join(parts, ", "), bytes_text(sum),
+                     bytes_text(facts.memory_budget));
+}
+
+std::string keys_text(const server::ApiKeys& keys) {
+  if (keys.empty()) return "none: every client that reaches the address is let in";
+  return fmt::format("{}", fmt::join(keys.names(), ", "));
+}
+
+}  // namespace
+
+int check(const server::ServerOptions& options, const Model& model, const ResolvedSettings& setup,
+          const Capacity& capacity) {
+  server::check_address(options.address);
+  const std::vector<size_t> budgets = memory_budgets(setup);
+  const BackendOptions room = serving_options(model, setup, capacity, budgets);
+  if (!setup.backend->is_device) check_memory(model, setup, room);
+  if (const int64_t left = least_room(model, setup, room, budgets); left < 0)
+    throw InputError("{} lacks {} of memory with these settings; 'nibble inspect' shows the plan",
+                     model.source.name, bytes_text(static_cast<size_t>(-left)));
+  const server::SetupFacts facts = setup_facts(model, setup, room, nullptr, budgets);
+  std::vector<std::string> names{options.model_id};
+  names.insert(names.end(), options.aliases.begin(), options.aliases.end());
+  const server::RequestDefaults& defaults = options.defaults;
+  fmt::print("{} can be served.\n", model.source.name);
+  const auto say = [](const char* what, const std::string& text) { fmt::print("  {:<10}{}\n", what, text); };
+  say("address", server::address_text(options.address, options.address.port));
+  say("names", fmt::format("{}", fmt::join(names, ", ")));
+  say("API keys", keys_text(options.api_keys));
+  say("backend", fmt::format("{}: {}", facts.backend, facts.device));
+  say("room",
+      fmt::format("{} sequences of up to {} tokens: a KV cache of {} tokens, {} rows a step",
+                  capacity.num_sequences, capacity.context,
+                  int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens, room.max_batch_tokens));
+  say("memory", memory_text(facts));
+  say("defaults", fmt::format("temperature {}, top_p {}, top_k {}, min_p {}, reasoning {}, {}",
+                              defaults.sample.temperature, defaults.sample.top_p, defaults.sample.top_k,
+                              defaults.sample.min_p, harmony::name(defaults.effort),
+                              defaults.instructions.empty() ? "no instructions" : "instructions"));
+  return kDone;
+}
+
+}  // namespace nibble::cli

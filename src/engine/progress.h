@@ -1,0 +1,56 @@
+// How long the engine has gone without ending a step. Other threads read it while the engine's thread waits inside the backend, and so see a
+// backend that hangs.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace nibble {
+
+struct EngineProgress {
+  double seconds{
+      0};  // since the last step ended, or since the first request came after that; 0 while there is nothing to do
+  // What the rows of the steps under way would take at the slowest rate per row that was measured; 0 before the first step.
+  double expected_seconds{0};
+};
+
+class Progress {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // There is work: starts the clock if it stands still.
+  void begin_work(Clock::time_point now = Clock::now()) {
+    int64_t nothing = kNoWork;
+    since_.compare_exchange_strong(nothing, ticks(now));
+  }
+  // There is no work: stops the clock.
+  void end_work() { since_ = kNoWork; }
+
+  void begin_step(int num_rows) { num_rows_ += num_rows; }
+  // The step has ended, well or not: starts the clock anew.
+  void end_step(int num_rows, Clock::time_point now = Clock::now()) {
+    num_rows_ -= num_rows;
+    since_ = ticks(now);
+  }
+  void learn(int num_rows, double seconds) {
+    if (num_rows > 0 && seconds / num_rows > row_seconds_) row_seconds_ = seconds / num_rows;
+  }
+
+  EngineProgress read(Clock::time_point now = Clock::now()) const {
+    const int64_t since = since_;
+    if (since == kNoWork) return {};
+    const auto passed = Clock::duration(ticks(now) - since);
+    return {std::chrono::duration<double>(passed).count(), num_rows_ * row_seconds_};
+  }
+
+ private:
+  static constexpr int64_t kNoWork{INT64_MIN};
+  static int64_t ticks(Clock::time_point time) { return time.time_since_epoch().count(); }
+
+  std::atomic<int64_t> since_{kNoWork};
+  std::atomic<int> num_rows_{0};  // of steps that have begun and not ended
+  std::atomic<double> row_seconds_{0};
+};
+
+}  // namespace nibble

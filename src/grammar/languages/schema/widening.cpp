@@ -1,0 +1,169 @@
+#include "grammar/languages/schema/widening.h"
+
+#include <algorithm>
+#include <span>
+
+#include "grammar/languages/one_line.h"
+#include "grammar/languages/schema/branches.h"
+#include "grammar/languages/schema/compiler.h"
+
+namespace nibble::grammar {
+namespace {
+
+// What a schema keeps in any case: "type" costs nothing, and others may refer to the rest.
+constexpr std::string_view kKept[]{"type", "$defs", "definitions", "$schema", "$id", "id", "$anchor"};
+// These multiply with what is beside them, or take much work each.
+constexpr std::string_view kDear[]{"oneOf",        "anyOf",       "allOf",
+                                   "not",          "if",          "dependentRequired",
+                                   "dependencies", "uniqueItems", "dependentSchemas",
+                                   "$ref",         "pattern",     "patternProperties",
+                                   "contains",     "multipleOf",  "propertyNames"};
+// Objects of these are no schemas, but hold them by name.
+constexpr std::string_view kNamed[]{"properties",  "patternProperties", "$defs",
+                                    "definitions", "dependentSchemas",  "dependencies"};
+// What is left of the members or items depends on these.
+constexpr std::string_view kMentions[]{"properties",
+                                       "patternProperties",
+                                       "additionalProperties",
+                                       "items",
+                                       "prefixItems",
+                                       "additionalItems",
+                                       "$ref",
+                                       "allOf",
+                                       "anyOf",
+                                       "oneOf",
+                                       "if",
+                                       "then",
+                                       "else",
+                                       "not",
+                                       "dependentSchemas",
+                                       "contains",
+                                       "dependencies"};
+
+bool is_one_of(std::span<const std::string_view> keywords, std::string_view keyword) {
+  return std::find(keywords.begin(), keywords.end(), keyword) != keywords.end();
+}
+
+std::vector<std::string> names_of(const Json& object) {
+  std::vector<std::string> names;
+  for (const auto& member : object.items()) names.push_back(member.key());
+  return names;
+}
+
+}  // namespace
+
+Widening::Widening(const Json& schema) : schema_(schema) {
+  const Json* type = SchemaDocument::find(schema_, "type");
+  const auto is_object = [](const Json& name) { return name == "object"; };
+  if (type != nullptr && !is_object(*type) &&
+      !(type->is_array() && std::any_of(type->begin(), type->end(), is_object)))
+    drop_keyword(schema_, "", "type");
+}
+
+bool Widening::drop(const Refusal& refusal) {
+  Json& schema = schema_.at(Json::json_pointer(refusal.place));
+  if (refusal.is_failure && places_.insert(refusal.place).second) {
+    warnings_.push_back(fmt::format("'{}' at #{}: that it must not hold is not enforced",
+                                    one_line(refusal.keyword), one_line(refusal.place)));
+    return true;
+  }
+  if (!schema.is_object()) return open_schema(schema, refusal.place);
+  if (!schema.contains(refusal.keyword)) return simplify(refusal.place);
+  drop_keyword(schema, refusal.place, refusal.keyword);
+  return true;
+}
+
+bool Widening::remove(Json& schema, const std::string& place, const std::string& keyword) {
+  if (schema.erase(keyword) == 0) return false;
+  warnings_.push_back(fmt::format("'{}' at #{}: not enforced", one_line(keyword), one_line(place)));
+  return true;
+}
+
+// With the keyword goes what is about all that it does not name: that would be about more now.
+void Widening::drop_keyword(Json& schema, const std::string& place, const std::string& keyword) {
+  places_.insert(place);
+  remove(schema, place, keyword);
+  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // which would count now
+    for (const std::string& name : names_of(schema))
+      if (name == "type" || !is_one_of(kKept, name)) schema.erase(name);
+  if (keyword == "properties" || keyword == "patternProperties")
+    remove(schema, place, "additionalProperties");
+  if (keyword == "prefixItems") remove(schema, place, "items");
+  if (keyword == "prefixItems" || keyword == "items") remove(schema, place, "additionalItems");
+  if (!is_one_of(kMentions, keyword)) return;
+  remove(schema, place, "unevaluatedProperties");
+  remove(schema, place, "unevaluatedItems");
+}
+
+bool Widening::simplify(std::string place) {
+  for (;;) {
+    if (simplify_schema(schema_.at(Json::json_pointer(place)), place)) return true;
+    if (place.empty()) return false;
+    place.erase(place.rfind('/'));
+  }
+}
+
+// What is no object has no keywords.
+bool Widening::open_schema(Json& schema, const std::string& place) {
+  if (SchemaDocument::is_true(schema)) return false;
+  schema = true;
+  places_.insert(place);
+  warnings_.push_back(fmt::format("the schema at #{}: not enforced", one_line(place)));
+  return true;
+}
+
+bool Widening::simplify_schema(Json& schema, const std::string& place) {
+  const bool is_named = is_one_of(kNamed, place.substr(place.rfind('/') + 1));
+  if (schema.is_array() || (schema.is_object() && is_named)) return false;
+  if (!schema.is_object()) return open_schema(schema, place);
+  const std::vector<std::string> names = names_of(schema);
+  const auto is_dear = [](const std::string& name) { return is_one_of(kDear, name); };
+  const auto is_kept = [](const std::string& name) { return is_one_of(kKept, name); };
+  if (std::ranges::any_of(names, is_dear)) {
+    for (const std::string& name : names)
+      if (is_dear(name)) drop_keyword(schema, place, name);
+    return true;
+  }
+  if (std::ranges::all_of(names, is_kept)) return false;
+  for (const std::string& name : names)
+    if (!is_kept(name)) schema.erase(name);
+  places_.insert(place);
+  warnings_.push_back(fmt::format("all but the type at #{}: not enforced", one_line(place)));
+  return true;
+}
+
+Compiled compile_widened(const Json& schema, const SchemaOptions& options) {
+  constexpr uint64_t kMaxWork{4 * kCompileFuel};  // of all attempts
+  std::string why;
+  try {
+    Widening widening(schema);
+    for (uint64_t spent = 0; spent <= kMaxWork;) {
+      SchemaCompiler compiler(widening.schema(), options, widening.places());
+      bool is_wider = false;
+      try {
+        Compiled compiled = compiler.compile();
+        compiled.warnings.insert(compiled.warnings.begin(), widening.warnings().begin(),
+                                 widening.warnings().end());
+        return compiled;
+      } catch (const Refusal& refusal) {
+        is_wider = widening.drop(refusal);
+        why = refusal.what();
+      } catch (const NoText& error) {
+        is_wider = widening.simplify(compiler.impossible_place());
+        why = error.what();
+      } catch (const InputError& error) {
+        is_wider = widening.simplify(compiler.dearest_place());
+        why = error.what();
+      }
+      if (!is_wider) break;
+      spent += kCompileFuel - compiler.fuel_left();
+    }
+  } catch (const InputError& error) {
+    why = error.what();
+  }
+  Compiled any = compile_json_object();
+  any.warnings.push_back("the schema is not enforced: " + why);
+  return any;
+}
+
+}  // namespace nibble::grammar

@@ -1,0 +1,24 @@
+// GET /props and /load: what clients of llama-server and vLLM ask of a server.
+#include <nlohmann/json.hpp>
+
+#include "server/endpoints/endpoints.h"
+#include "server/service/engine_gate.h"
+
+namespace nibble::server {
+
+// There is no chat_template: harmony is none that a client could run. POST /apply-template renders a chat.
+asio::awaitable<void> props(Service& service, Exchange& exchange) {
+  const std::string& id = service.options.model_id;
+  return reply_json(exchange, 200,
+                    {{"default_generation_settings", {{"n_ctx", service.model->max_context}}},
+                     {"model_alias", id},
+                     {"model_path", id},
+                     {"modalities", {{"vision", false}, {"audio", false}}},
+                     {"build_info", "nibble " + service.options.version}});
+}
+
+asio::awaitable<void> load(Service& service, Exchange& exchange) {
+  return reply_json(exchange, 200, {{"server_load", service.gate->num_choices()}});
+}
+
+}  // namespace nibble::server

@@ -1,0 +1,31 @@
+// Notices that a client closes its connection, or its sending half. Bytes that wait in the socket hide that from a read, and the server
+// does not read while it answers; epoll reports it all the same. Only the I/O thread may use it.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+namespace nibble::server {
+
+class HangUpWatch : public std::enable_shared_from_this<HangUpWatch> {
+ public:
+  explicit HangUpWatch(boost::asio::io_context& io);
+
+  void start();  // called once
+
+  // Calls `function` once, when the client of this socket has hung up, or soon if it has already. A socket has one function at a time.
+  void add(int socket, std::function<void()> function);
+  void remove(int socket);  // before the socket is closed
+
+ private:
+  void wait();
+  void call();
+
+  boost::asio::posix::stream_descriptor epoll_;
+  std::unordered_map<int, std::function<void()>> functions_;  // by socket
+};
+
+}  // namespace nibble::server

@@ -1,0 +1,11 @@
+// The header traceparent of W3C's Trace Context, by which tracing systems connect what a request does in several programs.
+#pragma once
+
+#include <string_view>
+
+namespace nibble::server {
+
+// 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01: version, trace, parent, flags. Later versions may have more after these.
+bool is_traceparent(std::string_view text);
+
+}  // namespace nibble::server

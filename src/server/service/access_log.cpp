@@ -1,0 +1,49 @@
+#include "server/service/access_log.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/log.h"
+
+namespace nibble::server {
+namespace {
+
+// What a client has sent can be any bytes of any length.
+std::string as_word(std::string_view text) {
+  constexpr size_t kMaxLetters{200};
+  std::string word(text.substr(0, kMaxLetters));
+  std::replace_if(
+      word.begin(), word.end(), [](char letter) { return letter <= ' ' || letter > '~'; }, '?');
+  return word;
+}
+
+}  // namespace
+
+void log_access(const Exchange& exchange, double seconds) {
+  const RequestRecord& record = exchange.record();
+  const std::string path = as_word(exchange.path()), model = as_word(record.model);
+  std::vector<log::Field> more{{"client", record.client}};
+  if (!record.key_name.empty()) more.push_back({"key", record.key_name});
+  if (record.num_prompt_tokens > 0) {
+    more.insert(more.end(), {{"model", model},
+                             {"prompt_tokens", record.num_prompt_tokens},
+                             {"cached_tokens", record.num_cached_tokens},
+                             {"output_tokens", record.num_output_tokens}});
+    if (record.first_token_seconds) more.push_back({"ttft_ms", *record.first_token_seconds * 1e3});
+    const bool is_gone = exchange.status() == kClientGone;
+    more.push_back({"finish_reason", is_gone ? "abort" : record.finish_reason});
+  }
+  if (!record.traceparent.empty()) more.push_back({"traceparent", record.traceparent});
+  std::vector<log::Field> fields{{"request_id", exchange.id()},
+                                 {"method", exchange.method()},
+                                 {"path", path},
+                                 {"status", exchange.status()},
+                                 {"ms", seconds * 1e3}};
+  const std::string text = fmt::format("{} {} {} {} {:.1f} ms{}", exchange.id(), exchange.method(), path,
+                                       exchange.status(), seconds * 1e3, log::words(more));
+  fields.insert(fields.end(), more.begin(), more.end());
+  log::record(text, fields);
+}
+
+}  // namespace nibble::server

@@ -1,0 +1,19 @@
+// Whether the engine works, for probes and the service manager.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "server/service/service.h"
+#include "server/service/stall.h"
+
+namespace nibble::server {
+
+struct Condition {
+  Stall stall{Stall::kNone};
+  Json json{{"status", "ok"}};
+};
+
+// What the engine's thread shows of itself.
+Condition condition_of(const Service& service);
+
+}  // namespace nibble::server

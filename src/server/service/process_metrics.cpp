@@ -1,0 +1,87 @@
+#include "server/service/process_metrics.h"
+
+#include <prometheus/metric_family.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <string>
+
+namespace nibble::server {
+namespace {
+
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+MetricFamily family(const char* name, const char* help, MetricType type, double value) {
+  prometheus::ClientMetric metric;
+  (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+  return {name, help, type, {std::move(metric)}};
+}
+
+struct ProcessStat {
+  double virtual_bytes{0}, resident_bytes{0}, start_seconds{0};  // the start: since the machine's
+};
+
+// The fields of /proc/self/stat after the program's name, which may have blanks: the third of the file is the first.
+ProcessStat read_stat() {
+  constexpr int kStart{22}, kVirtualBytes{23}, kResidentPages{24};
+  ProcessStat stat;
+  std::ifstream file("/proc/self/stat");
+  file.ignore(std::numeric_limits<std::streamsize>::max(), ')');
+  std::string field;
+  for (int number = 3; number <= kResidentPages && file >> field; ++number) {
+    if (number == kStart) stat.start_seconds = std::stod(field) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+    if (number == kVirtualBytes) stat.virtual_bytes = std::stod(field);
+    if (number == kResidentPages)
+      stat.resident_bytes = std::stod(field) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  }
+  return stat;
+}
+
+// When the machine was started, in seconds since 1970.
+double boot_seconds() {
+  std::ifstream file("/proc/stat");
+  for (std::string word; file >> word;)
+    if (double seconds{}; word == "btime" && file >> seconds) return seconds;
+  return 0;
+}
+
+double processor_seconds() {
+  std::timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+double num_open_files() {
+  std::error_code error;
+  const std::filesystem::directory_iterator files("/proc/self/fd", error);
+  if (error) return 0;
+  return static_cast<double>(std::distance(begin(files), end(files)) - 1);  // without the folder itself
+}
+
+}  // namespace
+
+std::vector<MetricFamily> process_metrics() {
+  const ProcessStat stat = read_stat();
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  const MetricType gauge = MetricType::Gauge;
+  return {
+      family("process_cpu_seconds_total", "Processor time, of the user and the system.", MetricType::Counter,
+             processor_seconds()),
+      family("process_resident_memory_bytes", "Memory in RAM, mapped files included.", gauge,
+             stat.resident_bytes),
+      family("process_virtual_memory_bytes", "Size of the address space.", gauge, stat.virtual_bytes),
+      family("process_open_fds", "Open file descriptors.", gauge, num_open_files()),
+      family("process_max_fds", "The most that may be open.", gauge, static_cast<double>(files.rlim_cur)),
+      family("process_start_time_seconds", "When the process started, in seconds since 1970.", gauge,
+             boot_seconds() + stat.start_seconds),
+  };
+}
+
+}  // namespace nibble::server

@@ -1,0 +1,43 @@
+// Says whether the engine stands still: requests wait, and no step has ended for too long.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+
+#include "engine/progress.h"
+
+namespace nibble::server {
+
+// Limits the time in which no step ends. The default has to hold for a step of many rows on a slow CPU, and for one that reads all weights
+// from a slow disk because the system had dropped them from memory.
+struct StepLimit {
+  std::optional<std::chrono::seconds> given{};  // --step-timeout
+  size_t num_host_bytes{0};                     // weights in the memory of the host
+
+  static constexpr double kLeastSeconds{60};
+  static constexpr double kSlowDisk{100e6};  // bytes per second
+  // Rows of long contexts take longer than those that were measured.
+  static constexpr double kSlowdown{4};
+
+  double seconds(const EngineProgress& progress) const {
+    if (given) return static_cast<double>(given->count());
+    return std::max({kLeastSeconds, static_cast<double>(num_host_bytes) / kSlowDisk,
+                     kSlowdown * progress.expected_seconds});
+  }
+};
+
+enum class Stall {
+  kNone,
+  kSlow,     // the limit has passed: new requests should go elsewhere
+  kForever,  // twice the limit has passed: the process should be started again
+};
+
+inline Stall stall_of(const EngineProgress& progress, const StepLimit& limit) {
+  const double most = limit.seconds(progress);
+  if (progress.seconds > 2 * most) return Stall::kForever;
+  return progress.seconds > most ? Stall::kSlow : Stall::kNone;
+}
+
+}  // namespace nibble::server

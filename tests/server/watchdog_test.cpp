@@ -1,0 +1,103 @@
+// Tests what a server tells the service manager that started it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/server/toy_server.h"
+
+namespace nibble::server {
+namespace {
+
+using namespace std::chrono_literals;
+using test::any_port;
+using test::Connection;
+using testing::StartsWith;
+
+// The service manager's socket, named in NOTIFY_SOCKET while this lives. It watches with a time of 10 ms.
+class ServiceManager {
+ public:
+  ServiceManager() : handle_(::socket(AF_UNIX, SOCK_DGRAM, 0)) {
+    const std::string name = "@nibble-watchdog-" + std::to_string(::getpid());
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
+    EXPECT_EQ(::bind(handle_, reinterpret_cast<const sockaddr*>(&address),
+                     static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())),
+              0);
+    ::setenv("NOTIFY_SOCKET", name.c_str(), 1);
+    ::setenv("WATCHDOG_USEC", "10000", 1);
+  }
+  ~ServiceManager() {
+    ::unsetenv("NOTIFY_SOCKET");
+    ::unsetenv("WATCHDOG_USEC");
+    ::close(handle_);
+  }
+  // Waits for the next message.
+  std::string next() const { return receive(0); }
+  std::string next_but_watchdogs() const {
+    std::string message;
+    do message = next();
+    while (message == "WATCHDOG=1");
+    return message;
+  }
+  // Messages that have come and not been read.
+  size_t take_all() const {
+    size_t count = 0;
+    while (!receive(MSG_DONTWAIT).empty()) ++count;
+    return count;
+  }
+
+ private:
+  std::string receive(int flags) const {
+    char bytes[400];
+    const ssize_t length = ::recv(handle_, bytes, sizeof bytes, flags);
+    return std::string(bytes, static_cast<size_t>(std::max<ssize_t>(0, length)));
+  }
+  int handle_;
+};
+
+TEST(Watchdog, TheServiceManagerIsToldOfEachState) {
+  const ServiceManager manager;
+  {
+    const Running running(model_with_a_fault, room_for(64, 1));
+    EXPECT_EQ(manager.next_but_watchdogs(), "STATUS=Loading toy");
+    EXPECT_THAT(manager.next_but_watchdogs(), StartsWith("READY=1\nSTATUS=Serving toy on http://127.0.0.1:"));
+    EXPECT_EQ(manager.next(), "WATCHDOG=1");
+    EXPECT_EQ(manager.next(), "WATCHDOG=1");
+    ::kill(::getpid(), SIGHUP);
+    EXPECT_THAT(manager.next_but_watchdogs(), StartsWith("RELOADING=1\nMONOTONIC_USEC="));
+    EXPECT_EQ(manager.next_but_watchdogs(), "READY=1");
+  }
+  EXPECT_THAT(manager.next_but_watchdogs(), StartsWith("STOPPING=1\n"));
+}
+
+TEST(Watchdog, IsNotFedWhileTheEngineStandsStill) {
+  const ServiceManager manager;
+  ServerOptions options = any_port();
+  options.step_timeout = 0s;
+  Running running(model_with_a_fault, room_for(64, 1), options);
+  running.backend.is_gated = true;
+  const Connection waiting(running.server.port());
+  waiting.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 1})");
+  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  const auto live = [&] {
+    const Connection connection(running.server.port());
+    connection.send("GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    return connection.read();
+  };
+  while (!live().starts_with("HTTP/1.1 503 ")) {
+  }
+  manager.take_all();
+  std::this_thread::sleep_for(50ms);  // ten times as long as it takes to the next word
+  EXPECT_EQ(manager.take_all(), 0u);
+  running.open_gate();
+  EXPECT_THAT(waiting.read(), StartsWith("HTTP/1.1 200 "));
+  EXPECT_EQ(manager.next(), "WATCHDOG=1");
+}
+
+}  // namespace
+}  // namespace nibble::server
