@@ -26,7 +26,9 @@ class SchemaCompiler {
 
   // schema/strings.cpp, numbers.cpp, containers.cpp
   Expression regex(const StringFacts::Pattern& pattern);
+  Expression texts_of(const Format& format);
   Expression text_expression(const StringFacts& facts, const std::vector<const Json*>& excluded);
+  Expression with_lengths(const StringFacts& facts, Expression text);
   NodeId strings(const Facts& facts);
   Expression names_expression(const Terms& terms);
   Expression plain_number(Types types);
@@ -64,6 +66,7 @@ class SchemaCompiler {
   std::vector<std::pair<Terms, NodeId>> open_;  // declared, not yet defined
   std::optional<NodeId> any_value_;
   std::map<std::pair<std::string, bool>, Expression> patterns_;
+  std::map<const Format*, Expression> formats_;
   uint32_t holds_depth_{0};
   const Json* enum_of_listed_{nullptr};  // while its values are filtered: each is in it
 };
