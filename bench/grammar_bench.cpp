@@ -118,6 +118,27 @@ void masks_of_any_object(benchmark::State& state) {
 }
 BENCHMARK(masks_of_any_object)->Unit(benchmark::kMillisecond);
 
+// Formats whose automata count characters; each alone and beside a length.
+void masks_of_formats(benchmark::State& state) {
+  const std::pair<const char*, const char*> kFormats[]{
+      {"email", "noreply-notifications@mail.eng.example.co.uk"},
+      {"hostname", "ec2-12-34-56-78.compute-1.amazonaws.com"},
+      {"date-time", "2026-11-22T12:34:56.789+01:00"},
+      {"uri", "https://user@[2001:db8::1]:8080/a/path/image.png?query=1#part"}};
+  Json schema{{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
+  Json value = Json::object();
+  for (const auto& [name, text] : kFormats)
+    for (const bool has_length : {false, true}) {
+      const std::string member = name + std::string(has_length ? " beside a length" : "");
+      schema["properties"][member] = {{"type", "string"}, {"format", name}};
+      if (has_length) schema["properties"][member]["maxLength"] = 255;
+      value[member] = text;
+    }
+  masks(
+      state, [&] { return compile_json_schema(schema); }, value.dump());
+}
+BENCHMARK(masks_of_formats)->Unit(benchmark::kMillisecond);
+
 void masks_of_regex(benchmark::State& state, const std::string& regex, const std::string& text) {
   masks(
       state, [&] { return compile_regex(regex); }, text);

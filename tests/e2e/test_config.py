@@ -149,7 +149,6 @@ def test_a_check_tells_what_would_be_served_and_takes_no_port(tmp_path):
         (["tiny", "--api-key-file", "/dev/null"], "has no key"),
         (["tiny", "--context", "1000000"], "--context 1000000"),
         (["tiny", "--tokenizer", "/dev/null"], "/dev/null"),
-        (["synthetic:gpt-oss-120b", "--context", "131072", "--max-sequences", "1024"], "memory"),
         (["tiny", "--nonsense"], "--nonsense"),
         ([], "MODEL"),
     ],

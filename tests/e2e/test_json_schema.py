@@ -6,6 +6,7 @@ The program asked is build/release/tests/grammar_check (tests/grammar/check_main
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tarfile
@@ -21,16 +22,6 @@ VERSION = "4.26.0"
 # Formats are asserted by nibble, while this file expects that they are not: optional/format has the tests for those who do.
 # An own vocabulary without validation is not known to nibble, which enforces what it knows.
 OTHER_MEANING = {"format.json", "vocabulary.json"}
-# What is left out of formats on purpose: rare forms that readers disagree about.
-NARROWER = {
-    "date-time.json": {"leap second", "case-insensitive"},
-    "time.json": {"leap second", "case-insensitive"},
-    "email.json": {"quoted string", "address-literal"},
-    "hostname.json": {"punycoded", "maximum label length"},
-    "ipv6.json": {"mixed format", "a long valid ipv6"},
-    "uri.json": {"a valid URL "},
-    "uri-reference.json": {"a valid URI Reference"},
-}
 
 
 class Checker:
@@ -74,10 +65,6 @@ def cases_of(suite):
             yield file, case
 
 
-def is_narrower(file, test):
-    return file.parent.name == "format" and any(words in test["description"] for words in NARROWER.get(file.name, ()))
-
-
 def test_the_official_suite_is_answered_right_wherever_it_compiles(checker, suite):
     num_cases = num_compiled = num_tests = 0
     wrong = []
@@ -91,12 +78,11 @@ def test_the_official_suite_is_answered_right_wherever_it_compiles(checker, suit
         if "error" in answer:
             assert answer["error"].startswith("schema: '"), "a refusal names the keyword"
             continue
-        if any("format" in warning for warning in answer["warnings"]):
-            continue  # said, and not enforced
+        is_wider = any("format" in warning for warning in answer["warnings"])  # a warning names what is not enforced
         num_compiled += 1
         for test, accepted in zip(case["tests"], answer["accepted"], strict=True):
             num_tests += 1
-            if accepted != test["valid"] and not (test["valid"] and is_narrower(file, test)):
+            if accepted != test["valid"] and not (accepted and is_wider):
                 wrong.append((file.name, case["description"], test["description"], test["data"]))
     print(f"{num_compiled} of {num_cases} schemas compiled, {num_tests} tests")
     assert wrong == []
@@ -167,6 +153,11 @@ class Schemas:
         if self.some(0.3):
             schema["prefixItems"] = [self.schema(depth - 1) for _ in range(self.random.randint(1, 2))]
         if self.some(0.2):
+            schema["contains"] = self.one(self.scalar_type, self.enum, self.integer)(0)
+        if self.some(0.2):
+            schema["items"] = self.one(self.enum, lambda d: {"type": ["boolean", "null"]}, lambda d: {"type": "integer", "minimum": -2, "maximum": 2})(0)
+            schema["uniqueItems"] = True
+        if self.some(0.2):
             schema["unevaluatedItems"] = self.one(False, {"type": "string"})
             if self.some():
                 del schema["items"]
@@ -195,6 +186,13 @@ class Schemas:
             schema["minProperties"] = self.random.randint(0, 2 if schema.get("additionalProperties") is False else 1)
         return schema
 
+    def negated_object(self, depth):
+        """Without an upper limit of members, whose failure is a lower one."""
+        schema = self.object(depth)
+        for keyword in ("maxProperties", "dependentSchemas"):
+            schema.pop(keyword, None)
+        return schema
+
     def any_of(self, depth):
         return {"anyOf": [self.schema(depth - 1) for _ in range(self.random.randint(1, 3))]}
 
@@ -214,8 +212,8 @@ class Schemas:
         return schema
 
     def negation(self, depth):
-        negated = self.one(self.scalar_type, self.enum, self.integer, lambda d: {"pattern": "a"}, lambda d: {"required": ["a"]})(0)
-        return {"allOf": [self.one(self.scalar_type, self.string, self.integer, self.object)(depth - 1), {"not": negated}]}
+        negated = self.one(self.scalar_type, self.enum, self.integer, lambda d: {"pattern": "a"}, lambda d: {"required": ["a"]}, self.array, self.negated_object)(self.one(0, 1))
+        return {"allOf": [self.one(self.scalar_type, self.string, self.integer, self.object, self.array)(depth - 1), {"not": negated}]}
 
     def value(self, depth=3):
         kinds = [lambda: self.one("", "a", "ab", "abc", "red", "x y", "99", "é世😀", "2024-02-29", "\"\\\nz", "aaaaaaaaaaaa"),
@@ -228,8 +226,27 @@ class Schemas:
         return self.random.choice(kinds)()
 
 
+def with_leap_seconds():
+    """The package's checks of formats, which know neither leap seconds nor the year 0: as if they were another second and year."""
+    checker = jsonschema.FormatChecker()
+    checker.checkers = dict(jsonschema.Draft202012Validator.FORMAT_CHECKER.checkers)
+    for name in ("date", "time", "date-time"):
+        function, raises = checker.checkers[name]
+
+        def check(text, function=function):
+            if isinstance(text, str):
+                text = re.sub(r"^0000-", "2000-", re.sub(r":60(?=[.Zz+-])", ":59", text))
+            return function(text)
+
+        checker.checkers[name] = (check, raises)
+    return checker
+
+
+FORMATS = with_leap_seconds()
+
+
 def validator(schema):
-    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+    return jsonschema.Draft202012Validator(schema, format_checker=FORMATS)
 
 
 def ask_or_refusal(checker, **question):
@@ -239,6 +256,35 @@ def ask_or_refusal(checker, **question):
         return answer
     assert answer["error"].startswith("schema: '") or "no text fulfils it" in answer["error"], answer["error"]
     return None
+
+
+def leaves_out(answer):
+    return any("left out" in warning for warning in answer["warnings"])
+
+
+def test_arguments_of_tools_are_held_to_all_that_can_be_enforced(checker):
+    """No schema is refused, no object that is valid is rejected, and where nothing is dropped none that is invalid is accepted."""
+    schemas = Schemas(3)
+    num_objects = num_dropped = 0
+    for _ in range(600):
+        schema = schemas.object(2)
+        schema["properties"]["b"] = schemas.one({"uniqueItems": True}, {"contains": {"type": "string"}, "maxContains": 1}, {"pattern": "(?=a)"}, schemas.schema(1))
+        schema["not"] = schemas.one(schemas.negated_object(1), {"properties": {"a": {"format": "date"}}}, {"required": ["x"]})
+        if schemas.some():
+            schema = {"anyOf": [schema, schemas.schema(1)]}
+        if "format" in json.dumps(schema) and '"format": "date"}' not in json.dumps(schema):
+            continue
+        values = [value for value in (schemas.value() for _ in range(40)) if isinstance(value, dict)]
+        answer = checker.ask(schema=schema, instances=values, drops=True)
+        check = validator(schema)
+        is_dropped = any("enforced" in warning for warning in answer["warnings"])
+        num_dropped += is_dropped
+        for value, accepted in zip(values, answer["accepted"], strict=True):
+            valid = check.is_valid(value)
+            num_objects += 1
+            assert accepted == valid or (accepted and is_dropped) or (valid and leaves_out(answer)), f"{json.dumps(value)}\n{json.dumps(schema)}"
+    print(f"{num_objects} objects, {num_dropped} schemas lost a keyword")
+    assert num_objects >= 2000 and num_dropped >= 100
 
 
 def test_what_masks_allow_is_valid(checker):
@@ -260,7 +306,8 @@ def test_what_masks_allow_is_valid(checker):
 
 
 def test_values_are_accepted_as_the_validator_accepts_them(checker):
-    """Both ways: also what is valid is accepted. But for formats, of which some forms are left out."""
+    """Both ways: also what is valid is accepted. Without formats, whose checks in the package are wider or narrower than the standards, and
+    except where a warning says that values are left out."""
     schemas = Schemas(2)
     num_valid = num_values = 0
     for _ in range(1000):
@@ -274,7 +321,7 @@ def test_values_are_accepted_as_the_validator_accepts_them(checker):
         check = validator(schema)
         for value, accepted in zip(values, answer["accepted"], strict=True):
             valid = check.is_valid(value)
-            assert accepted == valid, f"{json.dumps(value)}\n{json.dumps(schema)}"
+            assert accepted == valid or (valid and leaves_out(answer)), f"{json.dumps(value)}\n{json.dumps(schema)}"
             num_valid += valid
             num_values += 1
     print(f"{num_valid} of {num_values} values were valid")

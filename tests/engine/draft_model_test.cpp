@@ -130,7 +130,7 @@ TEST(DraftModel, ReadsTheSamePromptForEachSalt) {
   DraftingToy toy({.num_full_pages = 40, .num_sliding_pages = 40, .max_batch_tokens = 64});
   const Text prompt = some_text(64 * 2 + 3, 1);
   for (const char* salt : {"a", "b", "a"}) toy.add(prompt, salt);
-  while (toy.proposed(2).empty()) toy.run(1);
+  while (toy.proposed(1).empty()) toy.run(1);
   EXPECT_EQ(toy.num_steps(), 5) << "four for the pages of both salts, one for the tokens behind them";
   for (size_t text = 0; text < 3; ++text) EXPECT_EQ(toy.proposed(text), toy.right(text, 1));
 }

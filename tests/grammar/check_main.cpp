@@ -1,6 +1,6 @@
 // Asks a compiled schema about values, for tests in Python (tests/e2e/test_json_schema.py). A line in, a line out:
 //
-//   {"schema": ..., "strict": false, "instances": [...], "texts": [...], "samples": 3, "seed": 1}
+//   {"schema": ..., "strict": false, "drops": false, "instances": [...], "texts": [...], "samples": 3, "seed": 1}
 //   {"accepted": [...], "texts": [...], "samples": [...], "warnings": [...]}   or   {"error": "..."}
 //
 // An instance is accepted if one of its texts is: members in any order, numbers in any of their forms. A text is taken as it is. A
@@ -96,8 +96,9 @@ std::optional<std::string> sample(Matcher matcher, const VocabularyTrie& vocabul
 }
 
 Json answer(const Json& question, const VocabularyTrie& vocabulary) {
-  const Compiled compiled =
-      compile_json_schema(question.at("schema"), {.is_strict = question.value("strict", false)});
+  const Compiled compiled = compile_json_schema(
+      question.at("schema"),
+      {.is_strict = question.value("strict", false), .drops_unenforceable = question.value("drops", false)});
   Json result{{"accepted", Json::array()},
               {"texts", Json::array()},
               {"samples", Json::array()},

@@ -260,6 +260,45 @@ TEST(Lark, ReadsTerminalsLiteralsAndWhatIsIgnored) {
     EXPECT_FALSE(accepts(sum, text)) << text;
 }
 
+// As the Python package lark has it, on the rule's line, on lines of their own, and in groups.
+TEST(Lark, AnAlternativeMayBeEmpty) {
+  for (const char* rule :
+       {R"(x: | "a")", R"(x: "a" |)", "x:\n  | \"a\"", "x: // nothing, or\n\n  | \"a\"\n\n",
+        R"(x: -> nothing | "a" -> one)", R"(x: ( | "a"))", R"(x: ("a" | ))", R"(x: [ | "a"])",
+        "X: | \"a\"\nx: X", R"(x: y{0,1}
+                              y: "a")"}) {
+    const Compiled compiled = compile_lark(fmt::format("start: x \"b\"?\n{}", rule));
+    for (const char* text : {"", "a", "b", "ab"})
+      EXPECT_TRUE(accepts(compiled, text)) << rule << ": " << text;
+    for (const char* text : {"aa", "ba", "aab"})
+      EXPECT_FALSE(accepts(compiled, text)) << rule << ": " << text;
+  }
+  EXPECT_FALSE(accepts(compile_lark("start: x\nx: \"a\"\n  | \"b\""), ""));
+}
+
+TEST(Lark, CountsAreWrittenInBracesOrBehindATilde) {
+  const struct {
+    const char* count;
+    size_t min, max;
+  } counts[]{{"{2}", 2, 2},  {"{2,4}", 2, 4}, {"{ 2 , 4 }", 2, 4}, {" {2,}", 2, 99},
+             {"{,3}", 0, 3}, {"~2", 2, 2},    {"~ 2..4", 2, 4},    {" ~2 .. 4", 2, 4}};
+  for (const auto& [count, min, max] : counts)
+    for (const char* counted : {R"("a")", "x", "X", R"(("a"))"}) {
+      const Compiled compiled = compile_lark(fmt::format("start: {}{}\nx: X\nX: /a/", counted, count));
+      for (size_t num = 0; num < 7; ++num)
+        EXPECT_EQ(accepts(compiled, std::string(num, 'a')), num >= min && num <= max)
+            << counted << count << num;
+    }
+  for (const char* count : {"{}", "{a}", "{3,2}", "{2", "{2 3}", "~", "~3..2"})
+    EXPECT_NE(error_of([&] { compile_lark(fmt::format("start: \"a\"{}", count)); }), "accepted") << count;
+}
+
+TEST(Lark, NamesMayHaveHyphens) {
+  const Compiled compiled = compile_lark("start: a-rule->an-alias\na-rule: A-B-2 -> x\nA-B-2: \"ab\"");
+  EXPECT_TRUE(accepts(compiled, "ab"));
+  EXPECT_THAT(error_of([] { compile_lark("start: -a\na: \"b\""); }), HasSubstr("a part of a rule"));
+}
+
 TEST(Lark, WhatIsNotSupportedIsRefusedByName) {
   const auto error = [](const char* text) { return error_of([&] { compile_lark(text); }); };
   EXPECT_THAT(error("start: \"a\"\n%declare X"), AllOf(HasSubstr("line 2"), HasSubstr("directives")));
@@ -289,18 +328,6 @@ std::vector<std::string> texts_with_escapes() {
       for (const char* character : {"a", "\"", "\\", "\n", "\x01", "é"})
         texts.push_back(texts[first] + character);
   return texts;
-}
-
-// The mask at every place of the text against trying every token.
-void check_masks_along(const Compiled& compiled, std::string_view text) {
-  Matcher matcher(compiled.grammar, tiny_vocabulary());
-  std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());
-  for (const char byte : text) {
-    matcher.fill_mask(mask);
-    ASSERT_EQ(mask, mask_by_trying(matcher)) << text;
-    ASSERT_TRUE(matcher.accept(std::string_view(&byte, 1))) << text;
-  }
-  EXPECT_TRUE(matcher.is_complete());
 }
 
 TEST(Argument, AStringHasTheTextsOfItsGrammarWrittenInJson) {

@@ -1,10 +1,13 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 
 #include "grammar/languages/regex.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "grammar/program/builder.h"
 #include "tests/error_of.h"
 #include "tests/grammar/vocabularies.h"
@@ -226,6 +229,34 @@ TEST(Regex, ReadsTheCommonDialect) {
   EXPECT_TRUE(is_match("", ""));
 }
 
+// ECMAScript, PCRE and Python take these brackets and braces for characters.
+TEST(Regex, ABracketInASetAndABraceWithoutACountAreCharacters) {
+  const struct {
+    const char* regex;
+    std::vector<const char*> valid, invalid;
+  } cases[]{{R"([^<>()[\]\.,;:\s@"]+@x)", {"a-b@x"}, {"a[b@x", "a]b@x", "@x"}},
+            {R"([[a]+)", {"[", "a[a"}, {"]", ""}},
+            {R"([a[]+)", {"[", "a["}, {"]"}},
+            {R"([[]])", {"[]"}, {"[", "]"}},
+            {R"([+-[]+)", {"[", "A", "+"}, {"*", "]"}},
+            {R"([^[]+)", {"]", "a"}, {"["}},
+            {R"([[[]+)", {"["}, {"]"}},
+            {R"(a]})", {"a]}"}, {"a"}},
+            {R"({"a": \d+})", {R"({"a": 12})"}, {R"("a": 12)"}},
+            {R"(a{b}{2}c{)", {"a{b}}c{"}, {"a{b}c{"}}};
+  for (const auto& [regex, valid, invalid] : cases) {
+    Compiled compiled = compile_regex(regex);
+    for (const char* text : valid) EXPECT_TRUE(accepts(compiled, text)) << regex << " in " << text;
+    for (const char* text : invalid) EXPECT_FALSE(accepts(compiled, text)) << regex << " in " << text;
+    const Json schema{{"type", "string"}, {"pattern", fmt::format("^(?:{})$", regex)}};
+    compiled = compile_json_schema(schema);
+    for (const char* text : valid)
+      EXPECT_TRUE(accepts(compiled, Json(text).dump())) << regex << " in " << text;
+    for (const char* text : invalid)
+      EXPECT_FALSE(accepts(compiled, Json(text).dump())) << regex << " in " << text;
+  }
+}
+
 TEST(Regex, WhatNoAutomatonKnowsIsRefusedByName) {
   const auto error = [](const char* regex) { return error_of([&] { compile_regex(regex); }); };
   EXPECT_THAT(error(R"(a\b)"), HasSubstr("border of words"));
@@ -239,7 +270,12 @@ TEST(Regex, WhatNoAutomatonKnowsIsRefusedByName) {
   EXPECT_THAT(error("a)"), HasSubstr("closes no group"));
   EXPECT_THAT(error("[z-a]"), HasSubstr("range"));
   EXPECT_THAT(error("a{3,2}"), HasSubstr("least count"));
-  EXPECT_THAT(error("[a&&b]"), HasSubstr("differently"));
+  for (const char* regex : {"[a&&b]", "[--a]", "[~~]", "[[.a.]]", "[[=a=]]", "[]a]", "[^]a]"})
+    EXPECT_THAT(error(regex), HasSubstr("differently")) << regex;
+  EXPECT_THAT(error("[[:a:]]"), HasSubstr("not known"));
+  for (const char* regex : {"{2}", "a|{2,}", "({1,2})"})
+    EXPECT_THAT(error(regex), HasSubstr("repeats nothing")) << regex;
+  EXPECT_THAT(error("a{,2}"), HasSubstr("write {0"));
   EXPECT_THAT(error(R"(\p{Nonsense})"), HasSubstr("no property"));
   EXPECT_THAT(error("\xff"), HasSubstr("UTF-8"));
   EXPECT_THAT(error("a^b"), HasSubstr("no text fulfils it"));

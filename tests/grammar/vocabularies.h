@@ -1,6 +1,8 @@
 // The vocabularies that grammars are tested with, and what a test asks most.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,6 +40,18 @@ inline std::vector<uint32_t> mask_by_trying(Matcher& matcher) {
     matcher.rollback(num_steps);
   }
   return mask;
+}
+
+// The mask at every place of the text against trying every token.
+inline void check_masks_along(const Compiled& compiled, std::string_view text) {
+  Matcher matcher(compiled.grammar, tiny_vocabulary());
+  std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());
+  for (const char byte : text) {
+    matcher.fill_mask(mask);
+    ASSERT_EQ(mask, mask_by_trying(matcher)) << text;
+    ASSERT_TRUE(matcher.accept(std::string_view(&byte, 1))) << text;
+  }
+  EXPECT_TRUE(matcher.is_complete());
 }
 
 }  // namespace nibble::grammar

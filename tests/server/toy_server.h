@@ -100,7 +100,7 @@ struct Running {
   void wait_for_answers(size_t number) const {
     for (size_t num_here = 0; num_here < number;) {
       const test::Connection connection(server.port());
-      connection.send("GET /status.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+      connection.send("GET /status.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
       const std::string status = connection.read();
       num_here = 0;
       for (size_t at = status.find("\"seconds\""); at != std::string::npos;

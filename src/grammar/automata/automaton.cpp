@@ -1,6 +1,8 @@
 #include "grammar/automata/automaton.h"
 
 #include <algorithm>
+#include <queue>
+#include <unordered_set>
 
 #include "grammar/automata/remaining_lengths.h"
 
@@ -65,42 +67,56 @@ bool Automaton::can_complete(uint32_t row, uint32_t place) {
   return std::any_of(classes.begin(), classes.end(), [&](uint32_t c) { return next_class(row, c) != kDead; });
 }
 
-// A search for an expression that accepts, deep first. Everything that was looked through in vain is dead; what lies on the way to a
-// find lives.
-bool Automaton::is_live(Expression expression) {
+// Whether it lives, where that shows without a search.
+std::optional<bool> Automaton::shows_life(Expression expression) {
   if (expression == Expression::kNothing) return false;
   if (!expressions_.may_be_empty(expression) || expressions_.accepts_empty(expression)) return true;
-  if (const auto known = live_.find(static_cast<uint32_t>(expression)); known != live_.end())
-    return known->second;
+  const auto known = live_.find(static_cast<uint32_t>(expression));
+  if (known != live_.end()) return known->second;
+  if (expressions_.min_length(expression) > expressions_.max_length(expression)) return false;
+  // What has no text at all need not be sought length by length.
+  const Expression of_any_length = expressions_.of_any_length(expression);
+  if (of_any_length == expression || is_live(of_any_length)) return std::nullopt;
+  return live_[static_cast<uint32_t>(expression)] = false;
+}
+
+// A search for an expression that lives, shortest texts first. If it fails, everything that it saw is dead; if it succeeds, everything on
+// the way there lives.
+bool Automaton::is_live(Expression expression) {
+  if (const std::optional<bool> known = shows_life(expression)) return *known;
   struct Visit {
     Expression expression;
-    uint32_t next_class{0};
+    size_t from;
   };
-  std::vector<Visit> visits{{expression}};
-  std::vector<size_t> path{0};
-  std::unordered_map<uint32_t, bool> seen{{static_cast<uint32_t>(expression), true}};
-  while (!path.empty()) {
-    const size_t at = path.back();
-    if (visits[at].next_class == alphabet_->classes.size()) {
-      path.pop_back();
-      continue;
+  std::vector<Visit> visits{{expression, 0}};
+  const auto is_later = [&](size_t a, size_t b) {
+    const auto length_of = [&](size_t visit) { return expressions_.min_length(visits[visit].expression); };
+    return std::pair{length_of(a), b} > std::pair{length_of(b), a};
+  };
+  std::priority_queue<size_t, std::vector<size_t>, decltype(is_later)> open(is_later);
+  open.push(0);
+  std::unordered_set<uint32_t> seen{static_cast<uint32_t>(expression)};
+  while (!open.empty()) {
+    const size_t at = open.top();
+    open.pop();
+    for (uint32_t c = 0; c < alphabet_->classes.size(); ++c) {
+      expressions_.fuel().spend();
+      const Expression next =
+          expressions_.derivative(visits[at].expression, alphabet_->classes.representative(c));
+      if (!seen.insert(static_cast<uint32_t>(next)).second) continue;
+      const std::optional<bool> known = shows_life(next);
+      if (known == true) {
+        for (size_t on_path = at; on_path != 0; on_path = visits[on_path].from)
+          live_[static_cast<uint32_t>(visits[on_path].expression)] = true;
+        return live_[static_cast<uint32_t>(expression)] = true;
+      }
+      if (known == false) continue;
+      if (visits.size() == kMaxExploredForLife)
+        throw InputError(
+            "the constraints on a text together are too complex; make them fewer or their counts smaller");
+      visits.push_back({next, at});
+      open.push(visits.size() - 1);
     }
-    expressions_.fuel().spend();
-    const Expression next = expressions_.derivative(
-        visits[at].expression, alphabet_->classes.representative(visits[at].next_class++));
-    if (next == Expression::kNothing) continue;
-    const auto known = live_.find(static_cast<uint32_t>(next));
-    const bool is_known_dead = known != live_.end() && !known->second;
-    if (is_known_dead || !seen.emplace(static_cast<uint32_t>(next), true).second) continue;
-    if (known != live_.end() || !expressions_.may_be_empty(next) || expressions_.accepts_empty(next)) {
-      for (const size_t on_path : path) live_[static_cast<uint32_t>(visits[on_path].expression)] = true;
-      return true;
-    }
-    if (visits.size() == kMaxExploredForLife)
-      throw InputError(
-          "the constraints on a text together are too complex; make them fewer or their counts smaller");
-    path.push_back(visits.size());
-    visits.push_back({next});
   }
   for (const Visit& visit : visits) live_[static_cast<uint32_t>(visit.expression)] = false;
   return false;

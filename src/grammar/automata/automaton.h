@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -111,6 +112,7 @@ class Automaton {
   // True if the character that one is in the middle of can be one that may follow.
   bool can_complete(uint32_t row, uint32_t place);
   uint32_t add(Expression expression);
+  std::optional<bool> shows_life(Expression expression);
   void find_run(Expression start, size_t set, ContentRuns& runs);
 
   Expressions& expressions_;

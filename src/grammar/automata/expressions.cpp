@@ -30,6 +30,7 @@ Expressions::Expressions() : slots_(1024) {
   make({.kind = Kind::kNothing});
   make({.kind = Kind::kEmptyText});
   make({.kind = Kind::kAnything});
+  any_character_ = set(CodePoints::all());
 }
 
 // Fills in what follows from the operands.
@@ -191,7 +192,8 @@ Expression Expressions::concat(std::span<const Expression> parts) {
   return result;
 }
 
-// Flattens, sorts and removes what adds nothing, so that equal unions and intersections are mostly equal nodes.
+// Flattens, sorts and removes what adds nothing, so that equal unions and intersections are mostly equal nodes. Bounds of the length that
+// hold together become one: a state then has one count of the characters that are left, not one for each bound.
 Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   const bool is_union = kind == Kind::kAnyOf;
   const Expression neutral = is_union ? Expression::kNothing : Expression::kAnything;
@@ -199,8 +201,14 @@ Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   std::vector<Expression> flat;
   CodePoints characters;
   bool has_set = false;
+  uint32_t min_length = 0, max_length = kUnlimited;
   const auto add = [&](Expression part) {
     if (part == neutral) return;
+    if (!is_union && bounds_length(node(part))) {
+      min_length = std::max(min_length, node(part).min);
+      max_length = std::min(max_length, node(part).max);
+      return;
+    }
     if (node(part).kind != Kind::kSet) {
       flat.push_back(part);
       return;
@@ -222,6 +230,9 @@ Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
     }
   }
   if (has_set) flat.push_back(set(characters));
+  if (min_length > max_length) return Expression::kNothing;
+  const Expression bound = repeat(any_character_, min_length, max_length);
+  if (bound != Expression::kAnything && !(bound == any_character_ && has_set)) flat.push_back(bound);
   if (is_union && flat.size() >= kManyAlternatives) join_literals(flat);
   std::sort(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
@@ -277,6 +288,14 @@ void Expressions::join_literals(std::vector<Expression>& alternatives) {
   alternatives = std::move(others);
 }
 
+Expression Expressions::of_any_length(Expression a) {
+  if (node(a).kind != Kind::kAllOf) return a;
+  std::vector<Expression> parts;
+  for (const Expression part : operands(node(a)))
+    if (!bounds_length(node(part))) parts.push_back(part);
+  return all_of(parts);
+}
+
 Expression Expressions::any_of(std::span<const Expression> parts) { return combine(Kind::kAnyOf, parts); }
 Expression Expressions::all_of(std::span<const Expression> parts) { return combine(Kind::kAllOf, parts); }
 
@@ -294,9 +313,8 @@ Expression Expressions::repeat(Expression a, uint32_t min, uint32_t max) {
   if (accepts_empty(a)) min = 0;
   if (max == 1 && (min == 1 || accepts_empty(a))) return a;
   if (a == Expression::kAnything) return a;
+  if (a == any_character_ && min == 0 && max == kUnlimited) return Expression::kAnything;
   const Node& inner = node(a);
-  if (inner.kind == Kind::kSet && min == 0 && max == kUnlimited && sets_[inner.a] == CodePoints::all())
-    return Expression::kAnything;
   // Nested repetitions whose counts leave no gaps are one: without this (x{0,1000}){0,1000} has a million states.
   if (inner.kind == Kind::kRepeat && (inner.min <= 1 || min == max))
     return repeat(static_cast<Expression>(inner.a), multiply_lengths(inner.min, min),

@@ -57,6 +57,9 @@ class Expressions {
   uint32_t min_length(Expression a) const { return node(a).min_length; }
   uint32_t max_length(Expression a) const { return node(a).max_length; }
 
+  // The same texts of any length, if it bounds their number of characters, and itself otherwise.
+  Expression of_any_length(Expression a);
+
   // The sets of characters that its derivatives tell apart, each once.
   std::vector<CodePoints> sets_of(Expression a) const;
 
@@ -92,6 +95,9 @@ class Expressions {
   };
 
   const Node& node(Expression a) const { return nodes_[static_cast<uint32_t>(a)]; }
+  bool bounds_length(const Node& n) const {
+    return n.kind == Kind::kRepeat && n.a == static_cast<uint32_t>(any_character_);
+  }
   static bool has_operands(const Node& n) { return n.kind == Kind::kAnyOf || n.kind == Kind::kAllOf; }
   std::span<const Expression> operands(const Node& n) const {
     return has_operands(n) ? std::span(operands_).subspan(n.a, n.b) : std::span<const Expression>{};
@@ -110,6 +116,7 @@ class Expressions {
   std::vector<Expression> operands_;
   std::vector<uint32_t> slots_;  // ids by hash of content, 0: free; a power of two
   std::vector<CodePoints> sets_;
+  Expression any_character_{};
   std::unordered_multimap<size_t, uint32_t> set_places_;
   std::vector<Trie> tries_;
   std::vector<Multiple> multiples_;

@@ -45,7 +45,24 @@ class LarkParser {
     const size_t first = name.find_first_not_of('_');
     return first != std::string_view::npos && std::isupper(static_cast<unsigned char>(name[first]));
   }
-  std::string_view name() { return text_.take_while(is_name_part); }
+  // With hyphens inside, as llguidance has them; "a->b" is the name a and an alias.
+  std::string_view name() {
+    const std::string_view rest = text_.rest();
+    text_.take_while(is_name_part);
+    while (rest.size() > text_.rest().size() && text_.rest().size() > 1 && text_.peek() == '-' &&
+           is_name_part(text_.rest()[1])) {
+      text_.skip(1);
+      text_.take_while(is_name_part);
+    }
+    return rest.substr(0, rest.size() - text_.rest().size());
+  }
+  // True before {m}, {m,}, {m,n} or {,n}.
+  bool is_at_count() const {
+    if (text_.peek() != '{') return false;
+    const size_t first = text_.rest().find_first_not_of(" \t", 1);
+    return first != std::string_view::npos &&
+           (text_.rest()[first] == ',' || std::isdigit(static_cast<unsigned char>(text_.rest()[first])));
+  }
 
   void skip_blanks(bool over_lines) {
     for (;;) {
@@ -131,8 +148,6 @@ class LarkParser {
   NodeId alternatives(uint32_t depth) {
     if (depth > kMaxDepth) text_.refuse("groups are nested too deep");
     std::vector<NodeId> parts;
-    skip_blanks(depth > 0);
-    text_.take("|");  // Lark allows one in front
     do {
       parts.push_back(sequence(depth));
       if (text_.take("->")) {
@@ -174,7 +189,7 @@ class LarkParser {
     if (next == '%' || next == '&' || next == '~') text_.refuse("this is not supported");
     if (!is_name_part(next)) return std::nullopt;
     const std::string_view called = name();
-    if (text_.peek() == '{') text_.refuse("templates are not supported");
+    if (text_.peek() == '{' && !is_at_count()) text_.refuse("templates are not supported");
     if (is_in_terminal_ && !is_terminal(called)) text_.refuse("a terminal can't refer to a rule");
     return is_terminal(called) ? terminal(named(called).node) : named(called).node;
   }
@@ -185,20 +200,33 @@ class LarkParser {
     if (text_.take("?")) return builder_.repeat(part, 0, 1);
     const GrammarText before = text_;
     skip_blanks(false);
-    if (!text_.take("~")) {
+    std::optional<uint32_t> min, max;
+    if (text_.take("~")) {
+      min = max = number();
+      if (text_.take("..")) max = number();
+    } else if (is_at_count()) {
+      text_.skip(1);
+      min = max = number();
+      if (text_.take(",")) {
+        if (!min) min = 0;
+        max = number();
+        if (!max) max = kUnlimited;
+      }
+      if (!text_.take("}")) text_.refuse("'}' was expected behind a count");
+    } else {
       text_ = before;
       return part;
     }
-    skip_blanks(false);
-    const std::optional<uint32_t> min = text_.take_number();
-    std::optional<uint32_t> max = min;
-    skip_blanks(false);
-    if (text_.take("..")) {
-      skip_blanks(false);
-      max = text_.take_number();
-    }
-    if (!min || !max || *min > *max) text_.refuse("a count is ~m or ~m..n, with m no larger than n");
+    if (!min || !max || *min > *max)
+      text_.refuse("a count is {m}, {m,}, {m,n}, {,n}, ~m or ~m..n, with m no larger than n");
     return builder_.repeat(part, *min, *max);
+  }
+
+  std::optional<uint32_t> number() {
+    skip_blanks(false);
+    const std::optional<uint32_t> found = text_.take_number();
+    skip_blanks(false);
+    return found;
   }
 
   // "..." or "..."i, or a range.

@@ -6,7 +6,8 @@
 //   %import common.LF                  the terminals of Lark's common grammar
 //   %ignore " "                        may stand before and behind every terminal of a rule
 //
-// Literals "..." and "..."i, ranges "a".."z", /regular expressions/ with flags i and s, ( ) [ ] | ? * + ~m ~m..n, comments behind // or #.
+// Literals "..." and "..."i, ranges "a".."z", /regular expressions/ with flags i and s, ( ) [ ] | ? * + ~m ~m..n {m} {m,n}, comments after
+// // or #. An alternative may be empty, also the first one. Names may have hyphens inside.
 // The texts are those of the grammar itself: there is no lexer beside it that would take the longest terminal first, and priorities
 // say nothing. Templates, %declare, %override, %extend, %json, %regex, tokens (<|name|>), attributes of rules, and lookaround in
 // regular expressions are refused.

@@ -1,6 +1,7 @@
 #include "grammar/languages/regex.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "grammar/languages/one_line.h"
 #include "grammar/languages/regex_parser.h"
@@ -136,9 +137,17 @@ std::optional<RegexParser::Part> RegexParser::atom(uint32_t depth) {
     case '+':
     case '?':
       refuse("which repeats nothing");
-    case '{':
-      if (!is_search()) refuse("which repeats nothing");
-      [[fallthrough]];  // to ECMA-262 and Python a brace that begins no count is a character
+    case '{': {
+      const std::string_view brace = rest_;
+      uint32_t min = 0, max = 0;
+      const bool is_count = counts(min, max);
+      rest_ = brace;
+      if (is_count) refuse("which repeats nothing");
+      if (!is_search() && brace.starts_with("{,") && brace.size() > 2 &&
+          (brace[2] == '}' || std::isdigit(static_cast<unsigned char>(brace[2]))))
+        refuse("which some engines read as a count from 0; write {0, or put a backslash before it");
+      [[fallthrough]];  // a brace that begins no count is a character
+    }
     default: {
       const char32_t c = character();
       part = characters({{c, c}});

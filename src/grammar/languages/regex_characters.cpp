@@ -41,6 +41,9 @@ const CodePoints& wide_class(char letter) {
 
 bool is_punctuation(char32_t c) { return c < 0x80 && std::ispunct(static_cast<int>(c)); }
 
+// In a set. Some engines take them for POSIX's classes or for operators on sets.
+constexpr std::string_view kReadDifferently[]{"[.", "[=", "&&", "--", "~~"};
+
 }  // namespace
 
 CodePoints RegexParser::dot() const {
@@ -220,7 +223,7 @@ CodePoints RegexParser::set() {
       continue;
     }
     if (!is_search() &&
-        (rest_[0] == '[' || rest_.starts_with("&&") || rest_.starts_with("--") || rest_.starts_with("~~")))
+        std::ranges::any_of(kReadDifferently, [&](auto text) { return rest_.starts_with(text); }))
       refuse("which engines read differently in a set; put a backslash before it");
     if (rest_[0] == '\\' && rest_.size() > 1) {
       if (const auto inner = class_escape(rest_[1], reads_wide)) {

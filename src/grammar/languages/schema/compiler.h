@@ -34,7 +34,9 @@ class SchemaCompiler {
 
   // schema/strings.cpp, numbers.cpp, containers.cpp
   Expression regex(const StringFacts::Pattern& pattern);
+  Expression texts_of(const Format& format);
   Expression text_expression(const StringFacts& facts, const std::vector<const Json*>& excluded);
+  Expression with_lengths(const StringFacts& facts, Expression text);
   NodeId strings(const Facts& facts);
   Expression names_expression(const Terms& terms);
   Expression plain_number(Types types);
@@ -81,6 +83,7 @@ class SchemaCompiler {
   std::optional<NodeId> any_value_;
   std::map<std::pair<std::string, bool>, Expression> patterns_;
   std::map<const Json*, uint64_t> work_;  // steps that were spent on a place, by its first schema
+  std::map<const Format*, Expression> formats_;
   uint32_t holds_depth_{0};
   bool has_met_widened_{false};          // in holds()
   const Json* enum_of_listed_{nullptr};  // while its values are filtered: each is in it

@@ -143,15 +143,20 @@ class FactsReader {
       facts_.strings.patterns.push_back({&schema, "pattern", pattern->get<std::string>(), false});
     if (const Json* format = document_.text(schema, "format")) {
       const std::string& name = format->get_ref<const std::string&>();
-      if (const auto regex = format_regex(name)) {
-        facts_.strings.patterns.push_back({&schema, "format", *regex, false});
+      const Format* known = find_format(name);
+      if (known == nullptr) {
+        warn(fmt::format("the format '{}' is not known and not enforced", one_line(name, 60)));
       } else {
-        const std::string warning =
-            fmt::format("the format '{}' is not known and not enforced", one_line(name, 60));
-        if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
-          warnings_.push_back(warning);
+        facts_.strings.formats.push_back(known);
+        if (!known->not_checked.empty())
+          warn(fmt::format("the format '{}' is enforced except for {}", name, known->not_checked));
       }
     }
+  }
+
+  void warn(const std::string& warning) {
+    if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
+      warnings_.push_back(warning);
   }
 
   void objects(const Json& schema) {

@@ -7,6 +7,7 @@
 
 #include "grammar/languages/schema/branches.h"
 #include "grammar/languages/schema/decimal.h"
+#include "grammar/languages/schema/formats.h"
 #include "grammar/languages/schema/unevaluated.h"
 
 namespace nibble::grammar {
@@ -30,11 +31,12 @@ struct StringFacts {
   uint32_t min_length{0}, max_length{kUnlimited};
   struct Pattern {
     const Json* schema;
-    std::string_view keyword;  // "pattern" or "format"
+    std::string_view keyword;
     std::string regex;
     bool is_negated;
   };
   std::vector<Pattern> patterns;
+  std::vector<const Format*> formats;
 };
 
 struct ArrayFacts {
@@ -80,7 +82,7 @@ struct Facts {
 const Json* first_items(const Json& schema);
 const Json* further_items(const Json& schema);
 
-// `warnings` gets a line for each format that is not known.
+// `warnings` gets a line for each format that is not enforced, or not wholly.
 Facts facts_of(const Branch& branch, const SchemaDocument& document, std::vector<std::string>& warnings);
 
 }  // namespace nibble::grammar

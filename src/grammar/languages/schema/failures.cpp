@@ -7,7 +7,7 @@ namespace nibble::grammar {
 
 // A format that nobody knows asserts nothing.
 bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
-  return keyword == "format" && !format_regex(document_.text(schema, keyword)->get_ref<const std::string&>());
+  return keyword == "format" && !find_format(document_.text(schema, keyword)->get_ref<const std::string&>());
 }
 
 // The ways in which a schema can fail: one of its keywords does. One that has lost keywords may fail by any of those.

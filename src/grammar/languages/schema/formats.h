@@ -1,14 +1,37 @@
-// The formats of strings that are enforced, as regular expressions: a text that is generated is valid wherever the format is checked,
-// while rare valid forms (a comment in an address, a leap second) are left out.
+// The formats of strings that are enforced. Each is exactly what its standard says, or wider by what `not_checked` names; never narrower.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <string_view>
+
+#include "grammar/automata/expressions.h"
 
 namespace nibble::grammar {
 
-// Nothing: no format of this name is known.
-std::optional<std::string> format_regex(std::string_view name);
+struct Format {
+  std::string_view name;
+  Expression (*texts)(Expressions&);
+  // Too many states to list: lengths beside it become part of its automaton instead of a count (schema/strings.cpp).
+  bool has_many_states{false};
+  std::string_view not_checked{};  // what a warning says of it
+};
+
+// Null: no format of this name is known.
+const Format* find_format(std::string_view name);
+
+// schema/formats_*.cpp
+Expression date_format(Expressions& e);
+Expression time_format(Expressions& e);
+Expression date_time_format(Expressions& e);
+Expression duration_format(Expressions& e);
+Expression ipv4_format(Expressions& e);
+Expression ipv6_format(Expressions& e);
+Expression hostname_format(Expressions& e);
+Expression email_format(Expressions& e);
+Expression uri_format(Expressions& e);
+Expression uri_reference_format(Expressions& e);
+Expression iri_format(Expressions& e);
+Expression iri_reference_format(Expressions& e);
+Expression uri_template_format(Expressions& e);
+Expression regex_format(Expressions& e);
 
 }  // namespace nibble::grammar

@@ -196,8 +196,8 @@ bool SchemaCompiler::string_holds(const Json& value, const Json& schema, std::st
     return matches(text,
                    regex({&schema, keyword, document_.text(schema, keyword)->get<std::string>(), false}));
   if (keyword == "format")
-    if (const auto format = format_regex(document_.text(schema, keyword)->get_ref<const std::string&>()))
-      return matches(text, regex({&schema, keyword, *format, false}));
+    if (const Format* format = find_format(document_.text(schema, keyword)->get_ref<const std::string&>()))
+      return matches(text, texts_of(*format));
   return true;
 }
 

@@ -27,11 +27,18 @@ Expression SchemaCompiler::regex(const StringFacts::Pattern& pattern) {
   }
 }
 
+Expression SchemaCompiler::texts_of(const Format& format) {
+  const auto [known, is_new] = formats_.emplace(&format, Expression::kNothing);
+  if (is_new) known->second = format.texts(builder_.expressions());
+  return known->second;
+}
+
 Expression SchemaCompiler::text_expression(const StringFacts& facts,
                                            const std::vector<const Json*>& excluded) {
   Expressions& e = builder_.expressions();
   std::vector<Expression> parts;
   for (const StringFacts::Pattern& pattern : facts.patterns) parts.push_back(regex(pattern));
+  for (const Format* format : facts.formats) parts.push_back(texts_of(*format));
   std::vector<std::string> texts;
   for (const Json* value : excluded)
     if (value->is_string()) texts.push_back(value->get<std::string>());
@@ -39,9 +46,21 @@ Expression SchemaCompiler::text_expression(const StringFacts& facts,
   return e.all_of(parts);
 }
 
+// The texts whose length is allowed, as one automaton. Its states count characters: they are many, but made only when a text reaches them.
+// A count beside the automaton is cheaper, and needs a list of all states (automata/remaining_lengths.h).
+Expression SchemaCompiler::with_lengths(const StringFacts& facts, Expression text) {
+  if (facts.min_length == 0 && facts.max_length == kUnlimited) return text;
+  if (facts.min_length > facts.max_length) return Expression::kNothing;
+  Expressions& e = builder_.expressions();
+  return e.all_of(text, e.repeat(e.set(CodePoints::all()), facts.min_length, facts.max_length));
+}
+
 NodeId SchemaCompiler::strings(const Facts& facts) {
-  const Expression text = text_expression(facts.strings, facts.excluded);
-  const auto [min, max] = std::pair{facts.strings.min_length, facts.strings.max_length};
+  const StringFacts& strings = facts.strings;
+  const Expression text = text_expression(strings, facts.excluded);
+  if (std::ranges::any_of(strings.formats, &Format::has_many_states))
+    return builder_.json_string(with_lengths(strings, text), Encoding::kJsonString, {});
+  const auto [min, max] = std::pair{strings.min_length, strings.max_length};
   const bool is_free = text == Expression::kAnything && min == 0 && max == kUnlimited;
   return builder_.json_string(text, is_free ? Encoding::kJsonStringFree : Encoding::kJsonString, {min, max});
 }
@@ -60,13 +79,7 @@ Expression SchemaCompiler::names_expression(const Terms& terms) {
       choices.push_back(e.any_text_of(std::move(texts)));
       continue;
     }
-    Expression text = text_expression(facts.strings, facts.excluded);
-    if (facts.strings.min_length > 0 || facts.strings.max_length != kUnlimited) {
-      if (facts.strings.min_length > facts.strings.max_length) continue;
-      text = e.all_of(text,
-                      e.repeat(e.set(CodePoints::all()), facts.strings.min_length, facts.strings.max_length));
-    }
-    choices.push_back(text);
+    choices.push_back(with_lengths(facts.strings, text_expression(facts.strings, facts.excluded)));
   }
   return e.any_of(choices);
 }

@@ -1,0 +1,21 @@
+// Regular expressions of ECMA-262.
+#include "grammar/languages/schema/format_parts.h"
+#include "grammar/languages/schema/formats.h"
+
+namespace nibble::grammar {
+
+// Groups close, also nested ones up to three deep; sets end; a quantifier has something to repeat, and nothing is escaped by the end.
+// What stands in braces, in a set and after a backslash is free.
+Expression regex_format(Expressions& e) {
+  constexpr std::string_view kSet{R"(\[(?:[^\]\\]|\\(?:.|\n))*\])"}, kEscape{R"(\\(?:.|\n))"};
+  constexpr std::string_view kQuantifier{R"((?:(?:[*+?]|\{\d+(?:,\d*)?\})\??)?)"};
+  constexpr std::string_view kGroup{R"(\((?:\?(?:[=!:]|<[=!]|<[^>]+>|[ims]*(?:-[ims]*)?:))?)"};
+  std::string body = fmt::format(R"((?:{}|{}|[^\[\\])*)", kEscape, kSet);
+  for (int depth = 3; depth >= 0; --depth) {
+    const std::string atom = fmt::format(R"({}|{}|[^\[\\()*+?|^$]|{}{}\))", kEscape, kSet, kGroup, body);
+    body = fmt::format(R"((?:(?:{}){}|[|^$])*)", atom, kQuantifier);
+  }
+  return whole_match(e, body);
+}
+
+}  // namespace nibble::grammar
