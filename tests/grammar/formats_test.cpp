@@ -6,12 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "grammar/languages/schema/json_schema.h"
+#include "tests/error_of.h"
 #include "tests/grammar/vocabularies.h"
 
 namespace nibble::grammar {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 Compiled format_of(const char* name) { return compile_json_schema({{"type", "string"}, {"format", name}}); }
@@ -245,6 +247,7 @@ TEST(FormatsBesideOtherKeywords, LengthsHold) {
       {R"({"format":"hostname","minLength":3,"maxLength":5})", "a.b-c", "ab", "ab.c-d"},
       {R"({"format":"time","minLength":11,"maxLength":1000000})", "23:59:60.1Z", "23:59:60Z", "23:59:60.1"},
       {R"({"format":"date-time","maxLength":20})", "2016-12-31T23:59:60Z", "", "2016-12-31T23:59:60.1Z"},
+      {R"({"format":"iri-reference","maxLength":9,"pattern":"^.{5,40}$"})", "../a/b-é", "../a", "../a/b-é/c"},
       {R"({"format":"uri","maxLength":9})", "http://ab", "", "http://abc"},
       {R"({"format":"ipv6","minLength":3,"maxLength":4})", "::1a", "::", "::1ab"}};
   for (const auto& test : cases) {
@@ -272,8 +275,28 @@ TEST(FormatsBesideOtherKeywords, PatternsValuesAndNamesHold) {
   EXPECT_FALSE(accepts(hosts, R"({"a_b":1})"));
 }
 
+// The time of day of a leap second takes too many states to be combined.
+TEST(FormatsBesideOtherKeywords, ATimeAllowsEveryLeapSecondAndAWarningSaysSo) {
+  for (const char* other : {R"("pattern":"Z$")", R"("pattern":"a.*b|^[0-9T:Z-]+$")", R"("maxLength":20)",
+                            R"("minLength":1)", R"("not":{"const":"2000-01-01T00:00:00Z"})"}) {
+    const Compiled compiled = compile_json_schema(
+        Json::parse(fmt::format(R"({{"type":"string","format":"date-time",{}}})", other)));
+    EXPECT_TRUE(has_text(compiled, "2016-12-31T23:59:60Z")) << other;
+    EXPECT_TRUE(has_text(compiled, "2016-12-31T12:00:60Z")) << other;
+    EXPECT_FALSE(has_text(compiled, "2016-12-31T12:00:61Z")) << other;
+    EXPECT_THAT(compiled.warnings,
+                ElementsAre("the format 'date-time' is enforced beside other keywords except "
+                            "for the time of day of a leap second"));
+  }
+  EXPECT_THAT(error_of([] {
+                compile_json_schema(Json::parse(R"({"type":"string","format":"time","pattern":"a"})"));
+              }),
+              HasSubstr("no text fulfils it"));
+}
+
 TEST(FormatsWithWarnings, NameWhatIsNotChecked) {
   EXPECT_THAT(format_of("email").warnings, IsEmpty());
+  EXPECT_THAT(format_of("date-time").warnings, IsEmpty());
   EXPECT_THAT(
       format_of("hostname").warnings,
       ElementsAre("the format 'hostname' is enforced except for the Punycode of labels that begin with "

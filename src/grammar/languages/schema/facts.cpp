@@ -145,18 +145,16 @@ class FactsReader {
       const std::string& name = format->get_ref<const std::string&>();
       const Format* known = find_format(name);
       if (known == nullptr) {
-        warn(fmt::format("the format '{}' is not known and not enforced", one_line(name, 60)));
+        warn_once(warnings_,
+                  fmt::format("the format '{}' is not known and not enforced", one_line(name, 60)));
       } else {
-        facts_.strings.formats.push_back(known);
+        std::vector<const Format*>& formats = facts_.strings.formats;
+        if (std::find(formats.begin(), formats.end(), known) == formats.end()) formats.push_back(known);
         if (!known->not_checked.empty())
-          warn(fmt::format("the format '{}' is enforced except for {}", name, known->not_checked));
+          warn_once(warnings_,
+                    fmt::format("the format '{}' is enforced except for {}", name, known->not_checked));
       }
     }
-  }
-
-  void warn(const std::string& warning) {
-    if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
-      warnings_.push_back(warning);
   }
 
   void objects(const Json& schema) {
@@ -325,6 +323,10 @@ uint32_t ArrayFacts::most() const {
   const bool has_rest = std::ranges::none_of(
       *rest, [](const Term& term) { return term.sense == Term::Sense::kHolds && *term.schema == false; });
   return has_rest ? max : std::min(max, to_index(first.size()));
+}
+
+void warn_once(std::vector<std::string>& warnings, const std::string& warning) {
+  if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
 }
 
 Facts facts_of(const Branch& branch, const SchemaDocument& document, std::vector<std::string>& warnings) {

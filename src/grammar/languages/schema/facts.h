@@ -82,6 +82,8 @@ struct Facts {
 const Json* first_items(const Json& schema);
 const Json* further_items(const Json& schema);
 
+void warn_once(std::vector<std::string>& warnings, const std::string& warning);
+
 // `warnings` gets a line for each format that is not enforced, or not wholly.
 Facts facts_of(const Branch& branch, const SchemaDocument& document, std::vector<std::string>& warnings);
 

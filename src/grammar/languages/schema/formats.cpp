@@ -24,10 +24,12 @@ Expression relative_json_pointer_format(Expressions& e) {
   return whole_match(e, fmt::format(R"({0}(?:[+-]{0})?(?:#|{1}))", kNumber, kPointer));
 }
 
+constexpr std::string_view kLeapSecond{"the time of day of a leap second"};
+
 constexpr Format kFormats[]{
     {"date", &date_format},
-    {"time", &time_format, true},
-    {"date-time", &date_time_format, true},
+    {"time", &time_format, false, {}, &time_format_of_any_leap_second, kLeapSecond},
+    {"date-time", &date_time_format, false, {}, &date_time_format_of_any_leap_second, kLeapSecond},
     {"duration", &duration_format},
     {"email", &email_format, true},
     {"hostname", &hostname_format, true, "the Punycode of labels that begin with 'xn--'"},

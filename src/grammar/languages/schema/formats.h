@@ -13,6 +13,9 @@ struct Format {
   // Too many states to list: lengths beside it become part of its automaton instead of a count (schema/strings.cpp).
   bool has_many_states{false};
   std::string_view not_checked{};  // what a warning says of it
+  // Wider, with few states: for texts that other keywords are about, too. Then a warning says what of it is not checked.
+  Expression (*beside_others)(Expressions&){nullptr};
+  std::string_view not_checked_beside_others{};
 };
 
 // Null: no format of this name is known.
@@ -22,6 +25,8 @@ const Format* find_format(std::string_view name);
 Expression date_format(Expressions& e);
 Expression time_format(Expressions& e);
 Expression date_time_format(Expressions& e);
+Expression time_format_of_any_leap_second(Expressions& e);
+Expression date_time_format_of_any_leap_second(Expressions& e);
 Expression duration_format(Expressions& e);
 Expression ipv4_format(Expressions& e);
 Expression ipv6_format(Expressions& e);

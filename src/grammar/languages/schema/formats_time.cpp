@@ -36,6 +36,15 @@ std::string leap_hours() {
   return joined(hours);
 }
 
+Expression time_with_seconds(Expressions& e, std::string_view seconds) {
+  return whole_match(e,
+                     fmt::format("{0}:{1}:{2}{3}(?:[Zz]|[+-]{0}:{1})", kHour, kMinute, seconds, kFraction));
+}
+
+Expression date_and(Expressions& e, Expression time) {
+  return e.concat(std::vector{date_format(e), whole_match(e, "[Tt]"), time});
+}
+
 }  // namespace
 
 // 29 February in leap years only.
@@ -50,13 +59,18 @@ Expression date_format(Expressions& e) {
 }
 
 Expression time_format(Expressions& e) {
-  const Expression usual =
-      whole_match(e, fmt::format("{0}:{1}:{1}{2}(?:[Zz]|[+-]{0}:{1})", kHour, kMinute, kFraction));
-  return e.any_of(usual, e.all_of(whole_match(e, leap_minutes()), whole_match(e, leap_hours())));
+  return e.any_of(time_with_seconds(e, kMinute),
+                  e.all_of(whole_match(e, leap_minutes()), whole_match(e, leap_hours())));
 }
 
-Expression date_time_format(Expressions& e) {
-  return e.concat(std::vector{date_format(e), whole_match(e, "[Tt]"), time_format(e)});
+Expression time_format_of_any_leap_second(Expressions& e) {
+  return time_with_seconds(e, "(?:[0-5][0-9]|60)");
+}
+
+Expression date_time_format(Expressions& e) { return date_and(e, time_format(e)); }
+
+Expression date_time_format_of_any_leap_second(Expressions& e) {
+  return date_and(e, time_format_of_any_leap_second(e));
 }
 
 // Appendix A.

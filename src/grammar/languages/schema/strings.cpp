@@ -38,10 +38,18 @@ Expression SchemaCompiler::text_expression(const StringFacts& facts,
   Expressions& e = builder_.expressions();
   std::vector<Expression> parts;
   for (const StringFacts::Pattern& pattern : facts.patterns) parts.push_back(regex(pattern));
-  for (const Format* format : facts.formats) parts.push_back(texts_of(*format));
   std::vector<std::string> texts;
   for (const Json* value : excluded)
     if (value->is_string()) texts.push_back(value->get<std::string>());
+  const bool is_alone = facts.formats.size() == 1 && facts.patterns.empty() && texts.empty() &&
+                        facts.min_length == 0 && facts.max_length == kUnlimited;
+  for (const Format* format : facts.formats) {
+    const bool is_wider = !is_alone && format->beside_others != nullptr;
+    parts.push_back(is_wider ? format->beside_others(e) : texts_of(*format));
+    if (is_wider)
+      warn_once(warnings_, fmt::format("the format '{}' is enforced beside other keywords except for {}",
+                                       format->name, format->not_checked_beside_others));
+  }
   if (!texts.empty()) parts.push_back(e.complement(e.any_text_of(std::move(texts))));
   return e.all_of(parts);
 }
@@ -58,7 +66,8 @@ Expression SchemaCompiler::with_lengths(const StringFacts& facts, Expression tex
 NodeId SchemaCompiler::strings(const Facts& facts) {
   const StringFacts& strings = facts.strings;
   const Expression text = text_expression(strings, facts.excluded);
-  if (std::ranges::any_of(strings.formats, &Format::has_many_states))
+  const bool is_combined = !strings.formats.empty() && strings.formats.size() + strings.patterns.size() > 1;
+  if (is_combined || std::ranges::any_of(strings.formats, &Format::has_many_states))
     return builder_.json_string(with_lengths(strings, text), Encoding::kJsonString, {});
   const auto [min, max] = std::pair{strings.min_length, strings.max_length};
   const bool is_free = text == Expression::kAnything && min == 0 && max == kUnlimited;
