@@ -91,10 +91,10 @@ server::ApiKeys api_keys(const ServeOptions& options) {
 // Whoever reaches the port may use a server without keys.
 void warn_if_open(const server::ServerOptions& options) {
   if (!options.api_keys.empty() || server::is_local(options.address)) return;
-  fmt::print(stderr,
-             "nibble: warning: everybody who reaches {}:{} may use this server: give it a key with "
-             "--api-key-file, or listen on 127.0.0.1\n",
-             options.address.host, options.address.port);
+  print_to(stderr,
+           "nibble: warning: everybody who reaches {}:{} may use this server: give it a key with "
+           "--api-key-file, or listen on 127.0.0.1\n",
+           options.address.host, options.address.port);
 }
 
 // Clients should not see a path of this machine: its last part is the name.
