@@ -14,6 +14,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "core/with_memory.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step_batch.h"
@@ -32,6 +34,10 @@ namespace {
 
 // A fault that comes in so many steps in a row will come in the next one too.
 constexpr int kMostSameFaults{3};
+
+std::string cause(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) ? "out of memory" : error.what();
+}
 
 int num_rows_of(const Launched& step) {
   int num_rows = 0;
@@ -113,7 +119,11 @@ struct Engine::Impl {
   }
 
   void run();
+  bool advance();  // returns false when the engine is to end
+  void discard_steps();
+  void recover(const std::string& why);
   bool take_orders();  // waits while there is nothing to do; returns false when the engine is to end
+  void take(Order& order);
   bool gather();  // waits for requests that come together with those that are there; returns false as above
   // Says whether a sequence that runs has a row in the next step, as far as that can be counted ahead: a stop token may end any.
   bool goes_on() const;
@@ -132,11 +142,14 @@ struct Engine::Impl {
   speculative::DraftModel::CatchUp make_drafts(const Launched& step);
   void finish(Launched& step, Launched* next);  // `next`: the one launched after it, if there is one
   void fail_step(const std::exception& error);
-  void lose(const std::string& why);
+  // Counts a step that could not be run. The engine is lost if it was the last that ever will be.
+  void count_fault(const std::string& why, bool is_lost);
+  void lose(std::string why);
   void publish();  // copies the state to where other threads may read it
   int hand_out(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
                const Drafts& made);
   void end(RequestId id, Event event);
+  void fail(RequestId id, const std::string& message);
   void put(Event event);
 
   Backend& backend;
@@ -145,7 +158,7 @@ struct Engine::Impl {
 
   mutable std::mutex mutex;  // guards the members up to `state`
   std::condition_variable order_came, event_came;
-  std::deque<Order> orders;
+  std::vector<Order> orders;
   std::deque<Event> events;
   bool is_closing{false};
   uint64_t num_requests{0};
@@ -168,6 +181,7 @@ struct Engine::Impl {
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
   std::optional<Launched> under_way;
+  int num_launched{0};                  // steps that the backend has begun and nobody has waited for
   std::optional<Stopwatch> since_step;  // started when the last step ended
   // When the last step ended by the device's clock, if it gave every sequence a token and there has been work since.
   std::optional<uint64_t> decode_ended_ns;
@@ -176,29 +190,63 @@ struct Engine::Impl {
 };
 
 void Engine::Impl::run() {
-  while (take_orders() && gather()) {
-    if (!lost.empty()) under_way.reset();  // nothing comes of it, and to wait for it may take forever
-    if (under_way && (!goes_on() || waits_for_tokens())) {
-      finish(*under_way, nullptr);
-      under_way.reset();
-      if (!goes_on()) continue;
+  for (bool is_open = true; is_open;) {
+    try {
+      is_open = advance();
+    } catch (const std::exception& error) {
+      with_memory([&] { recover(cause(error)); });
     }
-    std::optional<Launched> next = launch();
-    if (under_way) finish(*under_way, next ? &*next : nullptr);
-    under_way = std::move(next);
-    if (!under_way || backend.steps_ahead() > 0) continue;
+  }
+  discard_steps();
+}
+
+bool Engine::Impl::advance() {
+  if (!take_orders() || !gather()) return false;
+  if (!lost.empty()) under_way.reset();
+  if (under_way && (!goes_on() || waits_for_tokens())) {
     finish(*under_way, nullptr);
     under_way.reset();
+    if (!goes_on()) return true;
   }
-  if (!under_way || !lost.empty()) return;
-  try {
-    backend.wait();
-  } catch (const std::exception&) {  // nobody waits for it any more
+  std::optional<Launched> next = launch();
+  if (under_way) finish(*under_way, next ? &*next : nullptr);
+  under_way = std::move(next);
+  if (!under_way || backend.steps_ahead() > 0) return true;
+  finish(*under_way, nullptr);
+  under_way.reset();
+  return true;
+}
+
+// Nothing comes of the steps under way. A lost backend is not waited for: that may take forever.
+void Engine::Impl::discard_steps() {
+  for (; num_launched > 0; --num_launched) {
+    if (!lost.empty()) continue;
+    try {
+      backend.wait();
+    } catch (const std::exception&) {
+    }
   }
+  under_way.reset();
+  progress.end_all_steps();
+}
+
+// Memory ran out, or something else failed outside the backend: it is not known how far a step was planned, run or handed out. All running
+// sequences are run again from their first token, with the tokens that they have, and get the same answers as without this. One gives way:
+// the next step needs less, and a sequence that makes every step fail does not stay.
+void Engine::Impl::recover(const std::string& why) {
+  discard_steps();
+  decode_ended_ns.reset();
+  const std::string message = fmt::format("the request could not be run: {}", why);
+  const std::optional<RequestId> youngest = scheduler.youngest();
+  scheduler.requeue_running();
+  ++num_faults;
+  for (auto& [id, sequence] : sequences) sequence.take_prompt_rows_again();
+  if (youngest) fail(*youngest, message);
+  count_fault(why, false);
 }
 
 bool Engine::Impl::take_orders() {
-  std::deque<Order> taken;
+  std::vector<Order> taken;
   if (scheduler.is_idle() && !under_way) {
     decode_ended_ns.reset();
     gathering.end();
@@ -211,22 +259,31 @@ bool Engine::Impl::take_orders() {
     taken.swap(orders);
   }
   for (Order& order : taken) {
-    if (order.request && !lost.empty()) {
-      put(FailedEvent{order.id, lost});
-    } else if (order.request) {
-      const int max_output = max_output_tokens(*order.request, limits);
-      const Sequence& sequence = sequences
-                                     .try_emplace(order.id, order.id, std::move(*order.request), max_output,
-                                                  tokenizer, order.submitted)
-                                     .first->second;
-      scheduler.add(order.id, sequence.prompt(), max_output, sequence.needs(runs_behind_drafts));
-      gathering.count(order.submitted);
-    } else if (const auto found = sequences.find(order.id); found != sequences.end()) {
-      end(order.id, found->second.finish(FinishReason::kCancelled));
+    try {
+      take(order);
+    } catch (const std::exception& error) {
+      fail(order.id,
+           with_memory([&] { return fmt::format("the request could not be queued: {}", cause(error)); }));
     }
   }
   if (!taken.empty()) publish();
   return true;
+}
+
+void Engine::Impl::take(Order& order) {
+  if (!order.request) {
+    if (const auto found = sequences.find(order.id); found != sequences.end())
+      end(order.id, with_memory([&] { return found->second.finish(FinishReason::kCancelled); }));
+    return;
+  }
+  if (!lost.empty()) return fail(order.id, lost);
+  const int max_output = max_output_tokens(*order.request, limits);
+  const Sequence& sequence =
+      sequences
+          .try_emplace(order.id, order.id, std::move(*order.request), max_output, tokenizer, order.submitted)
+          .first->second;
+  scheduler.add(order.id, sequence.prompt(), max_output, sequence.needs(runs_behind_drafts));
+  gathering.count(order.submitted);
 }
 
 bool Engine::Impl::goes_on() const {
@@ -285,6 +342,9 @@ std::optional<Launched> Engine::Impl::launch() {
   try {
     const StepBatch batch(next, sequences, under_way ? &*under_way : nullptr, head);
     backend.launch(batch.batch());
+    ++num_launched;
+  } catch (const std::bad_alloc&) {
+    throw;  // to recover(): another try may find memory
   } catch (const std::exception& error) {
     progress.end_step(next.num_rows);
     fail_step(error);
@@ -296,8 +356,11 @@ std::optional<Launched> Engine::Impl::launch() {
 void Engine::Impl::finish(Launched& step, Launched* next) {
   StepResult result;
   try {
+    --num_launched;
     result = backend.wait();
     progress.end_step(step.num_rows);
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     progress.end_step(step.num_rows);
     since_step.emplace();
@@ -330,20 +393,25 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
     const Slice& slice = step.slices[i];
     measure.num_drafts += slice.num_drafts;
     const auto end_of_prompt = output + step.num_prompt_rows[i];
-    if (const auto found = sequences.find(slice.request); found != sequences.end())
-      for (auto row = output; row != end_of_prompt; ++row) found->second.push_prompt(std::move(*row));
-    output = end_of_prompt;
-    if (!slice.gives_token) continue;
-    const auto num_rows = static_cast<ptrdiff_t>(1 + step.trees[i].rows.size());
+    const auto prompt_rows = std::exchange(output, end_of_prompt);
+    const auto num_rows = slice.gives_token ? static_cast<ptrdiff_t>(1 + step.trees[i].rows.size()) : 0;
     const Drafts none, &made = result.drafts.empty() ? none : result.drafts[i];
-    std::span<SampledToken> tokens{output, output + num_rows};
-    std::vector<SampledToken> tokens_of_path;
-    if (!step.trees[i].is_chain()) {
-      for (int& row : result.kept.at(i)) row -= slice.num_tokens - slice.num_drafts;
-      tokens = tokens_of_path = step.trees[i].keep(result.kept[i], tokens);
+    std::span<SampledToken> tokens{std::exchange(output, output + num_rows), output};
+    try {
+      if (const auto found = sequences.find(slice.request); found != sequences.end())
+        for (auto row = prompt_rows; row != end_of_prompt; ++row) found->second.push_prompt(std::move(*row));
+      if (!slice.gives_token) continue;
+      std::vector<SampledToken> tokens_of_path;
+      if (!step.trees[i].is_chain()) {
+        for (int& row : result.kept.at(i)) row -= slice.num_tokens - slice.num_drafts;
+        tokens = tokens_of_path = step.trees[i].keep(result.kept[i], tokens);
+      }
+      measure.num_tokens += hand_out(slice, step.trees[i], tokens, made);
+    } catch (const std::exception& error) {
+      const std::string why =
+          with_memory([&] { return fmt::format("the answer could not go on: {}", cause(error)); });
+      if (sequences.contains(slice.request)) fail(slice.request, why);
     }
-    measure.num_tokens += hand_out(slice, step.trees[i], tokens, made);
-    output += num_rows;
     if (next) tell_drafts(slice.request, made, *next);
   }
   publish();
@@ -422,27 +490,36 @@ void Engine::Impl::consider_drafts(const Launched& next) {
 
 // Every sequence that runs may have shared pages that the step was to write. Those that wait have none, and run afterwards.
 void Engine::Impl::fail_step(const std::exception& error) {
+  const std::string why = with_memory([&] { return std::string(error.what()); });
+  const std::string message = with_memory([&] { return fmt::format("the model could not be run: {}", why); });
+  const std::vector<RequestId> failed = with_memory([&] { return scheduler.remove_running(); });
+  const bool is_lost = dynamic_cast<const BackendLost*>(&error);
   ++num_faults;
-  num_same_faults = last_fault == error.what() ? num_same_faults + 1 : 1;
-  last_fault = error.what();
-  const std::vector<RequestId> failed = scheduler.remove_running();
   publish();  // before the events, so that whoever sees one finds the fault counted
-  for (const RequestId id : failed)
-    end(id, FailedEvent{id, fmt::format("the model could not be run: {}", error.what())});
-  if (dynamic_cast<const BackendLost*>(&error))
-    lose(fmt::format("the model can't be run any more: {}", error.what()));
+  for (const RequestId id : failed) fail(id, message);
+  count_fault(why, is_lost);
+}
+
+void Engine::Impl::count_fault(const std::string& why, bool is_lost) {
+  num_same_faults = last_fault == why ? num_same_faults + 1 : 1;
+  with_memory([&] { last_fault = why; });
+  if (is_lost)
+    lose(with_memory([&] { return fmt::format("the model can't be run any more: {}", why); }));
   else if (num_same_faults == kMostSameFaults)
-    lose(fmt::format("the model can't be run any more: {} steps in a row failed: {}", kMostSameFaults,
-                     error.what()));
+    lose(with_memory([&] {
+      return fmt::format("the model can't be run any more: {} steps in a row failed: {}", kMostSameFaults,
+                         why);
+    }));
 }
 
 // Those that wait fail too.
-void Engine::Impl::lose(const std::string& why) {
-  lost = why;
-  std::vector<RequestId> waiting;
-  for (const auto& [id, sequence] : sequences) waiting.push_back(id);
-  for (const RequestId id : waiting) end(id, FailedEvent{id, lost});
-  publish();
+void Engine::Impl::lose(std::string why) {
+  lost = std::move(why);
+  while (!sequences.empty()) fail(sequences.begin()->first, lost);
+  with_memory([&] {
+    const std::lock_guard lock(mutex);
+    state.lost = lost;
+  });
 }
 
 void Engine::Impl::publish() {
@@ -453,16 +530,20 @@ void Engine::Impl::publish() {
     pages.full += sizes.num_full_pages, pages.sliding += sizes.num_sliding_pages;
     held.full += sizes.num_full_pages - full, held.sliding += sizes.num_sliding_pages - sliding;
   }
+  std::vector<Counter> steps;
+  try {
+    steps = backend.counters();
+  } catch (const std::bad_alloc&) {  // the next call has them
+  }
   const std::lock_guard lock(mutex);
-  state = {.num_running = scheduler.num_running(),
-           .num_waiting = scheduler.num_waiting(),
-           .pages_held = held,
-           .pages = pages,
-           .num_faults = num_faults,
-           .counts = scheduler.counts(),
-           .drafts = drafts,
-           .steps = backend.counters(),
-           .lost = lost};
+  state.num_running = scheduler.num_running();
+  state.num_waiting = scheduler.num_waiting();
+  state.pages_held = held;
+  state.pages = pages;
+  state.num_faults = num_faults;
+  state.counts = scheduler.counts();
+  state.drafts = drafts;
+  if (!steps.empty()) state.steps = std::move(steps);
 }
 
 // Adds the token of the row behind the known tokens, then that of each further row while the drafts before it are the tokens that came.
@@ -531,8 +612,11 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span
 // The pages are freed, and the request no longer counts as running, before the event is sent, so that its receiver can rely on that.
 void Engine::Impl::end(RequestId id, Event event) {
   if (speculator && std::holds_alternative<FinishedEvent>(event)) {
-    const Sequence& sequence = sequences.at(id);
-    speculator->finish(sequence.output(), sequence.cache_salt());
+    try {
+      const Sequence& sequence = sequences.at(id);
+      speculator->finish(sequence.output(), sequence.cache_salt());
+    } catch (const std::bad_alloc&) {  // no draft comes from it
+    }
   }
   tracks.erase(id);
   scheduler.remove(id);
@@ -541,11 +625,15 @@ void Engine::Impl::end(RequestId id, Event event) {
   put(std::move(event));
 }
 
+void Engine::Impl::fail(RequestId id, const std::string& message) {
+  end(id, with_memory([&] { return FailedEvent{id, message}; }));
+}
+
 void Engine::Impl::put(Event event) {
-  {
+  with_memory([&] {
     const std::lock_guard lock(mutex);
-    events.push_back(std::move(event));
-  }
+    events.push_back(std::move(event));  // where this fails, the event is still there
+  });
   event_came.notify_one();
 }
 
@@ -563,15 +651,21 @@ RequestId Engine::submit(GenerationRequest request) { return submit_choices(std:
 std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num_choices) {
   NIBBLE_CHECK(num_choices > 0, "{} choices", num_choices);
   const std::optional<std::string> fault = fault_of(request);
-  std::vector<RequestId> ids;
+  std::vector<RequestId> ids(static_cast<size_t>(num_choices));
+  std::vector<Impl::Order> added(fault ? 0 : ids.size());
+  const uint64_t seed = request.sample.seed;
+  for (size_t choice = 0; choice < added.size(); ++choice) {
+    request.sample.seed = choice == 0 ? seed : random_bits(seed, choice);
+    added[choice].request = request;
+  }
   {
+    // All of them or none, where memory runs out.
     const std::lock_guard lock(impl_->mutex);
-    const uint64_t seed = request.sample.seed;
-    for (int choice = 0; choice < num_choices; ++choice) {
-      ids.push_back(static_cast<RequestId>(++impl_->num_requests));
-      if (fault) continue;
-      request.sample.seed = choice == 0 ? seed : random_bits(seed, static_cast<uint64_t>(choice));
-      impl_->orders.push_back({.id = ids.back(), .request = request});
+    impl_->orders.reserve(impl_->orders.size() + added.size());
+    for (RequestId& id : ids) id = static_cast<RequestId>(++impl_->num_requests);
+    for (size_t choice = 0; choice < added.size(); ++choice) {
+      added[choice].id = ids[choice];
+      impl_->orders.push_back(std::move(added[choice]));
       impl_->progress.begin_work();
     }
   }
@@ -583,10 +677,10 @@ std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num
 }
 
 void Engine::cancel(RequestId request) {
-  {
+  with_memory([&] {
     const std::lock_guard lock(impl_->mutex);
     impl_->orders.push_back({.id = request});
-  }
+  });
   impl_->order_came.notify_one();
 }
 

@@ -33,6 +33,11 @@ class Progress {
     num_rows_ -= num_rows;
     since_ = ticks(now);
   }
+  // The steps under way were given up.
+  void end_all_steps(Clock::time_point now = Clock::now()) {
+    num_rows_ = 0;
+    since_ = ticks(now);
+  }
   void learn(int num_rows, double seconds) {
     if (num_rows > 0 && seconds / num_rows > row_seconds_) row_seconds_ = seconds / num_rows;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "core/check.h"
@@ -72,7 +73,10 @@ void Scheduler::remove(RequestId request) {
   const auto found = std::find_if(running_.begin(), running_.end(),
                                   [&](const Running& sequence) { return sequence.request == request; });
   if (found == running_.end()) return;
-  add_to_cache(*found);
+  try {
+    add_to_cache(*found);
+  } catch (const std::bad_alloc&) {  // later prompts find less of it
+  }
   --found->cache->num_running;
   running_.erase(found);
 }
@@ -81,11 +85,25 @@ std::vector<RequestId> Scheduler::remove_running() {
   std::vector<RequestId> removed;
   for (const Running& sequence : running_) removed.push_back(sequence.request);
   running_.clear();
-  for (KvCache& cache : caches_) {
-    cache.num_running = 0;
-    if (cache.prefixes) cache.prefixes->clear();
-  }
+  for (KvCache& cache : caches_) cache.num_running = 0;
+  forget_prefixes();
   return removed;
+}
+
+void Scheduler::requeue_running() {
+  while (!running_.empty()) preempt(std::prev(running_.end()));
+  forget_prefixes();
+}
+
+void Scheduler::forget_prefixes() {
+  for (KvCache& cache : caches_)
+    if (cache.prefixes) cache.prefixes->clear();
+}
+
+std::optional<RequestId> Scheduler::youngest() const {
+  if (!running_.empty()) return running_.back().request;
+  if (!waiting_.empty()) return waiting_.front().request;
+  return std::nullopt;
 }
 
 bool Scheduler::is_running(RequestId request) const {
@@ -190,26 +208,26 @@ void Scheduler::admit() {
       overtaken.push_back(&*next++);
       continue;
     }
-    bool is_last = false;
-    for (Waiting* other : overtaken) is_last |= ++other->num_overtaking == kMaxOvertaking;
     start(*next, *room);
     next = waiting_.erase(next);
+    bool is_last = false;
+    for (Waiting* other : overtaken) is_last |= ++other->num_overtaking == kMaxOvertaking;
     if (is_last) return;
   }
 }
 
 void Scheduler::start(Waiting& sequence, const Room& room) {
+  SequencePages pages(room.cache->full, room.cache->sliding, options_.window);
+  pages.resume(room.known);
+  const auto admitted = insert_in_order(
+      running_, Running{sequence.request, sequence.arrival, room.cache, {}, sequence.num_prompt_tokens,
+                        sequence.max_tokens, std::move(pages), sequence.needs});
+  admitted->tokens = std::move(sequence.tokens);  // nothing can fail any more
+  ++room.cache->num_running;
   if (!sequence.has_run) {
-    counts_.num_prompt_tokens += sequence.tokens.size();
+    counts_.num_prompt_tokens += admitted->tokens.size();
     counts_.num_cached_tokens += static_cast<uint64_t>(room.known.num_tokens());
   }
-  const auto admitted = insert_in_order(
-      running_, Running{sequence.request, sequence.arrival, room.cache, std::move(sequence.tokens),
-                        sequence.num_prompt_tokens, sequence.max_tokens,
-                        SequencePages(room.cache->full, room.cache->sliding, options_.window),
-                        std::move(sequence.needs)});
-  admitted->pages.resume(room.known);
-  ++room.cache->num_running;
 }
 
 // Says how many rows each sequence gets. One that decodes has one token left, as has a prompt before its last token.
@@ -262,9 +280,10 @@ std::list<Scheduler::Running>::iterator Scheduler::last_in(const KvCache& cache)
 }
 
 void Scheduler::preempt(std::list<Running>::iterator sequence) {
-  insert_in_order(
-      waiting_, Waiting{sequence->request, sequence->arrival, std::move(sequence->tokens),
-                        sequence->num_prompt_tokens, sequence->max_tokens, true, std::move(sequence->needs)});
+  const auto put_back = insert_in_order(
+      waiting_, Waiting{sequence->request, sequence->arrival, {}, sequence->num_prompt_tokens,
+                        sequence->max_tokens, true, sequence->needs});
+  put_back->tokens = std::move(sequence->tokens);  // nothing can fail any more
   --sequence->cache->num_running;
   running_.erase(sequence);
   ++counts_.num_preemptions;

@@ -128,6 +128,11 @@ class Scheduler {
   // Removes all running sequences, and returns them, when a step could not be run: nobody knows what the pages hold. The prefix cache
   // forgets everything.
   std::vector<RequestId> remove_running();
+  // Puts all running sequences back at the head of the queue, when a step could not be planned or run and they are to be run again from
+  // their first token. The prefix cache forgets everything. Where this fails for want of memory, it can be called again.
+  void requeue_running();
+  // The youngest running sequence, or where none runs the oldest that waits; nothing if there is no sequence.
+  std::optional<RequestId> youngest() const;
 
   // Admits sequences that there is room for, then plans a step and reserves its pages, preempting if there are too few. One step may be
   // planned before the tokens of the step before it are known. Empty if there is no sequence, or none without those tokens.
@@ -206,6 +211,7 @@ class Scheduler {
   void admit();
   void start(Waiting& sequence, const Room& room);
   void add_to_cache(Running& sequence);
+  void forget_prefixes();
   int most_running() const;
   bool may_share(const Waiting& sequence) const {
     return options_.prefix_cache && !sequence.needs.whole_prompt;

@@ -63,6 +63,10 @@ class Sequence {
   // rows are to choose the prompt's next tokens, from the first of these rows on that was not in a step before; and what they gave.
   std::vector<SampleParams> take_prompt_rows(int first_position, int num_tokens);
   void push_prompt(SampledToken token);
+  // The steps that were to run such rows were given up: those that gave nothing are taken once more.
+  void take_prompt_rows_again() {
+    if (output().empty()) num_prompt_rows_ = prompt_tokens_.size();
+  }
 
   // Called before each step that runs tokens of this sequence, from `first_position` on. The first call ends the time in the
   // queue; the tokens before its position were in the prefix cache.

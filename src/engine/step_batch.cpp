@@ -21,8 +21,14 @@ StepBatch::StepBatch(Launched& step, Sequences& sequences) : step_(step), sequen
     step.num_outputs += step.num_prompt_rows.back() + slice.gives_token;
   }
   for (const DraftTree& tree : step.trees) step.num_outputs += static_cast<int>(tree.rows.size());
-  for (size_t i = 0; i < step.slices.size(); ++i)
-    sequences.at(step.slices[i].request).add_drafts(step.trees[i].drafts);
+  size_t num_added = 0;
+  try {
+    for (; num_added < step.slices.size(); ++num_added)
+      sequences.at(step.slices[num_added].request).add_drafts(step.trees[num_added].drafts);
+  } catch (...) {  // the destructor does not run
+    drop_drafts(num_added);
+    throw;
+  }
 }
 
 StepBatch::StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head)
@@ -35,8 +41,10 @@ StepBatch::StepBatch(Launched& step, Sequences& sequences, const Launched* under
   }
 }
 
-StepBatch::~StepBatch() {
-  for (size_t i = 0; i < step_.slices.size(); ++i)
+StepBatch::~StepBatch() { drop_drafts(step_.slices.size()); }
+
+void StepBatch::drop_drafts(size_t num_slices) {
+  for (size_t i = 0; i < num_slices; ++i)
     sequences_.at(step_.slices[i].request).drop_drafts(step_.trees[i].drafts.size());
 }
 

@@ -52,6 +52,7 @@ class StepBatch {
 
  private:
   StepBatch(Launched& step, Sequences& sequences);  // without runs
+  void drop_drafts(size_t num_slices);              // of the first slices
   void add_outputs(size_t slice);
   void add_tree(const Slice& slice, const DraftTree& tree, std::span<const TokenId> output);
   Run run_of(size_t slice, size_t first_output, const Launched* under_way, const Head& head);

@@ -1,6 +1,7 @@
 #include "kv/page_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 
@@ -10,6 +11,12 @@ namespace {
 // Gives back the last page first (prefix_cache.h has the reason).
 void give_back(PagePool& pool, std::span<const PageId> pages) {
   for (; !pages.empty(); pages = pages.first(pages.size() - 1)) pool.give_back(pages.back());
+}
+
+// Grows as push_back() does.
+void reserve_places(std::vector<PageId>& pages, int num_pages) {
+  const auto wanted = static_cast<size_t>(std::max(num_pages, 0));
+  if (wanted > pages.capacity()) pages.reserve(std::max(wanted, 2 * pages.capacity()));
 }
 
 }  // namespace
@@ -29,10 +36,11 @@ SequencePages::~SequencePages() {
 
 void SequencePages::resume(const Prefix& prefix) {
   NIBBLE_CHECK(full_.empty() && length_ == 0, "{} positions are here already", length_);
-  for (const PageId page : prefix.full) full_pool_->share(page);
-  for (const PageId page : prefix.sliding) sliding_pool_->share(page);
-  full_ = prefix.full;
-  sliding_ = prefix.sliding;
+  std::vector<PageId> full = prefix.full, sliding = prefix.sliding;  // a copy that fails shares nothing
+  full_ = std::move(full);
+  sliding_ = std::move(sliding);
+  for (const PageId page : full_) full_pool_->share(page);
+  for (const PageId page : sliding_) sliding_pool_->share(page);
   first_sliding_page_ = prefix.first_sliding_page();
   length_ = prefix.num_tokens();
   num_known_pages_ = full_.size();
@@ -56,6 +64,8 @@ bool SequencePages::reserve(int num_tokens) {
   NIBBLE_CHECK(num_tokens >= 0, "{} tokens", num_tokens);
   if (num_tokens > make_room()) return false;
   const int num_pages = num_pages_for(length_ + num_tokens);
+  reserve_places(full_, num_pages);  // before pages are taken, which would be lost where this fails
+  reserve_places(sliding_, num_pages - first_sliding_page_);
   while (static_cast<int>(full_.size()) < num_pages) full_.push_back(*full_pool_->take());
   while (first_sliding_page_ + static_cast<int>(sliding_.size()) < num_pages)
     sliding_.push_back(*sliding_pool_->take());

@@ -74,16 +74,18 @@ PrefixCache::Pages PrefixCache::add(std::optional<PageId> before, std::span<cons
   std::optional<PageId> full = find_run(before, tokens, salt);
   if (!full) {
     full = filled.full;
+    const uint64_t hash = hash_of(before, tokens, salt);
+    std::string own_salt(before ? "" : salt);
+    full_by_hash_.emplace(hash, *full);  // nothing after it can fail
     full_pool_->keep(*full);
     TokenRun& run = at(*full);
-    run = {.hash = hash_of(before, tokens, salt),
+    run = {.hash = hash,
            .before = before,
            .sliding = {},
-           .salt = std::string(before ? "" : salt),
+           .salt = std::move(own_salt),
            .tokens = {},
            .num_after = 0};
     std::copy(tokens.begin(), tokens.end(), run.tokens.begin());
-    full_by_hash_.emplace(run.hash, *full);
     if (before) ++at(*before).num_after;
   }
   TokenRun& run = at(*full);

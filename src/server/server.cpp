@@ -23,6 +23,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/service_manager.h"
+#include "core/with_memory.h"
 #include "server/exit_codes.h"
 #include "server/http/http_server.h"
 #include "server/http/request_head.h"
@@ -70,7 +71,7 @@ struct Server::Impl {
                  .reload = [this] { post_to_io([this] { reload(); }); }}) {
     notify_service_manager("STATUS=Loading " + given.model_id);
     http->start();
-    thread = std::thread([this] { io->run(); });
+    thread = std::thread([this] { run_io(); });
   }
 
   ~Impl() { end(); }
@@ -92,6 +93,7 @@ struct Server::Impl {
     service.gate.reset();
   }
 
+  void run_io();
   // From the thread of the signals, which outlives the I/O context.
   template <typename F>
   void post_to_io(F f) {
@@ -118,6 +120,18 @@ struct Server::Impl {
   Signals signals;
   std::thread thread;
 };
+
+// An exception that leaves a handler (memory may run out in any) ends what that handler did, and nothing else.
+void Server::Impl::run_io() {
+  for (bool is_running = true; is_running;) {
+    try {
+      io->run();
+      is_running = false;
+    } catch (const std::exception& error) {
+      log::warn("the I/O thread goes on after: {}", error.what());
+    }
+  }
+}
 
 // On the thread of the signals. While the model loads nothing can be lost. The signal's default action would not end the first process of a
 // container, which the server is there.
@@ -196,12 +210,15 @@ asio::awaitable<void> Server::Impl::give_back_memory() {
   for (uint64_t num_answered = 0;;) {
     error_code error;
     timer.expires_after(kTrimInterval);
-    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
-    if (error) co_return;
-    if (num_answered == service.num_answered) continue;
-    num_answered = service.num_answered;
-    service.parse_pool->add(std::make_shared<ParsePool::Job>(
-        ParsePool::Job{0, [] { ::malloc_trim(0); }, [](const std::exception_ptr&) {}}));
+    try {
+      co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+      if (error) co_return;
+      if (num_answered == service.num_answered) continue;
+      num_answered = service.num_answered;
+      service.parse_pool->add(std::make_shared<ParsePool::Job>(
+          ParsePool::Job{0, [] { ::malloc_trim(0); }, [](const std::exception_ptr&) {}}));
+    } catch (const std::bad_alloc&) {  // the next interval has another try
+    }
   }
 }
 
@@ -209,7 +226,10 @@ asio::awaitable<void> Server::Impl::give_back_memory() {
 asio::awaitable<void> Server::Impl::feed_watchdog(std::chrono::microseconds time) {
   asio::steady_timer timer(*io);
   for (error_code error; !error;) {
-    if (condition_of(service).stall != Stall::kForever) notify_service_manager("WATCHDOG=1");
+    try {
+      if (condition_of(service).stall != Stall::kForever) notify_service_manager("WATCHDOG=1");
+    } catch (const std::bad_alloc&) {  // the next half of its time has another try
+    }
     timer.expires_after(time / 2);
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
   }
@@ -266,12 +286,13 @@ ServerEnd Server::serve(Engine& engine) {
   for (bool is_lost = false; !server.has_ended;) {
     std::optional<Event> event = engine.wait_event(kPatience);
     if (event) {
-      asio::post(*server.io, [&server, held = std::move(*event)]() mutable {
-        server.service.gate->deliver(std::move(held));
+      const auto held = with_memory([&] { return std::make_shared<Event>(std::move(*event)); });
+      with_memory([&] {
+        asio::post(*server.io, [&server, held] { server.service.gate->deliver(std::move(*held)); });
       });
-    } else if (!is_lost && !engine.state().lost.empty()) {
+    } else if (!is_lost && with_memory([&] { return !engine.state().lost.empty(); })) {
       is_lost = true;
-      asio::co_spawn(*server.io, server.give_up(), asio::detached);
+      with_memory([&] { asio::co_spawn(*server.io, server.give_up(), asio::detached); });
     }
   }
   server.end();

@@ -11,7 +11,10 @@
 #include <exception>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <span>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -73,41 +76,23 @@ class ToyBackend : public Backend {
   void launch(const Batch& batch) override {
     EXPECT_LE(std::ssize(launched_), steps_ahead_);
     if (steps_ahead_ == 0) return Backend::launch(batch);
-    CopiedBatch& copy = launched_.emplace_back();
-    for (const Run& run : batch.runs) copy.runs.emplace_back(run);
+    auto copy = std::make_unique<CopiedBatch>();
+    copy->num_failures = num_failures_;
+    for (const Run& run : batch.runs) copy->runs.emplace_back(run);
+    launched_.push_back(std::move(copy));  // last: if anything throws, nothing was begun
   }
   StepResult wait() override {
     if (steps_ahead_ == 0) return Backend::wait();
-    CopiedBatch copy = std::move(launched_.front());
+    const std::unique_ptr<CopiedBatch> copy = std::move(launched_.front());
     launched_.pop_front();
-    std::vector<Run> runs;
-    for (CopiedRun& run : copy.runs) runs.push_back(run.view(behind_));
-    behind_.clear();  // if it throws, the next step's rows follow something
-    for (const Run& run : runs)
-      for (const OutputRow& row : run.outputs)
-        behind_.push_back({{0}, std::vector<TokenId>(row.sample ? kMaxDraftsOfHead : 0)});
-    StepResult result = step({.runs = runs});
-    std::span<const SampledToken> chosen = result.outputs;
-    auto behind = behind_.begin();
-    for (size_t n = 0; n < runs.size(); ++n) {
-      const auto of_run = chosen.first(runs[n].outputs.size());
-      chosen = chosen.subspan(of_run.size());
-      const std::vector<int> path = right_path(runs[n], of_run);
-      for (size_t i = 0; i < of_run.size(); ++i, ++behind) {
-        behind->tokens = {std::max(of_run[i].token, 0)};
-        if (runs[n].outputs[i].token_index != path[0]) continue;
-        behind->tokens.clear();
-        for (size_t right = 1; right < path.size(); ++right)
-          behind->tokens.push_back(runs[n].tokens[static_cast<size_t>(path[right])]);
-        for (size_t other = 0; other < of_run.size(); ++other)
-          if (runs[n].outputs[other].token_index == path.back())
-            behind->tokens.push_back(std::max(of_run[other].token, 0));
-        if (!result.drafts.empty())
-          for (size_t draft = 0; draft < result.drafts[n].tokens.size(); ++draft)
-            behind->drafts[draft] = result.drafts[n].tokens[draft].token;
-      }
+    // It reads what the step before was to write.
+    if (copy->num_failures != num_failures_) throw std::runtime_error("the step before could not be run");
+    try {
+      return run_launched(*copy);
+    } catch (...) {
+      ++num_failures_;
+      throw;
     }
-    return result;
   }
 
   StepResult step(const Batch& batch) override {
@@ -221,7 +206,39 @@ class ToyBackend : public Backend {
   };
   struct CopiedBatch {
     std::deque<CopiedRun> runs;
+    int num_failures{0};  // of steps, when it was launched
   };
+
+  StepResult run_launched(CopiedBatch& copy) {
+    std::vector<Run> runs;
+    for (CopiedRun& run : copy.runs) runs.push_back(run.view(behind_));
+    behind_.clear();
+    for (const Run& run : runs)
+      for (const OutputRow& row : run.outputs)
+        behind_.push_back({{0}, std::vector<TokenId>(row.sample ? kMaxDraftsOfHead : 0)});
+    StepResult result = step({.runs = runs});
+    std::span<const SampledToken> chosen = result.outputs;
+    auto behind = behind_.begin();
+    for (size_t n = 0; n < runs.size(); ++n) {
+      const auto of_run = chosen.first(runs[n].outputs.size());
+      chosen = chosen.subspan(of_run.size());
+      const std::vector<int> path = right_path(runs[n], of_run);
+      for (size_t i = 0; i < of_run.size(); ++i, ++behind) {
+        behind->tokens = {std::max(of_run[i].token, 0)};
+        if (runs[n].outputs[i].token_index != path[0]) continue;
+        behind->tokens.clear();
+        for (size_t right = 1; right < path.size(); ++right)
+          behind->tokens.push_back(runs[n].tokens[static_cast<size_t>(path[right])]);
+        for (size_t other = 0; other < of_run.size(); ++other)
+          if (runs[n].outputs[other].token_index == path.back())
+            behind->tokens.push_back(std::max(of_run[other].token, 0));
+        if (!result.drafts.empty())
+          for (size_t draft = 0; draft < result.drafts[n].tokens.size(); ++draft)
+            behind->drafts[draft] = result.drafts[n].tokens[draft].token;
+      }
+    }
+    return result;
+  }
 
   struct Cell {
     TokenId token{-1};
@@ -325,7 +342,8 @@ class ToyBackend : public Backend {
   Config config_;
   ToyModel model_;
   int steps_ahead_;
-  std::deque<CopiedBatch> launched_;
+  std::deque<std::unique_ptr<CopiedBatch>> launched_;
+  int num_failures_{0};         // steps that could not be run
   std::vector<Behind> behind_;  // the output rows of the step that ran last
   int max_batch_tokens_;
   std::vector<Cell> full_, sliding_;

@@ -4,19 +4,22 @@
 
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/with_memory.h"
 #include "server/http/connection.h"
 
 namespace nibble::server {
@@ -73,6 +76,7 @@ struct HttpServer::Impl {
   Impl(asio::io_context& io, const HttpAddress& address, ConnectionContext shared);
 
   void listen(const Protocol& protocol, const Protocol::endpoint& endpoint);
+  void start_to_accept();
   asio::awaitable<void> accept();
   asio::awaitable<void> serve(Protocol::socket socket);
 
@@ -81,6 +85,8 @@ struct HttpServer::Impl {
   uint16_t port{0};
   asio::basic_socket_acceptor<Protocol> acceptor;
   asio::steady_timer connection_ended;
+  std::shared_ptr<const std::function<void()>> accept_again{
+      std::make_shared<const std::function<void()>>([this] { start_to_accept(); })};
 };
 
 HttpServer::Impl::Impl(asio::io_context& io, const HttpAddress& address, ConnectionContext shared)
@@ -116,6 +122,39 @@ void HttpServer::Impl::listen(const Protocol& protocol, const Protocol::endpoint
   acceptor.set_option(asio::socket_base::reuse_address(true));
   acceptor.bind(endpoint);
   acceptor.listen();
+}
+
+namespace {
+
+// What is called when accept() ends. That happens where memory runs out in it: by an exception, or without a call, by Asio, which destroys a
+// coroutine that can't go on. Either way it is started again, unless the server has gone.
+class AcceptAgain {
+ public:
+  AcceptAgain(std::weak_ptr<const std::function<void()>> start, Protocol::socket::executor_type executor)
+      : start_(std::move(start)), executor_(std::move(executor)) {}
+  AcceptAgain(AcceptAgain&&) = default;
+  AcceptAgain& operator=(AcceptAgain&&) = delete;
+  ~AcceptAgain() {
+    if (start_.expired()) return;
+    with_memory([&] {
+      asio::post(executor_, [start = start_] {
+        if (const auto held = start.lock()) (*held)();
+      });
+    });
+  }
+  void operator()(const std::exception_ptr&) const {}
+
+ private:
+  std::weak_ptr<const std::function<void()>> start_;
+  Protocol::socket::executor_type executor_;
+};
+
+}  // namespace
+
+void HttpServer::Impl::start_to_accept() {
+  with_memory([&] {
+    asio::co_spawn(acceptor.get_executor(), accept(), AcceptAgain(accept_again, acceptor.get_executor()));
+  });
 }
 
 asio::awaitable<void> HttpServer::Impl::accept() {
@@ -174,7 +213,7 @@ HttpServer::~HttpServer() {
 uint16_t HttpServer::port() const { return impl_->port; }
 void HttpServer::start() {
   impl_->context.hang_ups->start();
-  asio::co_spawn(impl_->acceptor.get_executor(), impl_->accept(), asio::detached);
+  impl_->start_to_accept();
 }
 void HttpServer::drain() { impl_->context.is_draining = true; }
 bool HttpServer::is_idle() const { return impl_->context.exchanges.use_count() == 1; }

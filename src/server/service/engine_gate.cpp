@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -67,20 +68,30 @@ void EngineGate::end_all() {
     deliver(FinishedEvent{.request = choices_.begin()->first, .reason = FinishReason::kCancelled});
 }
 
+// The other constructor is complete then: where this one throws, the destructor cancels what was submitted.
 Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts, int num_choices)
-    : gate_(gate), event_came_(gate.executor_) {
+    : Generation(gate) {
   const size_t num_wanted = prompts.size() * static_cast<size_t>(num_choices);
   gate_.check_count(num_wanted);
   for (const GenerationRequest& prompt : prompts)
     if (const auto fault = gate_.engine_.fault_of(prompt)) throw HttpError(400, "{}", *fault);
   gate_.check_room(num_wanted);
-  for (GenerationRequest& prompt : prompts) {
-    const Stopwatch clock;  // started before the engine's own, so that the total is no shorter than its parts
-    for (const RequestId id : gate_.engine_.submit_choices(std::move(prompt), num_choices)) {
-      gate_.choices_.emplace(id,
+  ids_.reserve(num_wanted);
+  for (GenerationRequest& prompt : prompts) submit(std::move(prompt), num_choices);
+}
+
+void Generation::submit(GenerationRequest prompt, int num_choices) {
+  const Stopwatch clock;  // started before the engine's own, so that the total is no shorter than its parts
+  const std::vector<RequestId> ids = gate_.engine_.submit_choices(std::move(prompt), num_choices);
+  for (size_t n = 0; n < ids.size(); ++n) {
+    try {
+      gate_.choices_.emplace(ids[n],
                              EngineGate::Listener{.generation = this, .choice = ids_.size(), .clock = clock});
-      ids_.emplace_back(id);
+    } catch (const std::bad_alloc&) {
+      for (; n < ids.size(); ++n) gate_.engine_.cancel(ids[n]);  // those that nobody listens to
+      throw;
     }
+    ids_.emplace_back(ids[n]);
   }
 }
 
@@ -89,11 +100,12 @@ Generation::~Generation() {
 }
 
 asio::awaitable<std::optional<Generation::ChoiceEvent>> Generation::next(std::chrono::milliseconds patience) {
-  if (events_.empty() && !is_abandoned_) {
+  if (events_.empty() && !is_abandoned_ && !has_lost_event_) {
     boost::system::error_code cancelled;
     event_came_.expires_after(patience);
     co_await event_came_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
   }
+  if (has_lost_event_) throw std::bad_alloc();
   if (events_.empty() || is_abandoned_) co_return std::nullopt;
   std::optional<ChoiceEvent> event = std::move(events_.front());
   events_.pop_front();
@@ -125,7 +137,11 @@ void Generation::abandon() {
 
 void Generation::receive(size_t choice, Event event) {
   if (!std::holds_alternative<TokenEvent>(event)) ids_[choice].reset();
-  events_.push_back({choice, std::move(event)});
+  try {
+    events_.push_back({choice, std::move(event)});
+  } catch (const std::bad_alloc&) {
+    has_lost_event_ = true;
+  }
   event_came_.cancel();
 }
 

@@ -77,7 +77,8 @@ class Generation {
     size_t choice;
     Event event;
   };
-  // Waits for the next event of any choice; nothing if none came in time, or if the request was abandoned meanwhile.
+  // Waits for the next event of any choice; nothing if none came in time, or if the request was abandoned meanwhile. Throws
+  // std::bad_alloc if an event was lost for want of memory.
   boost::asio::awaitable<std::optional<ChoiceEvent>> next(std::chrono::milliseconds patience);
 
   std::vector<size_t> open_choices() const;  // those that have neither ended nor been dropped
@@ -90,6 +91,8 @@ class Generation {
 
  private:
   friend class EngineGate;
+  explicit Generation(EngineGate& gate) : gate_(gate), event_came_(gate.executor_) {}
+  void submit(GenerationRequest prompt, int num_choices);
   void receive(size_t choice, Event event);
 
   EngineGate& gate_;
@@ -97,6 +100,7 @@ class Generation {
   std::deque<ChoiceEvent> events_;
   boost::asio::steady_timer event_came_;
   bool is_abandoned_{false};
+  bool has_lost_event_{false};  // for want of memory
 };
 
 }  // namespace nibble::server
