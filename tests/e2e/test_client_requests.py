@@ -168,9 +168,9 @@ def test_a_prompt_is_cut_at_either_side(server):
 def test_a_member_without_effect_is_named(server, path, body, name):
     status, headers, _ = send(server, path, body)
     assert status == 200 and headers["X-Nibble-Ignored"] == name
-    twice = json.dumps(body)[:-1] + ', "foo": {"a": 1, "b": 2, "a": 3}}'
+    twice = json.dumps(body)[:-1] + ', "bar": {"a": 1, "b": 2, "a": 3}}'
     status, _, answer = send(server, path, twice.encode())
-    assert status == 400 and '"foo.a" twice' in told(answer)
+    assert status == 400 and '"bar.a" twice' in told(answer)
 
 
 def test_the_models_reasoning_comes_back_under_other_names(server):

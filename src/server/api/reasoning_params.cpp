@@ -29,10 +29,9 @@ void read_limit(const Field& request, GenerationParams& params) {
   std::vector<Field> said;
   for (const auto& [object, key] : kLimits)
     if (const auto field = find_in(request, object, key)) said.push_back(*field);
-  if (const auto thinking = request.find("thinking"); thinking && thinking->value().is_object())
-    if (const auto field = thinking->find("budget_tokens");
-        field && thinking->find_string("type") == "enabled")
-      said.push_back(*field);
+  const auto thinking = request.find("thinking");
+  if (thinking && thinking->value().is_object() && thinking->find_string("type") == "enabled")
+    if (const auto field = thinking->find("budget_tokens")) said.push_back(*field);
   for (const Field& field : said) {
     if (field.value() != said.front().value())
       field.refuse(fmt::format("the same as {}, or absent", said.front().place()));

@@ -216,6 +216,7 @@ constexpr FieldRow kFields[] = {
 };
 
 bool has_word(std::string_view words, std::string_view word) {
+  if (word.empty() || word.find(' ') != std::string_view::npos) return false;
   for (size_t at = words.find(word); at != std::string_view::npos; at = words.find(word, at + 1)) {
     const bool begins = at == 0 || words[at - 1] == ' ';
     const size_t end = at + word.size();
@@ -225,7 +226,6 @@ bool has_word(std::string_view words, std::string_view word) {
 }
 
 const FieldRow* row_of(Api api, std::string_view name) {
-  if (name.empty() || name.find(' ') != std::string_view::npos) return nullptr;
   const auto found = std::find_if(std::begin(kFields), std::end(kFields), [&](const FieldRow& row) {
     return (row.apis & static_cast<uint8_t>(api)) != 0 && has_word(row.names, name);
   });
