@@ -222,7 +222,7 @@ asio::awaitable<void> Connection::answer(StreamExchange& exchange, Refusal refus
   } catch (const system_error&) {
     exchange.set_client_gone();
   }
-  if (exchange.status() == 0) exchange.set_client_gone();
+  if (exchange.status() == 0 || exchange.has_open_stream()) exchange.set_client_gone();
   exchange.stop_watching();
 }
 

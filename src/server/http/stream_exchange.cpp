@@ -136,6 +136,7 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
 asio::awaitable<void> StreamExchange::end_events(int status) {
   static const std::string kLastChunk{"0\r\n\r\n"};
   if (request_.version() >= 11) co_await write(kLastChunk);
+  has_ended_ = true;
   status_ = status;
 }
 

@@ -47,6 +47,7 @@ class StreamExchange : public Exchange {
   bool keeps_alive() const { return keep_alive_; }
   void hold_body(BodyBudget::Share share) { body_share_.emplace(std::move(share)); }
   void set_client_gone() { status_ = kClientGone; }
+  bool has_open_stream() const { return has_events_ && !has_ended_; }
   void watch_for_disconnect(std::shared_ptr<HangUpWatch> hang_ups);
   void stop_watching();
 
@@ -67,7 +68,7 @@ class StreamExchange : public Exchange {
   bool is_gone_{false};
   std::function<void()> on_disconnect_;
   int status_{0};
-  bool has_events_{false};
+  bool has_events_{false}, has_ended_{false};
 };
 
 }  // namespace nibble::server

@@ -68,7 +68,7 @@ ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
   const Tokenizer& tokenizer = *service.model->tokenizer;
   harmony::Chat chat = request.chat;
   if (chat.instructions.empty() &&
-      !std::none_of(chat.messages.begin(), chat.messages.end(), gives_instructions))
+      std::none_of(chat.messages.begin(), chat.messages.end(), gives_instructions))
     chat.instructions = service.options.defaults.instructions;
   chat.date = service.options.date.value_or(harmony::today());
   chat.response_format = request.params.format.told;
