@@ -107,6 +107,9 @@ std::string served_name(const ServeOptions& options) {
 server::ServerOptions server_options_of(const ServeOptions& options, const Settings& settings) {
   server::ServerOptions server_options = options.server;
   server_options.api_keys = api_keys(options);
+  if (server_options.isolate_keys && server_options.api_keys.empty())
+    throw InputError(
+        "--isolate-keys keeps the users of API keys apart, and the server has no key: give --api-key-file");
   if (options.key_file) server_options.reload_keys = [&options] { return api_keys(options); };
   server_options.model_id = served_name(options);
   if (options.served_names.size() > 1)
@@ -271,6 +274,11 @@ Action define_serve(CLI::App& command, Settings& settings) {
   command
       .add_flag("--metrics-no-auth", options->server.has_open_metrics,
                 "let everybody read /metrics, where other paths need a key")
+      ->group(group);
+  command
+      .add_flag("--isolate-keys", options->server.isolate_keys,
+                "keep the texts of different API keys apart in the prefix cache and in drafts, so that\n"
+                "no user can find out what others have asked")
       ->group(group);
   command
       .add_flag("--strict", options->server.is_strict,

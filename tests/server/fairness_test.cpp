@@ -69,5 +69,33 @@ TEST(ServerFairness, RequestsShareTheirPromptsWithThoseOfTheSameSalt) {
   EXPECT_EQ(num_cached(b), 96);
 }
 
+TEST(ServerFairness, IsolatedKeysShareNothingWhateverSaltTheySend) {
+  ServerOptions options = any_port();
+  options.isolate_keys = true;
+  for (const char* key : {"alice:a1", "alice:a2", "bob:b"}) options.api_keys.add(key, "a test");
+  Running running(model_with_a_fault, room_for(512, 4), options);
+  const auto num_cached = [&](const char* key, const std::string& more = "") {
+    const std::string body = completion(100, 1, more);
+    const Connection connection(running.server.port());
+    connection.send(
+        fmt::format("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n"
+                    "Connection: close\r\nContent-Length: {}\r\n\r\n{}",
+                    key, body.size(), body));
+    const std::string answer = connection.read();
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+    const std::string_view field{"\"cached_tokens\":"};
+    const size_t at = answer.find(field);
+    return at == std::string::npos ? -1 : std::stoi(answer.substr(at + field.size()));
+  };
+  const std::string salt = R"(, "cache_salt": "s")";
+  EXPECT_EQ(num_cached("a1"), 0);
+  EXPECT_EQ(num_cached("b"), 0);
+  EXPECT_EQ(num_cached("a2"), 96) << "another key of the same user";
+  EXPECT_EQ(num_cached("b"), 96);
+  EXPECT_EQ(num_cached("a1", salt), 0);
+  EXPECT_EQ(num_cached("b", salt), 0) << "another user's salt";
+  EXPECT_EQ(num_cached("a2", salt), 96);
+}
+
 }  // namespace
 }  // namespace nibble::server

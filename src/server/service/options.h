@@ -34,6 +34,7 @@ struct ServerOptions {
   HttpAddress address{};
   ApiKeys api_keys{};                       // empty: no key is needed
   std::function<ApiKeys()> reload_keys{};   // reads them again on SIGHUP; throws InputError
+  bool isolate_keys{false};                 // the owner of the key is part of every cache_salt
   std::vector<std::string> cors_origins{};  // pages that may call from a browser; "*": all
   // Names by which the server may be asked, besides its own; "*": all.
   std::vector<std::string> allowed_hosts{};

@@ -177,6 +177,11 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
 
 namespace {
 
+// Of a request that shares nothing with other owners. The length separates the owner from what the request says.
+std::string salt_of(const std::string& owner, const std::string& said) {
+  return fmt::format("{}:{}{}", owner.size(), owner, said);
+}
+
 // Ends the answers that still run because their time has passed. Returns what a stream has to send.
 std::string end_late(Generation& running, ChoiceListener& listener, const Exchange& exchange,
                      bool has_tokens) {
@@ -204,6 +209,9 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
   record.model = params.model.value_or(service.options.model_id);
   for (const GenerationRequest& prompt : prompts)
     record.num_prompt_tokens += static_cast<int>(prompt.prompt.size());
+  if (service.options.isolate_keys)
+    for (GenerationRequest& prompt : prompts)
+      prompt.cache_salt = salt_of(record.key_owner, prompt.cache_salt);
   record.finish_reason = name(Outcome::kError);  // unless it ends otherwise
   Generation running(*service.gate, std::move(prompts), params.num_choices);
   const DisconnectGuard guard(exchange, running);
