@@ -63,6 +63,7 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
   return {.vocab = config.vocab,
           .max_context = options.max_context > 0 ? options.max_context : config.max_context,
           .scheduler = {.max_batch_tokens = options.max_batch_tokens,
+                        .max_shared_rows = options.max_shared_rows,
                         .max_sequences = options.max_sequences,
                         .num_kv_caches = options.num_kv_caches,
                         .num_full_pages = options.num_full_pages,

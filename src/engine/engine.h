@@ -36,6 +36,7 @@ struct EngineOptions {
   int num_kv_caches{1};
   int num_full_pages{0}, num_sliding_pages{0};  // of each KV cache
   int max_batch_tokens{512};                    // rows of one step; longer prompts are fed in chunks
+  int max_shared_rows{0};                       // SchedulerOptions::max_shared_rows
   int max_sequences{16};  // running at once (never more than rows); the rest wait, first come first served
   int max_context{0};     // tokens of prompt and output together; 0: the model's limit
   // Prompts with a common beginning share pages, and pages are kept after their request has ended. Off: every prompt is run

@@ -17,7 +17,8 @@
 //   for pages.
 //   A step gives one row to each sequence that decodes. Half of the remaining rows go to the prompts that have the fewest
 //   tokens left, so that a short prompt does not wait for long ones; what is left goes to the prompts in order, so that a
-//   long one gets at least half, however many short ones come. A prompt that is alone gets all rows.
+//   long one gets at least half, however many short ones come. A prompt that is alone gets all rows;
+//   beside others there may be fewer, so that steps are short where a row takes long (max_shared_rows).
 //   A prompt waits while another prompt fills pages that both have in common, and then shares them, if the other one gets
 //   its rows soon. Those after it do not wait with it.
 //
@@ -54,6 +55,7 @@ namespace nibble {
 
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
+  int max_shared_rows{0};     // for prompts while more than one sequence runs or waits; 0: no further limit
   int max_sequences{16};      // running at once; cut to max_batch_tokens, so that each can have a row
   int num_kv_caches{1};
   // Of each KV cache: cache c has the pages from c num_full_pages on, and from c num_sliding_pages on.

@@ -331,6 +331,26 @@ TEST(SchedulerRows, APromptThatIsAloneGetsAllRows) {
   EXPECT_EQ(steps_until_token(scheduler, id(1)), 100);
 }
 
+TEST(SchedulerRows, PromptsGetFewerRowsWhileOthersWaitForTheStepWhereThatIsAsked) {
+  SchedulerOptions options = options_for_long_prompts();
+  options.max_shared_rows = 16;
+  Scheduler scheduler(options);
+  add(scheduler, id(1), 1000, 10);
+  EXPECT_EQ(part_of(run_step(scheduler), id(1)).num_tokens, 64) << "it is alone";
+  add(scheduler, id(2), 10, 2);
+  std::vector<Slice> slices = run_step(scheduler);
+  EXPECT_EQ(part_of(slices, id(2)).num_tokens, 8);
+  EXPECT_EQ(part_of(slices, id(1)).num_tokens, 8);
+  slices = run_step(scheduler);
+  EXPECT_TRUE(part_of(slices, id(2)).gives_token);
+  EXPECT_EQ(part_of(slices, id(1)).num_tokens, 14);
+  slices = run_step(scheduler);
+  EXPECT_EQ(part_of(slices, id(2)).num_tokens, 1);
+  EXPECT_EQ(part_of(slices, id(1)).num_tokens, 16) << "rows of answers do not count";
+  scheduler.remove(id(2));
+  EXPECT_EQ(part_of(run_step(scheduler), id(1)).num_tokens, 64) << "it is alone again";
+}
+
 TEST(SchedulerRows, ShortPromptsThatNeverStopComingTakeAtMostHalf) {
   Scheduler scheduler(options_for_long_prompts());
   add(scheduler, id(1), 6400, 10);
