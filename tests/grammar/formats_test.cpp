@@ -294,6 +294,27 @@ TEST(FormatsBesideOtherKeywords, ATimeAllowsEveryLeapSecondAndAWarningSaysSo) {
               HasSubstr("no text fulfils it"));
 }
 
+TEST(FormatsBesideOtherKeywords, AFormatMayFail) {
+  const Compiled no_date = compile_json_schema(Json::parse(R"({"type":"string","not":{"format":"date"}})"));
+  for (const char* text : {"", "2024-02-30", "2024-02-2", "2024-02-290", "a"})
+    EXPECT_TRUE(has_text(no_date, text)) << text;
+  EXPECT_FALSE(has_text(no_date, "2024-02-29"));
+  EXPECT_THAT(no_date.warnings, IsEmpty());
+  check_masks_along(no_date, "\"2024-02-3x\"");
+
+  // 1.2.3.4 is both an IPv4 address and a host name.
+  const Compiled host = compile_json_schema(Json::parse(
+      R"({"oneOf":[{"type":"string","format":"ipv4"},{"type":"string","format":"ipv6"},{"type":"string","format":"hostname"}]})"));
+  for (const char* text : {"::1", "a.b", "1.2.3.4.5", "1.2.3"}) EXPECT_TRUE(has_text(host, text)) << text;
+  for (const char* text : {"1.2.3.4", "a b", ":::"}) EXPECT_FALSE(has_text(host, text)) << text;
+
+  const Compiled when = compile_json_schema(Json::parse(
+      R"({"type":"string","oneOf":[{"format":"date"},{"format":"date-time"},{"enum":["now"]}]})"));
+  for (const char* text : {"2024-02-29", "2024-02-29T00:00:00Z", "now"})
+    EXPECT_TRUE(has_text(when, text)) << text;
+  EXPECT_FALSE(has_text(when, "then"));
+}
+
 TEST(FormatsWithWarnings, NameWhatIsNotChecked) {
   EXPECT_THAT(format_of("email").warnings, IsEmpty());
   EXPECT_THAT(format_of("date-time").warnings, IsEmpty());

@@ -429,8 +429,6 @@ TEST(JsonSchema, WhatIsNotEnforcedIsRefusedByKeywordAndPlace) {
               AllOf(HasSubstr("'unevaluatedItems' at #:"), HasSubstr("beside 'if'")));
   EXPECT_THAT(error(R"({"enum":[{"a":1}],"unevaluatedProperties":false})"),
               AllOf(HasSubstr("'unevaluatedProperties'"), HasSubstr("listed as values")));
-  EXPECT_THAT(error(R"({"type":"string","not":{"format":"date"}})"),
-              AllOf(HasSubstr("'format' at #/not"), HasSubstr("must not hold")));
   EXPECT_THAT(error(R"({"properties":{"a":{"not":{"uniqueItems":true}}}})"),
               AllOf(HasSubstr("'uniqueItems' at #/properties/a/not"), HasSubstr("must not hold")));
   EXPECT_THAT(error(R"({"items":{"uniqueItems":true}})"),

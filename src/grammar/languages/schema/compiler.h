@@ -35,6 +35,8 @@ class SchemaCompiler {
   // schema/strings.cpp, numbers.cpp, containers.cpp
   Expression regex(const StringFacts::Pattern& pattern);
   Expression texts_of(const Format& format);
+  Expression texts_beside_others(const Format& format);
+  void warn_of_formats(const StringFacts& facts, const std::vector<const Json*>& excluded);
   Expression text_expression(const StringFacts& facts, const std::vector<const Json*>& excluded);
   Expression with_lengths(const StringFacts& facts, Expression text);
   NodeId strings(const Facts& facts);

@@ -143,18 +143,20 @@ class FactsReader {
       facts_.strings.patterns.push_back({&schema, "pattern", pattern->get<std::string>(), false});
     if (const Json* format = document_.text(schema, "format")) {
       const std::string& name = format->get_ref<const std::string&>();
-      const Format* known = find_format(name);
-      if (known == nullptr) {
+      if (const Format* known = find_format(name)) {
+        add_format(*known, facts_.strings.formats);
+      } else {
         warn_once(warnings_,
                   fmt::format("the format '{}' is not known and not enforced", one_line(name, 60)));
-      } else {
-        std::vector<const Format*>& formats = facts_.strings.formats;
-        if (std::find(formats.begin(), formats.end(), known) == formats.end()) formats.push_back(known);
-        if (!known->not_checked.empty())
-          warn_once(warnings_,
-                    fmt::format("the format '{}' is enforced except for {}", name, known->not_checked));
       }
     }
+  }
+
+  void add_format(const Format& format, std::vector<const Format*>& to) {
+    if (std::find(to.begin(), to.end(), &format) == to.end()) to.push_back(&format);
+    if (!format.not_checked.empty())
+      warn_once(warnings_,
+                fmt::format("the format '{}' is enforced except for {}", format.name, format.not_checked));
   }
 
   void objects(const Json& schema) {
@@ -239,6 +241,10 @@ class FactsReader {
       only(kStringType);
       facts_.strings.patterns.push_back(
           {&schema, "pattern", document_.text(schema, keyword)->get<std::string>(), true});
+    } else if (keyword == "format") {
+      only(kStringType);
+      add_format(*find_format(document_.text(schema, keyword)->get_ref<const std::string&>()),
+                 facts_.strings.failing_formats);
     } else if (keyword == "minLength" || keyword == "maxLength") {
       only(kStringType);
       count_fails(schema, keyword, facts_.strings.min_length, facts_.strings.max_length);

@@ -36,7 +36,7 @@ struct StringFacts {
     bool is_negated;
   };
   std::vector<Pattern> patterns;
-  std::vector<const Format*> formats;
+  std::vector<const Format*> formats, failing_formats;
 };
 
 struct ArrayFacts {

@@ -13,12 +13,24 @@ bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
 // The ways in which a schema can fail: one of its keywords does. One that has lost keywords may fail by any of those.
 Branches::Alternatives Branches::failures(const Json& schema) {
   using Sense = Term::Sense;
-  constexpr std::string_view kSingle[]{
-      "type",         "enum",      "const",     "minimum", "maximum",  "exclusiveMinimum", "exclusiveMaximum",
-      "multipleOf",   "minLength", "maxLength", "pattern", "minItems", "maxItems",         "minProperties",
-      "maxProperties"};
-  constexpr std::string_view kUnknown[]{
-      "format", "uniqueItems", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef"};
+  constexpr std::string_view kSingle[]{"type",
+                                       "enum",
+                                       "const",
+                                       "minimum",
+                                       "maximum",
+                                       "exclusiveMinimum",
+                                       "exclusiveMaximum",
+                                       "multipleOf",
+                                       "minLength",
+                                       "maxLength",
+                                       "pattern",
+                                       "format",
+                                       "minItems",
+                                       "maxItems",
+                                       "minProperties",
+                                       "maxProperties"};
+  constexpr std::string_view kUnknown[]{"uniqueItems", "unevaluatedItems", "unevaluatedProperties",
+                                        "$dynamicRef", "$recursiveRef"};
   if (document_.is_widened(schema)) return {{}};
   if (document_.is_reference_alone(schema)) return {{{&document_.target(schema), Sense::kFails}}};
   Alternatives ways;
@@ -29,10 +41,10 @@ Branches::Alternatives Branches::failures(const Json& schema) {
     ways.push_back({{&schema, Sense::kUnknown, keyword}});
   };
   for (const std::string_view keyword : kSingle)
-    if (SchemaDocument::find(schema, keyword)) fails(keyword);
+    if (SchemaDocument::find(schema, keyword) && !is_ignored(schema, keyword)) fails(keyword);
   for (const std::string_view keyword : kUnknown) {
     const Json* value = SchemaDocument::find(schema, keyword);
-    if (value == nullptr || is_ignored(schema, keyword)) continue;
+    if (value == nullptr) continue;
     if (keyword == "uniqueItems" ? document_.flag(schema, keyword) : !SchemaDocument::is_true(*value))
       is_unknown(keyword);
   }

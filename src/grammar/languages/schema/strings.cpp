@@ -6,6 +6,16 @@
 #include "grammar/languages/schema/compiler.h"
 
 namespace nibble::grammar {
+namespace {
+
+// True if a format is all that is said of the text.
+bool is_one_format(const StringFacts& facts, const std::vector<const Json*>& excluded) {
+  return facts.formats.size() == 1 && facts.failing_formats.empty() && facts.patterns.empty() &&
+         facts.min_length == 0 && facts.max_length == kUnlimited &&
+         std::ranges::none_of(excluded, [](const Json* value) { return value->is_string(); });
+}
+
+}  // namespace
 
 // A pattern that must not match is read as widely as any engine does.
 Expression SchemaCompiler::regex(const StringFacts::Pattern& pattern) {
@@ -33,25 +43,33 @@ Expression SchemaCompiler::texts_of(const Format& format) {
   return known->second;
 }
 
+Expression SchemaCompiler::texts_beside_others(const Format& format) {
+  return format.beside_others != nullptr ? format.beside_others(builder_.expressions()) : texts_of(format);
+}
+
 Expression SchemaCompiler::text_expression(const StringFacts& facts,
                                            const std::vector<const Json*>& excluded) {
   Expressions& e = builder_.expressions();
+  if (is_one_format(facts, excluded)) return texts_of(*facts.formats[0]);
   std::vector<Expression> parts;
   for (const StringFacts::Pattern& pattern : facts.patterns) parts.push_back(regex(pattern));
+  for (const Format* format : facts.formats) parts.push_back(texts_beside_others(*format));
+  for (const Format* format : facts.failing_formats)
+    parts.push_back(e.complement(texts_beside_others(*format)));
   std::vector<std::string> texts;
   for (const Json* value : excluded)
     if (value->is_string()) texts.push_back(value->get<std::string>());
-  const bool is_alone = facts.formats.size() == 1 && facts.patterns.empty() && texts.empty() &&
-                        facts.min_length == 0 && facts.max_length == kUnlimited;
-  for (const Format* format : facts.formats) {
-    const bool is_wider = !is_alone && format->beside_others != nullptr;
-    parts.push_back(is_wider ? format->beside_others(e) : texts_of(*format));
-    if (is_wider)
-      warn_once(warnings_, fmt::format("the format '{}' is enforced beside other keywords except for {}",
-                                       format->name, format->not_checked_beside_others));
-  }
   if (!texts.empty()) parts.push_back(e.complement(e.any_text_of(std::move(texts))));
   return e.all_of(parts);
+}
+
+void SchemaCompiler::warn_of_formats(const StringFacts& facts, const std::vector<const Json*>& excluded) {
+  if (is_one_format(facts, excluded)) return;
+  for (const auto* formats : {&facts.formats, &facts.failing_formats})
+    for (const Format* format : *formats)
+      if (format->beside_others != nullptr)
+        warn_once(warnings_, fmt::format("the format '{}' is enforced beside other keywords except for {}",
+                                         format->name, format->not_checked_beside_others));
 }
 
 // The texts whose length is allowed, as one automaton. Its states count characters: they are many, but made only when a text reaches them.
@@ -65,9 +83,11 @@ Expression SchemaCompiler::with_lengths(const StringFacts& facts, Expression tex
 
 NodeId SchemaCompiler::strings(const Facts& facts) {
   const StringFacts& strings = facts.strings;
+  warn_of_formats(strings, facts.excluded);
   const Expression text = text_expression(strings, facts.excluded);
   const bool is_combined = !strings.formats.empty() && strings.formats.size() + strings.patterns.size() > 1;
-  if (is_combined || std::ranges::any_of(strings.formats, &Format::has_many_states))
+  if (is_combined || !strings.failing_formats.empty() ||
+      std::ranges::any_of(strings.formats, &Format::has_many_states))
     return builder_.json_string(with_lengths(strings, text), Encoding::kJsonString, {});
   const auto [min, max] = std::pair{strings.min_length, strings.max_length};
   const bool is_free = text == Expression::kAnything && min == 0 && max == kUnlimited;
@@ -88,6 +108,7 @@ Expression SchemaCompiler::names_expression(const Terms& terms) {
       choices.push_back(e.any_text_of(std::move(texts)));
       continue;
     }
+    warn_of_formats(facts.strings, facts.excluded);
     choices.push_back(with_lengths(facts.strings, text_expression(facts.strings, facts.excluded)));
   }
   return e.any_of(choices);
