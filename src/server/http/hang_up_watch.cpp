@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/with_memory.h"
 
 namespace nibble::server {
 namespace {
@@ -24,12 +25,14 @@ HangUpWatch::HangUpWatch(boost::asio::io_context& io) : epoll_(io, new_epoll()) 
 void HangUpWatch::start() { wait(); }
 
 void HangUpWatch::wait() {
-  epoll_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                    [self = shared_from_this()](const boost::system::error_code& error) {
-                      if (error) return;
-                      self->call();
-                      self->wait();
-                    });
+  with_memory([&] {
+    epoll_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                      [self = shared_from_this()](const boost::system::error_code& error) {
+                        if (error) return;
+                        self->call();
+                        self->wait();
+                      });
+  });
 }
 
 void HangUpWatch::call() {
@@ -48,8 +51,8 @@ void HangUpWatch::add(int socket, std::function<void()> function) {
   epoll_event event{};
   event.events = EPOLLRDHUP;  // and EPOLLHUP and EPOLLERR, always
   event.data.fd = socket;
-  if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, socket, &event) == 0)
-    functions_[socket] = std::move(function);
+  functions_[socket] = std::move(function);  // first: an event without a function would come again and again
+  if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, socket, &event) != 0) functions_.erase(socket);
 }
 
 void HangUpWatch::remove(int socket) {

@@ -9,6 +9,8 @@
 #include <boost/system/system_error.hpp>
 #include <utility>
 
+#include "core/with_memory.h"
+
 namespace nibble::server {
 namespace asio = boost::asio;
 
@@ -31,7 +33,7 @@ void ParsePool::add(JobPtr job) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(job));
   }
-  asio::post(threads_, [this] { run_jobs(); });
+  with_memory([&] { asio::post(threads_, [this] { run_jobs(); }); });  // a job that stays would run too late
 }
 
 void ParsePool::drop(const JobPtr& job) {
@@ -85,7 +87,7 @@ asio::awaitable<void> ParsePool::run(size_t num_bytes, std::function<void()> wor
         auto goes_on = std::make_shared<decltype(handler)>(std::move(handler));
         auto job = std::make_shared<Job>(Job{
             num_bytes, std::move(work), [executor, goes_on = std::move(goes_on)](std::exception_ptr error) {
-              asio::post(executor, [goes_on, error] { std::move (*goes_on)(error); });
+              with_memory([&] { asio::post(executor, [goes_on, error] { std::move (*goes_on)(error); }); });
             }});
         add(job);
         // The client's exchange keeps this, and the job keeps the exchange.
