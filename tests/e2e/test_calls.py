@@ -301,14 +301,14 @@ def test_a_name_in_the_history_that_is_no_name_is_refused_by_its_place(server, p
 
 
 def test_a_keyword_that_can_not_be_enforced_is_refused_where_it_must_be(server):
-    schema = {"type": "object", "properties": {"t": {"type": "array", "items": {"enum": ["x", "y"]}, "maxItems": 3, "contains": {"const": "x"}}, "u": {"type": "integer", "maximum": 3, "minimum": 0}}, "required": ["u"], "additionalProperties": False}
+    schema = {"type": "object", "properties": {"t": {"type": "array", "items": {"type": "string", "maxLength": 2}, "maxItems": 3, "uniqueItems": True}, "u": {"type": "integer", "maximum": 3, "minimum": 0}}, "required": ["u"], "additionalProperties": False}
     strict = {"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}
     body = {"messages": MESSAGES, "tools": [strict], "max_tokens": 9}
-    assert "contains" in refusal(server, "/v1/chat/completions", body)
-    assert "contains" in refusal(server, "/v1/messages", {"messages": MESSAGES, "max_tokens": 9, "tools": [{"name": "f", "input_schema": schema, "strict": True}]})
+    assert "uniqueItems" in refusal(server, "/v1/chat/completions", body)
+    assert "uniqueItems" in refusal(server, "/v1/messages", {"messages": MESSAGES, "max_tokens": 9, "tools": [{"name": "f", "input_schema": schema, "strict": True}]})
     del strict["function"]["strict"]
     text, headers = ask(server, "/v1/chat/completions", {**body, "tool_choice": "required", "thinking_token_budget": 0, "max_tokens": 300})
-    assert "tools.f ('contains' at #/properties/t: not enforced)" in headers["X-Nibble-Ignored"]
+    assert "tools.f ('uniqueItems' at #/properties/t: not enforced)" in headers["X-Nibble-Ignored"]
     [[_, arguments]], _, reason = chat_choice(json.loads(text)["choices"][0])
     if reason == "tool_calls":  # the rest is held
         assert json.loads(arguments)["u"] in range(4)
