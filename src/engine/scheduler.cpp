@@ -219,9 +219,14 @@ void Scheduler::admit() {
 void Scheduler::start(Waiting& sequence, const Room& room) {
   SequencePages pages(room.cache->full, room.cache->sliding, options_.window);
   pages.resume(room.known);
-  const auto admitted = insert_in_order(
-      running_, Running{sequence.request, sequence.arrival, room.cache, {}, sequence.num_prompt_tokens,
-                        sequence.max_tokens, std::move(pages), sequence.needs});
+  const auto admitted = insert_in_order(running_, Running{sequence.request,
+                                                          sequence.arrival,
+                                                          room.cache,
+                                                          {},
+                                                          sequence.num_prompt_tokens,
+                                                          sequence.max_tokens,
+                                                          std::move(pages),
+                                                          sequence.needs});
   admitted->tokens = std::move(sequence.tokens);  // nothing can fail any more
   ++room.cache->num_running;
   if (!sequence.has_run) {
@@ -282,9 +287,13 @@ std::list<Scheduler::Running>::iterator Scheduler::last_in(const KvCache& cache)
 }
 
 void Scheduler::preempt(std::list<Running>::iterator sequence) {
-  const auto put_back = insert_in_order(
-      waiting_, Waiting{sequence->request, sequence->arrival, {}, sequence->num_prompt_tokens,
-                        sequence->max_tokens, true, sequence->needs});
+  const auto put_back = insert_in_order(waiting_, Waiting{sequence->request,
+                                                          sequence->arrival,
+                                                          {},
+                                                          sequence->num_prompt_tokens,
+                                                          sequence->max_tokens,
+                                                          true,
+                                                          sequence->needs});
   put_back->tokens = std::move(sequence->tokens);  // nothing can fail any more
   --sequence->cache->num_running;
   running_.erase(sequence);

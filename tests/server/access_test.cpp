@@ -55,7 +55,7 @@ TEST(Access, TheHostOfAnAbsoluteTargetCounts) {
 
 TEST(Access, WithAKeyAnyHostIsAnsweredUnlessHostsAreNamed) {
   ServerOptions options = any_port();
-  options.api_keys = {"k"};
+  options.api_keys.add("k", "--api-key");
   EXPECT_EQ(status_for_host(Server(options), "any.example"), 200);
   options.allowed_hosts = {"llm.example"};
   const Server named(options);

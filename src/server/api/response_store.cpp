@@ -18,7 +18,8 @@ size_t bytes_of(const std::vector<harmony::ChatMessage>& messages) {
 void ResponseStore::drop(std::list<Entry>::iterator entry) {
   for (const auto* items : {&entry->response.input, &entry->response.output})
     for (const StoredItem& item : *items)
-      if (const auto found = items_.find({entry->id.owner, item.id}); found != items_.end() && found->second == &item.json)
+      if (const auto found = items_.find({entry->id.owner, item.id});
+          found != items_.end() && found->second == &item.json)
         items_.erase(found);
   num_bytes_ -= entry->num_bytes;
   by_id_.erase(entry->id);
@@ -26,7 +27,8 @@ void ResponseStore::drop(std::list<Entry>::iterator entry) {
 }
 
 void ResponseStore::put(OwnedId id, StoredResponse response) {
-  size_t num_bytes = sizeof(Entry) + 2 * (id.owner.size() + id.id.size()) + bytes_of(response.messages) + response.json.size();
+  size_t num_bytes = sizeof(Entry) + 2 * (id.owner.size() + id.id.size()) + bytes_of(response.messages) +
+                     response.json.size();
   for (const auto* items : {&response.input, &response.output})
     for (const StoredItem& item : *items)
       num_bytes += 2 * sizeof item + 2 * item.id.size() + id.owner.size() + item.json.size();

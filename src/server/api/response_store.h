@@ -2,8 +2,8 @@
 // its request. They are kept in memory, up to a bound; the least recently used one is dropped first.
 #pragma once
 
-#include <cstddef>
 #include <compare>
+#include <cstddef>
 #include <list>
 #include <map>
 #include <string>

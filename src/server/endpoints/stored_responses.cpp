@@ -93,7 +93,8 @@ asio::awaitable<void> response_input_items(Service& service, Exchange& exchange)
   const std::string id = id_in(exchange, "/input_items");
   const auto limit = static_cast<size_t>(read_limit(exchange));
   const BackgroundResponse* response = running(service, exchange, id);
-  const std::vector<StoredItem>& items = response ? response->request.input_items : stored(service, exchange, id).input;
+  const std::vector<StoredItem>& items =
+      response ? response->request.input_items : stored(service, exchange, id).input;
   std::vector<const StoredItem*> order;
   for (const StoredItem& item : items) order.push_back(&item);
   if (query_value(exchange.query(), "order") != "asc") std::reverse(order.begin(), order.end());
