@@ -49,6 +49,8 @@ struct Room {
 constexpr Room kRooms[] = {
     // Commands share what lies below them and do not see each other, but for bench, of which `bench serve` is a part.
     {"cli/commit", 0},  // generated
+    {"cli/nearest_name", 0},
+    {"cli/standard_streams", 0},
     {"cli/command", 1},
     {"cli/version", 1},  //
     {"cli/terminal/", 2},
@@ -63,6 +65,8 @@ constexpr Room kRooms[] = {
     {"cli/tune/", 3},
     {"cli/verify/", 3},  //
     {"cli/bench/", 4},   //
+    {"cli/serve",
+     4},  // what it reads its configuration with, and what it tells of itself, are rooms of their own
     {"cli/main", 5},
     // A compiled grammar is a program over automata, which share kinds of characters with the vocabulary. Who writes programs, from
     // texts in many languages, and who runs them for masks, do not see each other.
@@ -85,6 +89,9 @@ constexpr Room kRooms[] = {
     {"server/api/", 1},
     {"server/service/", 2},  //
     {"server/endpoints/", 3},
+    {"server/absent", 3},
+    {"server/exit_codes", 0},
+    {"server/signals", 1},
     {"server/routes", 4},
     {"server/server", 5},  //
 };
