@@ -22,7 +22,7 @@ bool comes_before(const A& a, const B& b) {
   return std::pair(a.needs.priority, a.arrival) < std::pair(b.needs.priority, b.arrival);
 }
 template <typename T>
-std::list<T>::iterator insert_in_order(std::list<T>& sequences, T sequence) {
+typename std::list<T>::iterator insert_in_order(std::list<T>& sequences, T sequence) {
   auto place = sequences.end();
   while (place != sequences.begin() && comes_before(sequence, *std::prev(place))) --place;
   return sequences.insert(place, std::move(sequence));

@@ -20,26 +20,28 @@ using grammar::SchemaDocument;
 // What is written out at most: schemas below a $ref, references in each other, levels of JSON (parse_json takes 128).
 constexpr size_t kMaxWritten{2000}, kMaxReferences{32}, kMaxLevels{110};
 
-const Json* find(const Json& schema, const char* keyword) { return SchemaDocument::find(schema, keyword); }
+const Json* member_of(const Json& schema, const char* keyword) {
+  return SchemaDocument::find(schema, keyword);
+}
 
 const Json* find_object(const Json& schema, const char* keyword) {
-  const Json* found = find(schema, keyword);
+  const Json* found = member_of(schema, keyword);
   return found && found->is_object() && !found->empty() ? found : nullptr;
 }
 
-const Json* find_array(const Json& schema, const char* keyword) {
-  const Json* found = find(schema, keyword);
+const Json* array_of(const Json& schema, const char* keyword) {
+  const Json* found = member_of(schema, keyword);
   return found && found->is_array() && !found->empty() ? found : nullptr;
 }
 
 bool has_type(const Json& schema, const char* type) {
-  const Json* found = find(schema, "type");
+  const Json* found = member_of(schema, "type");
   return found && *found == type;
 }
 
 bool has_any(const Json& schema, std::initializer_list<const char*> keywords) {
   return std::any_of(keywords.begin(), keywords.end(),
-                     [&](const char* keyword) { return find(schema, keyword) != nullptr; });
+                     [&](const char* keyword) { return member_of(schema, keyword) != nullptr; });
 }
 
 // A type in the words of TypeScript, which a list of types may hold.
@@ -70,7 +72,7 @@ void merge(Json& into, const Json& from) {
 
 // "string", ["string", "null"]: a type that needs no more words.
 bool is_plain(const Json& schema) {
-  return find(schema, "type") && !has_type(schema, "object") && !has_type(schema, "array") &&
+  return member_of(schema, "type") && !has_type(schema, "object") && !has_type(schema, "array") &&
          !has_any(schema, {"enum", "oneOf", "description"});
 }
 
@@ -98,11 +100,11 @@ class Rewriter {
   Json flatten(const Json& schema) {
     Json out = schema;
     for (const char* keyword : {"$ref", "allOf", "$defs", "definitions"}) out.erase(keyword);
-    if (const Json* reference = find(schema, "$ref"); reference && reference->is_string()) {
+    if (const Json* reference = member_of(schema, "$ref"); reference && reference->is_string()) {
       const std::string name = name_of(reference->get<std::string>());
       if (const Json* target = target_of(schema)) merge(out, open(*target, name));
     }
-    if (const Json* all = find_array(schema, "allOf"))
+    if (const Json* all = array_of(schema, "allOf"))
       for (const Json& part : *all)
         if (part.is_object() && has_room()) merge(out, flatten(part));
     return out;
@@ -133,17 +135,17 @@ class Rewriter {
   // Says the name of a type that is named inside itself.
   void describe(Json& out, const Json* target) {
     if (named_.erase(target) == 0) return;
-    const Json* text = find(out, "description");
+    const Json* text = member_of(out, "description");
     const std::string& name = names_.at(target);
     out["description"] = text && text->is_string() ? name + ": " + text->get<std::string>() : name;
   }
 
   static void rewrite_values(Json& out) {
-    if (const Json* value = find(out, "const"); value && !find(out, "enum"))
+    if (const Json* value = member_of(out, "const"); value && !member_of(out, "enum"))
       out["enum"] = Json::array({*value});
     out.erase("const");
-    const Json* values = find_array(out, "enum");
-    if (!values || find(out, "type")) return;
+    const Json* values = array_of(out, "enum");
+    if (!values || member_of(out, "type")) return;
     if (std::all_of(values->begin(), values->end(), [](const Json& value) { return value.is_string(); })) {
       out["type"] = "string";
       return;
@@ -157,11 +159,11 @@ class Rewriter {
   static void rewrite_type(Json& out) {
     const bool has_members =
         has_any(out, {"properties", "additionalProperties", "patternProperties", "required"});
-    const Json* types = find_array(out, "type");
-    if (!find(out, "type") && !find_array(out, "oneOf") && !find_array(out, "anyOf")) {
+    const Json* types = array_of(out, "type");
+    if (!member_of(out, "type") && !array_of(out, "oneOf") && !array_of(out, "anyOf")) {
       if (has_members)
         out["type"] = "object";
-      else if (find(out, "items"))
+      else if (member_of(out, "items"))
         out["type"] = "array";
     } else if (has_type(out, "null")) {
       out["type"] = Json::array({"null"});
@@ -170,9 +172,9 @@ class Rewriter {
         return std::find(types->begin(), types->end(), type) != types->end();
       };
       const bool is_nullable = has("null");
-      const char* other = has("object") && has_members         ? "object"
-                          : has("array") && find(out, "items") ? "array"
-                                                               : nullptr;
+      const char* other = has("object") && has_members              ? "object"
+                          : has("array") && member_of(out, "items") ? "array"
+                                                                    : nullptr;
       if (!other || types->size() != (is_nullable ? 2u : 1u)) return;
       out["type"] = other;
       if (is_nullable) out["nullable"] = true;
@@ -180,13 +182,13 @@ class Rewriter {
   }
 
   void rewrite_parts(Json& out, size_t level) {
-    if (const Json* items = find(out, "items"); items && !items->is_array() && has_room())
+    if (const Json* items = member_of(out, "items"); items && !items->is_array() && has_room())
       out["items"] = rewrite(*items, level + 1);
     Json properties = Json::object();
     if (const Json* declared = find_object(out, "properties")) {
       for (const auto& [name, property] : declared->items())
         properties[name] = has_room() ? rewrite(property, level + 2) : Json::object();
-    } else if (const Json* required = find_array(out, "required"); required && level == 0) {
+    } else if (const Json* required = array_of(out, "required"); required && level == 0) {
       for (const Json& name : *required)
         if (name.is_string()) properties[name.get<std::string>()] = Json::object();
     }
@@ -201,7 +203,7 @@ class Rewriter {
       properties[key] = rewrite(schema, level + 2);
       out["required"].push_back(key);
     };
-    if (!find_array(out, "required")) out["required"] = Json::array();
+    if (!array_of(out, "required")) out["required"] = Json::array();
     if (const Json* patterns = find_object(out, "patternProperties"))
       for (const auto& [pattern, schema] : patterns->items()) add("[key: /" + pattern + "/]", schema);
     if (const Json* others = find_object(out, "additionalProperties")) add("[key: string]", *others);
@@ -212,8 +214,8 @@ class Rewriter {
   // anyOf and oneOf. Beside properties each variant has these too, and a union that only says which are required is left out;
   // beside a type that is no object's the type is shown.
   void rewrite_union(Json& out, size_t level) {
-    const bool is_any_of = !find_array(out, "oneOf");
-    const Json* given = find_array(out, is_any_of ? "anyOf" : "oneOf");
+    const bool is_any_of = !array_of(out, "oneOf");
+    const Json* given = array_of(out, is_any_of ? "anyOf" : "oneOf");
     if (!given) return;
     Json variants = Json::array();
     for (const Json& variant : *given)
@@ -223,10 +225,10 @@ class Rewriter {
     if (variants.empty()) return;
     if (find_object(out, "properties")) return spread(out, variants);
     const bool is_object = has_type(out, "object");
-    if (is_any_of && find(out, "type") && !is_object) return;
+    if (is_any_of && member_of(out, "type") && !is_object) return;
     if (is_object)
       for (Json& variant : variants)
-        if (!find(variant, "type")) variant["type"] = "object";
+        if (!member_of(variant, "type")) variant["type"] = "object";
     if (is_any_of && join(out, variants)) return;
     out.erase("type");
     out["oneOf"] = std::move(variants);
@@ -264,7 +266,7 @@ class Rewriter {
     const auto is_null = [](const Json& variant) { return variant == named_type("null"); };
     const auto other = std::find_if_not(variants.begin(), variants.end(), is_null);
     if (variants.size() != 2 || std::count_if(variants.begin(), variants.end(), is_null) != 1) return false;
-    if (!find(*other, "type") || !(*other)["type"].is_string()) return false;
+    if (!member_of(*other, "type") || !(*other)["type"].is_string()) return false;
     out.erase("type");
     merge(out, *other);
     out["nullable"] = true;

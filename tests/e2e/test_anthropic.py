@@ -144,7 +144,7 @@ def test_models_are_listed(server):
         (dict(messages=[{"role": "user", "content": [{"type": "image", "source": {}}]}]), anthropic.BadRequestError, "reads nothing else"),
         (dict(messages=[{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x"}]}]), anthropic.BadRequestError, "with id 'x'"),
         (dict(tools=[TOOL], tool_choice={"type": "tool", "name": "other"}), anthropic.BadRequestError, "a tool of the request"),
-        (dict(extra_body={"output_config": {"format": {"type": "json_schema", "schema": {"contains": {}}}}}), anthropic.BadRequestError, "'contains'"),
+        (dict(extra_body={"output_config": {"format": {"type": "json_schema", "schema": {"$dynamicRef": "#x"}}}}), anthropic.BadRequestError, "'$dynamicRef'"),
     ],
 )
 def test_errors_have_the_form_of_the_api(server, fields, error, told):

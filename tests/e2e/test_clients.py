@@ -209,7 +209,7 @@ def test_llm_runs_a_tool(llm_command):
 
 def test_a_schema_that_can_not_be_held_is_told_to_every_client(server):
     class Unheld(BaseModel):
-        cities: list[Literal["Oslo", "Rome"]] = pydantic.Field(json_schema_extra={"contains": {"const": "Oslo"}})
+        cities: list[Literal["Oslo", "Rome"]] = pydantic.Field(json_schema_extra={"contains": {"const": "Oslo"}, "minContains": 2})
 
     with pytest.raises(openai.BadRequestError, match="'contains'"):
         server.client().chat.completions.parse(**chat(server, response_format=Unheld))

@@ -125,7 +125,7 @@ def test_what_there_is_is_told(server):
     "fields, status, told",
     [
         (dict(model="other"), 404, "does not exist"),
-        (dict(format={"contains": {}}), 400, "format: schema: 'contains'"),
+        (dict(format={"$dynamicRef": "#x"}), 400, "format: schema: '$dynamicRef'"),
         (dict(options={"mirostat": 2}), 400, "options.mirostat"),
         (dict(options={"temperature": 7}), 400, "options.temperature"),
         (dict(options={"repeat_penalty": 1.1, "repeat_last_n": 64}), 400, "repeat_last_n"),

@@ -221,7 +221,7 @@ def test_what_was_not_stored_or_does_not_fit_is_not_found(server):
         (dict(input=[{"type": "function_call_output", "call_id": "x", "output": ""}]), "input", "call_id 'x'"),
         (dict(input="x", tool_choice="required"), "tool_choice", "where no tool is offered"),
         (dict(input="x", text={"format": {"type": "grammar"}}), "text.format.type", "json_schema"),
-        (dict(input="x", text={"format": {"type": "json_schema", "schema": {"contains": {}}}}), "text.format", "'contains'"),
+        (dict(input="x", text={"format": {"type": "json_schema", "schema": {"$dynamicRef": "#x"}}}), "text.format", "'$dynamicRef'"),
         (dict(input="x", background=True, store=False), "background", "must be false"),
         (dict(input="x", truncation="middle"), "truncation", "disabled"),
         (dict(input="x", include=["everything"]), "include[0]", "one of the values"),

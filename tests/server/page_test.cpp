@@ -19,7 +19,7 @@ using testing::Not;
 using testing::StartsWith;
 
 // The answer to a request of one line and further lines of the header.
-std::string answer_to(const Server& server, const std::string& line, const std::string& header = "") {
+std::string page_answer(const Server& server, const std::string& line, const std::string& header = "") {
   const Connection connection(server.port());
   connection.send(line + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + header + "\r\n");
   return connection.read();
@@ -36,33 +36,33 @@ const std::string kAsBrowser{"Accept: text/html,application/xhtml+xml,*/*;q=0.8\
 
 TEST(Page, IsShownToBrowsersAndAWordToPrograms) {
   const Server server(any_port());
-  const std::string shown = answer_to(server, "GET /", kAsBrowser);
+  const std::string shown = page_answer(server, "GET /", kAsBrowser);
   EXPECT_THAT(shown, StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(shown, HasSubstr("\r\nContent-Type: text/html; charset=utf-8\r\n"));
   EXPECT_THAT(body_of(shown), StartsWith("<!doctype html>"));
   for (const char* accept : {"", "Accept: */*\r\n"}) {
-    const std::string told = answer_to(server, "GET /", accept);
+    const std::string told = page_answer(server, "GET /", accept);
     EXPECT_THAT(told, StartsWith("HTTP/1.1 200 "));
     EXPECT_THAT(told, HasSubstr("\r\nVary: Accept, User-Agent\r\n"));
     EXPECT_EQ(body_of(told), "nibble is running\n");
   }
-  EXPECT_EQ(body_of(answer_to(server, "GET /", "Accept: application/json\r\n")),
+  EXPECT_EQ(body_of(page_answer(server, "GET /", "Accept: application/json\r\n")),
             "{\"name\":\"nibble\",\"status\":\"running\"}\n");
   for (const char* agent :
        {"ollama/0.13.4 (amd64 linux) Go/go1.24", "ollama-python/0.6.0 (x86_64)", "Ollama"})
-    EXPECT_EQ(body_of(answer_to(server, "GET /", std::string("User-Agent: ") + agent + "\r\n")),
+    EXPECT_EQ(body_of(page_answer(server, "GET /", std::string("User-Agent: ") + agent + "\r\n")),
               "Ollama is running");
   for (const char* agent : {"oll", "curl/8.0", "not-ollama"})
-    EXPECT_EQ(body_of(answer_to(server, "GET /", std::string("User-Agent: ") + agent + "\r\n")),
+    EXPECT_EQ(body_of(page_answer(server, "GET /", std::string("User-Agent: ") + agent + "\r\n")),
               "nibble is running\n");
-  EXPECT_EQ(body_of(answer_to(server, "HEAD /")), "");
+  EXPECT_EQ(body_of(page_answer(server, "HEAD /")), "");
 }
 
 TEST(Page, EveryFileComesWithItsTypeAndAPolicyThatLetsInNothingElse) {
   const Server server(any_port());
   ASSERT_GT(page_files().size(), 10u);
   for (const PageFile& file : page_files()) {
-    const std::string answer = answer_to(server, fmt::format("GET /page/{}", file.name));
+    const std::string answer = page_answer(server, fmt::format("GET /page/{}", file.name));
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
     EXPECT_EQ(value_of(answer, "Content-Type"), file.type);
     EXPECT_THAT(value_of(answer, "Content-Security-Policy"),
@@ -73,7 +73,7 @@ TEST(Page, EveryFileComesWithItsTypeAndAPolicyThatLetsInNothingElse) {
     EXPECT_EQ(value_of(answer, "Referrer-Policy"), "no-referrer");
     EXPECT_EQ(value_of(answer, "Cache-Control"), "no-cache");
     EXPECT_EQ(body_of(answer), file.text);
-    const std::string head = answer_to(server, fmt::format("HEAD /page/{}", file.name));
+    const std::string head = page_answer(server, fmt::format("HEAD /page/{}", file.name));
     EXPECT_EQ(value_of(head, "Content-Length"), fmt::to_string(file.text.size()));
     EXPECT_EQ(body_of(head), "");
   }
@@ -81,21 +81,21 @@ TEST(Page, EveryFileComesWithItsTypeAndAPolicyThatLetsInNothingElse) {
 
 TEST(Page, IsSentAgainOnlyWhereItHasChanged) {
   const Server server(any_port());
-  const std::string tag = value_of(answer_to(server, "GET /page/chat.js"), "ETag");
-  const std::string same = answer_to(server, "GET /page/chat.js", "If-None-Match: " + tag + "\r\n");
+  const std::string tag = value_of(page_answer(server, "GET /page/chat.js"), "ETag");
+  const std::string same = page_answer(server, "GET /page/chat.js", "If-None-Match: " + tag + "\r\n");
   EXPECT_THAT(same, StartsWith("HTTP/1.1 304 "));
   EXPECT_THAT(same, AllOf(Not(HasSubstr("Content-Length")), EndsWith("\r\n\r\n")));
   EXPECT_EQ(value_of(same, "ETag"), tag);
-  EXPECT_THAT(answer_to(server, "GET /page/chat.js", "If-None-Match: W/\"other\"\r\n"),
+  EXPECT_THAT(page_answer(server, "GET /page/chat.js", "If-None-Match: W/\"other\"\r\n"),
               StartsWith("HTTP/1.1 200 "));
-  EXPECT_NE(value_of(answer_to(server, "GET /page/turn.js"), "ETag"), tag);
+  EXPECT_NE(value_of(page_answer(server, "GET /page/turn.js"), "ETag"), tag);
 }
 
 TEST(Page, IsCompressedForWhoAcceptsThat) {
   const Server server(any_port());
-  const std::string answer = answer_to(server, "GET /status", "Accept-Encoding: gzip, br\r\n");
+  const std::string answer = page_answer(server, "GET /status", "Accept-Encoding: gzip, br\r\n");
   EXPECT_EQ(value_of(answer, "Content-Encoding"), "gzip");
-  const std::string body = body_of(answer), plain = body_of(answer_to(server, "GET /status"));
+  const std::string body = body_of(answer), plain = body_of(page_answer(server, "GET /status"));
   EXPECT_THAT(plain, StartsWith("<!doctype html>"));
   EXPECT_LT(body.size(), plain.size() / 2);
   // The last four bytes are the length of the text.
@@ -109,9 +109,9 @@ TEST(Page, NeedsNoKeyAndWhatItShowsDoes) {
   options.api_keys.add("sesame", "the test");
   const Server server(options);
   for (const char* path : {"/", "/status", "/page/chat.js"})
-    EXPECT_THAT(answer_to(server, std::string("GET ") + path, kAsBrowser), StartsWith("HTTP/1.1 200 "));
-  EXPECT_THAT(answer_to(server, "GET /status.json"), StartsWith("HTTP/1.1 401 "));
-  const std::string told = answer_to(server, "GET /status.json", "Authorization: Bearer sesame\r\n");
+    EXPECT_THAT(page_answer(server, std::string("GET ") + path, kAsBrowser), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(page_answer(server, "GET /status.json"), StartsWith("HTTP/1.1 401 "));
+  const std::string told = page_answer(server, "GET /status.json", "Authorization: Bearer sesame\r\n");
   EXPECT_THAT(told, StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(told, EndsWith("{\"model\":\"toy\",\"version\":\"\",\"state\":\"loading\"}\n"));
 }
@@ -120,16 +120,16 @@ TEST(Page, CanBeLeftOut) {
   ServerOptions options = any_port();
   options.has_page = false;
   const Server server(options);
-  EXPECT_EQ(body_of(answer_to(server, "GET /", kAsBrowser)), "nibble is running\n");
+  EXPECT_EQ(body_of(page_answer(server, "GET /", kAsBrowser)), "nibble is running\n");
   for (const char* path : {"/status", "/page/chat.js"})
-    EXPECT_THAT(answer_to(server, std::string("GET ") + path, kAsBrowser),
+    EXPECT_THAT(page_answer(server, std::string("GET ") + path, kAsBrowser),
                 AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("--no-page")));
 }
 
 TEST(Page, HasNoOtherFiles) {
   const Server server(any_port());
   for (const char* path : {"/page/", "/page/other.js", "/page/..%2Fchat.js", "/page/../status"})
-    EXPECT_THAT(answer_to(server, std::string("GET ") + path), StartsWith("HTTP/1.1 404 ")) << path;
+    EXPECT_THAT(page_answer(server, std::string("GET ") + path), StartsWith("HTTP/1.1 404 ")) << path;
 }
 
 }  // namespace

@@ -97,6 +97,10 @@ void offer_function(const Field& function, const std::string& space, ToolSet& to
 // Offers a tool of OpenAI's own as the function that stands for it.
 void offer_built_in(const Field& tool, ToolKind kind, Json function, ToolSet& tools, IgnoredFields& ignored) {
   const Field standing(function, tool.place());
+  // Agents offer all that they have, and two of OpenAI's tools may stand for one function.
+  const OfferedTool* first = tools.find("functions", function["name"].get<std::string>());
+  if (first && first->kind != kind)
+    return ignored.add("tools." + tool.need_string("type"), "left out: a tool before it has its name");
   offer(tool.place(), harmony::tool_from_function(standing),
         {.kind = kind, .parameters = arguments_schema(standing)}, tools, ignored);
 }

@@ -40,7 +40,7 @@ void check_name(std::string_view name, std::string_view where) {
 
 // A header can carry nothing else.
 bool is_sendable(std::string_view key) {
-  return std::all_of(key.begin(), key.end(), [](char letter) { return letter > ' ' && letter <= '~'; });
+  return std::all_of(key.begin(), key.end(), [](char letter) { return letter >= ' ' && letter <= '~'; });
 }
 
 bool is_equal(std::string_view one, std::string_view other) {
@@ -62,8 +62,10 @@ void ApiKeys::add(std::string_view text, std::string_view where) {
   if (has_name) check_name(name, where);
   if (key.empty()) throw InputError("{}: the key is empty", where);
   if (!is_sendable(key))
-    throw InputError("{}: the key has a blank or a letter that is not ASCII, so that no client can send it",
+    throw InputError("{}: the key has a letter that is not printable ASCII, so that no client can send it",
                      where);
+  if (key.find(" #") != std::string_view::npos)  // else the comment would be a part of the key
+    throw InputError("{}: the key has a blank before a '#'; a comment needs a line of its own", where);
   if (const ApiKey* known = find(key)) {
     if (!has_name || known->name == name) return;
     throw InputError("{}: the key of '{}' is already that of '{}'", where, name, known->name);
