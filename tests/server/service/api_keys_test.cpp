@@ -18,7 +18,7 @@ ApiKeys keys_of(std::string_view file) {
   keys.add_lines(file, "keys");
   return keys;
 }
-std::string refusal_of(std::string_view file) {
+std::string why_refused(std::string_view file) {
   return error_of([&] { keys_of(file); });
 }
 
@@ -34,16 +34,16 @@ TEST(ApiKeys, AFileHasAKeyOnEachLineAndCommentsBetween) {
 
 TEST(ApiKeys, AFileWithoutAKeyIsRefused) {
   for (const char* file : {"", "\n\n", "# only\n  # comments\n", " \t\r\n"})
-    EXPECT_THAT(refusal_of(file), HasSubstr("--api-key-file 'keys' has no key")) << file;
+    EXPECT_THAT(why_refused(file), HasSubstr("--api-key-file 'keys' has no key")) << file;
 }
 
 TEST(ApiKeys, AWrongLineIsNamedWithoutItsKey) {
   for (const char* wrong : {"al ice:secret", ":secret", "key-7:secret", "secret # of the team",
                             "bob:secret\x01", "sécret", "alice:", "a,b:secret"})
-    EXPECT_THAT(refusal_of("# first\n" + std::string(wrong)),
+    EXPECT_THAT(why_refused("# first\n" + std::string(wrong)),
                 AllOf(HasSubstr("'keys', line 2"), Not(HasSubstr("secret"))))
         << wrong;
-  EXPECT_THAT(refusal_of("alice:secret\nbob:secret"),
+  EXPECT_THAT(why_refused("alice:secret\nbob:secret"),
               AllOf(HasSubstr("line 2"), HasSubstr("'bob'"), HasSubstr("'alice'"), Not(HasSubstr("secret"))));
 }
 
