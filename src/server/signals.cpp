@@ -59,10 +59,11 @@ Signals::~Signals() {
 }
 
 void Signals::leave_after(std::chrono::milliseconds limit, int code) {
-  asio::post(impl_->io, [this, limit, code] {
-    impl_->limit.expires_after(limit);
-    impl_->limit.async_wait([this, code](const error_code& cancelled) {
-      if (!cancelled) impl_->actions.leave(code);
+  // Not by impl_, which is empty while what it held is being destroyed and its thread still runs.
+  asio::post(impl_->io, [impl = impl_.get(), limit, code] {
+    impl->limit.expires_after(limit);
+    impl->limit.async_wait([impl, code](const error_code& cancelled) {
+      if (!cancelled) impl->actions.leave(code);
     });
   });
 }
