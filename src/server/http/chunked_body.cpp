@@ -55,6 +55,9 @@ size_t ChunkedBody::take(std::string_view bytes, std::string& body) {
       if (num_left_ == 0) next_ = Next::kEndOfData;
       continue;
     }
+    // Refused at once: the rest of a line that must be empty may never come.
+    if (next_ == Next::kEndOfData && !std::string_view("\r\n").starts_with(bytes.substr(0, 2)))
+      throw HttpError(400, "a chunk has more bytes than its size says");
     const auto line = take_line(bytes);
     if (num_other_bytes_ + (line ? line->size() : bytes.size()) > max_other_bytes_)
       throw HttpError(431, "what chunks have beside their data is too large: at most {} bytes are accepted",
@@ -70,7 +73,6 @@ void ChunkedBody::read_line(std::string_view line, uint64_t num_body_bytes) {
     case Next::kSize:
       return read_size(line, num_body_bytes);
     case Next::kEndOfData:
-      if (!line.empty()) throw HttpError(400, "a chunk has more bytes than its size says");
       next_ = Next::kSize;
       return;
     case Next::kTrailer:
