@@ -195,7 +195,8 @@ struct Report {
   size_t draft_model_bytes{0};
 
   std::string proof(const KernelChoice& row) const {
-    return row.check.empty() || !device.empty() ? std::string() : proof_of(verified, row.check, this_build().commit);
+    return row.check.empty() || !device.empty() ? std::string()
+                                                : proof_of(verified, row.check, this_build().commit);
   }
 };
 
