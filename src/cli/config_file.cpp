@@ -78,7 +78,7 @@ class ConfigFile {
            key, nearest_name(key, names), command_.get_name());
   }
 
-  // What the flag would be given on the command line, once for each value; nothing for a flag that is off.
+  // The same values as command-line arguments, one for each value; empty for a flag that is off.
   std::vector<std::string> texts_of(std::string_view key, const toml::node& value,
                                     const CLI::Option& option) const {
     if (option.get_expected_max() == 0) {

@@ -1,4 +1,4 @@
-// Which known name was meant by one that is not known.
+// Suggests the known name closest to an unknown one.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a server runs with, as /status and `nibble serve --check` show it.
+// Setup of a server, as shown by /status and `nibble serve --check`.
 #pragma once
 
 #include <span>

@@ -32,7 +32,7 @@
 namespace nibble {
 namespace {
 
-// A fault that comes in so many steps in a row will come in the next one too.
+// After this number of steps in a row with the same fault, the next step is expected to fail too.
 constexpr int kMostSameFaults{3};
 
 std::string cause(const std::exception& error) {
@@ -182,7 +182,7 @@ struct Engine::Impl {
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
   std::optional<Launched> under_way;
-  int num_launched{0};                  // steps that the backend has begun and nobody has waited for
+  int num_launched{0};                  // steps that were launched and not collected
   std::optional<Stopwatch> since_step;  // started when the last step ended
   // When the last step ended by the device's clock, if it gave every sequence a token and there has been work since.
   std::optional<uint64_t> decode_ended_ns;

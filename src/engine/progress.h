@@ -11,7 +11,7 @@ namespace nibble {
 struct EngineProgress {
   double seconds{
       0};  // since the last step ended, or since the first request came after that; 0 while there is nothing to do
-  // What the rows of the steps under way would take at the slowest rate per row that was measured; 0 before the first step.
+  // Expected time of the running steps, at the slowest rate per row measured so far; 0 before the first step.
   double expected_seconds{0};
 };
 

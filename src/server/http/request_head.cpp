@@ -108,8 +108,8 @@ uint64_t read_content_length(const HttpRequest& request) {
   return is_huge ? UINT64_MAX : length;
 }
 
-// Chunks are the only coding that is known here. Without chunks as the last coding a body has no end (400); other codings before
-// them are not implemented (501).
+// The server decodes chunked bodies only. RFC 9112 6.3: a body whose last coding is not chunked has no end (400); any other coding is
+// refused by its name (501).
 void check_transfer_coding(const HttpRequest& request) {
   if (request.version() < 11)
     throw HttpError(400, "Transfer-Encoding needs HTTP/1.1; send HTTP/1.0 with Content-Length");
