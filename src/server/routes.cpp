@@ -185,10 +185,7 @@ std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
   const std::string_view value = exchange.header("Authorization");
   const bool is_bearer =
-      value.size() > kBearer.size() &&
-      std::equal(kBearer.begin(), kBearer.end(), value.begin(), [](char wanted, char letter) {
-        return wanted == (letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter | 0x20) : letter);
-      });
+      value.size() > kBearer.size() && equals_ignoring_case(value.substr(0, kBearer.size()), kBearer);
   if (is_bearer) return value.substr(kBearer.size());
   const std::string_view key = exchange.header("X-Api-Key");
   return key.empty() ? exchange.header("api-key") : key;
