@@ -1,4 +1,4 @@
-// Boost.Asio's names, as all files here use them.
+// Short names for Boost.Asio, shared by the files of this folder.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -12,7 +12,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
-// The token of an operation that a coroutine waits for, and whose error it looks at.
+// Completion token of an operation that a coroutine awaits. The result goes to `error`; nothing is thrown.
 inline auto told(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
 }  // namespace nibble::nodes

@@ -1,8 +1,9 @@
-// Layout, in numbers of 32 bits:
+// Layout, in 32-bit numbers:
 //
-//   runs, tokens, pages and outputs of all
-//   for each run: its tokens, first position, full pages, first of them, sliding pages, first of them, outputs
-//   the tokens of all runs, then their pages (full, then sliding, run by run), then their outputs' token indices
+//   totals: runs, tokens, pages, outputs
+//   per run: number of tokens, first position, number of full pages, first full page,
+//            number of sliding pages, first sliding page, number of outputs
+//   tokens of all runs; then pages (full, then sliding, run by run); then token indices of the outputs
 #include "nodes/batch_code.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ struct Counts {
   size_t bytes() const { return kWord * total_words(runs, tokens, pages, outputs); }
 };
 
-// The number that comes next, which is below `end`.
+// Reads the next number. Throws InputError unless it is below `end`.
 int below(Reader& reader, uint32_t end, const char* what) {
   const auto value = reader.number<uint32_t>();
   if (value >= end) throw InputError("{} {}, where there are {}", what, value, end);
@@ -31,7 +32,7 @@ int at_most(Reader& reader, int most, const char* what) {
   return below(reader, static_cast<uint32_t>(most) + 1, what);
 }
 
-// Throws InputError unless the table has the pages of the positions from `first_read` on.
+// Throws InputError unless the table covers the positions from `first_read` to `end` - 1.
 void check_reach(const PageTableView& table, int first_read, int end) {
   const int end_page = table.first_page + static_cast<int>(table.pages.size());
   if (first_read / kPageTokens < table.first_page || (end - 1) / kPageTokens >= end_page)
@@ -82,7 +83,7 @@ ReceivedBatch::ReceivedBatch(std::span<const uint8_t> bytes, const Room& room, c
   const auto count = [&] { return size_t{reader.number<uint32_t>()}; };
   const Counts all{count(), count(), count(), count()};
   const auto rows = static_cast<size_t>(room.max_batch_tokens);
-  // Each is compared by itself, so that the sum can't overflow.
+  // Each count is checked alone first, so that the total in bytes() can't overflow.
   if (all.runs > rows || all.tokens > rows || all.outputs > rows || all.pages > bytes.size() ||
       all.bytes() != bytes.size())
     throw InputError("a step of {} runs, {} tokens, {} pages and {} outputs in {} bytes, of at most {} rows",

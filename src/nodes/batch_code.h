@@ -1,4 +1,4 @@
-// A step's batch as bytes: what a follower needs of it. It samples nothing, so how tokens are chosen stays with the head.
+// Encodes a step's batch for the followers. Sampling parameters are left out: only the head samples.
 #pragma once
 
 #include <span>
@@ -10,21 +10,22 @@
 
 namespace nibble::nodes {
 
-// What a batch may hold: the numbers that all nodes made their backends with.
+// Upper limits of a batch. All nodes create their backends with the same numbers.
 struct Room {
   int num_full_pages{0}, num_sliding_pages{0};
   int max_batch_tokens{0};
   friend bool operator==(const Room&, const Room&) = default;
 };
-// No batch takes more bytes.
+// The size in bytes of the largest encoded batch.
 size_t most_bytes(const Room& room, const Config& config);
 
 Bytes encode(const Batch& batch);
 
-// A batch with all that its spans show.
+// A decoded batch, with the storage that its spans point to.
 class ReceivedBatch {
  public:
-  // Throws InputError for whatever a backend could not run: a message cut short or too long; a token, a page or a position that there is not.
+  // Throws InputError for any batch that a backend can't run: a message cut short or too long; a token, page
+  // or position out of range.
   ReceivedBatch(std::span<const uint8_t> bytes, const Room& room, const Config& config);
   Batch view() const { return {.runs = runs_}; }
 

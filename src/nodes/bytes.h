@@ -1,5 +1,5 @@
-// Messages between nodes are fixed binary: numbers of 32 and 64 bits, little-endian as on every machine that nibble runs on, and texts of a
-// fixed width.
+// Reads and writes the messages between nodes: integers of 8, 32 and 64 bits, little-endian as on every
+// machine that nibble runs on, and texts of a fixed width.
 #pragma once
 
 #include <bit>
@@ -28,7 +28,7 @@ class Writer {
     std::memcpy(bytes_.data() + bytes_.size() - sizeof value, &value, sizeof value);
   }
   void raw(std::span<const uint8_t> more) { bytes_.insert(bytes_.end(), more.begin(), more.end()); }
-  // Zeros behind it; what is longer is cut.
+  // Writes exactly `width` bytes: cuts a longer text, pads a shorter one with zeros.
   void text(std::string_view value, size_t width) {
     const std::string_view kept = value.substr(0, width);
     bytes_.insert(bytes_.end(), kept.begin(), kept.end());
@@ -40,7 +40,7 @@ class Writer {
   Bytes bytes_;
 };
 
-// Throws InputError where the message ends too early.
+// Throws InputError if the message ends too early.
 class Reader {
  public:
   explicit Reader(std::span<const uint8_t> bytes) : left_(bytes) {}
@@ -57,7 +57,8 @@ class Reader {
     left_ = left_.subspan(count);
     return taken;
   }
-  // What is no printable ASCII becomes a question mark, because texts go to terminals and logs.
+  // Returns the text up to its first zero. Bytes that are not printable ASCII become '?', because texts go to
+  // terminals and logs.
   std::string text(size_t width) {
     std::string value;
     for (const uint8_t byte : raw(width)) {

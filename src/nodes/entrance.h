@@ -1,5 +1,5 @@
-// The head's door: it listens on the one address that was named, lets in each follower once, with both of its connections, and tells others why
-// they may not.
+// Accepts followers on the head: listens on the one address given, admits the two connections of each
+// follower once, and tells every other client why it is refused.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -16,14 +16,15 @@ namespace nibble::nodes {
 
 class Entrance : public std::enable_shared_from_this<Entrance> {
  public:
-  // All of it runs on `io`. `admit` gets each connection. Throws InputError if the address can't be listened on.
+  // Runs on `io` only. `admit` gets each accepted connection. Throws InputError if it can't listen on
+  // `address`.
   Entrance(asio::io_context& io, const tcp::endpoint& address, int num_nodes, HeadSide head,
            std::function<void(const Joining&, tcp::socket)> admit);
-  // Listens as long as `io` runs, which keeps this alive.
+  // Starts to accept connections, until `io` stops. `io` keeps this object alive.
   void open();
 
   std::future<void> all_are_here() { return all_here_.get_future(); }
-  // "node 1", "nodes 1, 3": those that have not joined. Called on `io`'s thread.
+  // The ranks that have not joined yet, as "node 1" or "nodes 1, 3". Called on `io`'s thread.
   std::string missing() const;
 
  private:

@@ -15,7 +15,7 @@ class Hash {
   void add(const void* data, size_t bytes) {
     crypto_hash_sha256_update(&state_, static_cast<const uint8_t*>(data), bytes);
   }
-  // The number of bytes, and some of them: the first, the last, and what lies evenly between.
+  // Adds the size and 8 samples of 64 bytes: the first, the last and evenly spaced ones between.
   void sample(const void* data, size_t bytes) {
     constexpr size_t kSamples{8}, kSampleBytes{64};
     add(&bytes, sizeof bytes);

@@ -1,4 +1,4 @@
-// What all nodes must have alike, because it decides results or how they talk.
+// What must be equal on all nodes, because it decides results or how they communicate.
 #pragma once
 
 #include <array>
@@ -17,14 +17,15 @@ inline constexpr std::string_view kFactNames[]{"another nibble", "a model of ano
                                                "another split"};
 inline constexpr size_t kNumFacts{std::size(kFactNames)}, kFactBytes{64};
 
-// A text of printable ASCII for each, of at most kFactBytes.
+// One text per fact, of printable ASCII and at most kFactBytes.
 using Facts = std::array<std::string, kNumFacts>;
 inline std::string& at(Facts& facts, Fact fact) { return facts[static_cast<size_t>(fact)]; }
 
-// Says in a line what differs first; nothing where all are alike.
+// Describes the first fact that differs, in one line; nullopt if all are equal.
 std::optional<std::string> difference(const Facts& head, int rank, const Facts& follower);
 
-// Hexadecimal digits that tell models apart: of the configuration; and of samples of every tensor, so that it takes no longer for large ones.
+// Hash of the configuration, or of samples of every tensor, as 32 hexadecimal digits. Sampling keeps the time
+// independent of the size of the tensors.
 std::string identity_of(const Config& config);
 std::string identity_of(const Weights& weights);
 

@@ -9,9 +9,9 @@
 namespace nibble::nodes {
 namespace {
 
-// "nibble" and the version of these messages.
+// "nibble" and the version of this protocol.
 constexpr uint64_t kMagic{0x0002'656c'6262'696e};
-constexpr uint32_t kNoRank{0xffff};  // any number above all ranks
+constexpr uint32_t kNoRank{0xffff};  // received ranks are clamped to this, which is above every rank
 constexpr std::string_view kFollowerProof{"nibble follower"}, kHeadProof{"nibble head"};
 constexpr size_t kDigestBytes{sizeof(Digest)}, kHelloBytes{8 + 4 + kDigestBytes},
     kChallengeBytes{8 + kDigestBytes}, kRequestBytes{4 + kNumFacts * kFactBytes},
@@ -30,7 +30,7 @@ Digest digest_of(Reader& reader) {
   std::ranges::copy(reader.raw(digest.size()), digest.begin());
   return digest;
 }
-// What the wire holds of them, so that both sides compare the same.
+// Returns the facts as the wire carries them (cut to kFactBytes), so that both sides compare the same text.
 Facts cut(const Facts& facts) {
   Writer writer;
   put(writer, facts);
@@ -39,7 +39,7 @@ Facts cut(const Facts& facts) {
   return facts_of(reader);
 }
 
-// `who` is at the other end, for messages.
+// `who` names the peer in messages.
 asio::awaitable<Bytes> read_bytes(tcp::socket& socket, size_t count, std::string who) {
   Bytes bytes(count);
   error_code error;

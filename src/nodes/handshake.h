@@ -1,12 +1,12 @@
-// How a follower joins the head, on each of its two connections: both prove that they have the secret, compare their facts, and the head
-// tells what room there is.
+// How a follower joins the head, once on each of its two connections. Both sides prove that they have the
+// secret and compare their facts; then the head sends the limits of a batch.
 //
-//   follower -> head   hello: a magic number, which connection, a nonce
-//   head -> follower   challenge: the magic number, a nonce
-//   follower -> head   its proof of hello, challenge and what follows: rank, facts
-//   head -> follower   its answer, its proof of all of that, its facts, the room, the group's id
+//   follower -> head   hello: magic number, which connection, nonce
+//   head -> follower   challenge: magic number, nonce
+//   follower -> head   request: proof over hello, challenge and the rest of this message; rank, facts
+//   head -> follower   reply: proof over all messages; answer, facts, limits of a batch, group id
 //
-// All messages have a fixed size. A head that gets a wrong proof answers nothing but that.
+// All messages have a fixed size. After a wrong proof the head replies kWrongSecret and zeros.
 #pragma once
 
 #include <functional>
@@ -19,9 +19,11 @@
 
 namespace nibble::nodes {
 
-// Coroutines take what they are given by value, because they begin when they are waited for; the socket is the caller's to close.
+// Coroutines take their arguments by value, because they start only when awaited. The caller owns the socket
+// and closes it.
 
-// The control connection has heartbeats and last words, the data connection steps, sums and logits.
+// The control connection carries heartbeats and the reason for the end; the data connection carries steps,
+// partial sums and logits.
 enum class Channel : uint32_t { kControl, kData };
 
 enum class Answer : uint32_t { kWelcome, kWrongSecret, kDiffers, kNoSuchRank, kTaken };
@@ -31,8 +33,8 @@ struct Joining {
   Channel channel;
 };
 
-// The head's side. `judge` answers a follower that has the secret and the same facts. Returns who has joined; throws InputError that says why
-// nobody did.
+// The head's side. `judge` decides about a follower that has the secret and equal facts. Returns the follower
+// that joined; throws InputError with the reason if it was refused.
 struct HeadSide {
   Secret secret;
   Facts facts;
@@ -42,12 +44,13 @@ struct HeadSide {
 };
 asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head);
 
-// What the head tells those who may join.
+// What a follower gets from the head when it joins.
 struct Invitation {
   Room room;
   GroupId group;
 };
-// The follower's side. Throws InputError that says why it may not join. `address` is the head's, for messages.
+// The follower's side. Throws InputError with the reason if it is refused. `address` is the head's, for
+// messages.
 asio::awaitable<Invitation> join_head(tcp::socket& socket, Secret secret, Facts facts, Joining joining,
                                       std::string address);
 

@@ -7,7 +7,7 @@
 namespace nibble::nodes {
 namespace {
 
-// Runs a part of a step. Whatever goes wrong here leaves the other nodes in the middle of it: nobody can go on.
+// Runs part of a step. After any error the other nodes are stuck in mid-step, so the whole group ends.
 template <typename Part>
 auto run_or_lose(NodeLinks& links, const Part& part) {
   try {

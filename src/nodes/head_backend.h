@@ -1,4 +1,4 @@
-// A model that nodes share, as the engine of the head sees it: every step runs on all of them at once.
+// The backends of a model that is split over nodes. The engine runs on the head and sees one backend.
 #pragma once
 
 #include <memory>
@@ -8,12 +8,13 @@
 
 namespace nibble::nodes {
 
-// `own` is the backend of the head's share, with these links; `whole` the configuration of the model. Waits until all nodes have a backend.
-// When it is destroyed the other nodes end.
+// Returns the backend for the engine; waits until every node has its own. `own` runs the head's share and
+// uses `links`; `whole` is the configuration of the unsplit model. Destroying the result ends the other
+// nodes.
 std::unique_ptr<Backend> lead_backend(std::unique_ptr<Backend> own, std::shared_ptr<NodeLinks> links,
                                       const Config& whole);
 
-// Runs on a follower's backend what the head says, until the head is done. Throws NodeLost.
+// Runs the head's steps on a follower's backend until the head is done. Throws NodeLost.
 void follow(Backend& own, NodeLinks& links, const Config& whole);
 
 }  // namespace nibble::nodes

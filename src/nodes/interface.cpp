@@ -10,7 +10,7 @@
 namespace nibble::nodes {
 namespace {
 
-// A datagram socket that is connected gets the address from which the system would send; nothing is sent by that.
+// Connecting a datagram socket sends nothing; it only sets the source address that the system would use.
 std::optional<asio::ip::address> address_towards(const tcp::endpoint& head) {
   asio::io_context io;
   asio::ip::udp::socket socket(io);

@@ -1,4 +1,4 @@
-// The network interface that leads to the head.
+// Finds the network interface that leads to the head.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace nibble::nodes {
 
-// The name of the interface by which this machine reaches the address, which may be one of its own: "enp1s0f0np0". Nothing where there is no
-// way. Sends nothing.
+// Returns the name of the interface by which this machine reaches `head`, such as "enp1s0f0np0"; nullopt
+// without a route. `head` may be an address of this machine. Sends nothing.
 std::optional<std::string> interface_to(const tcp::endpoint& head);
 
 }  // namespace nibble::nodes

@@ -19,14 +19,15 @@
 namespace nibble::nodes {
 namespace {
 
-// A node that waits for what the others send within a step waits no longer. They differ by how long half a layer takes.
+// Timeout for data of another node within a step. Nodes lag each other by at most the time of half a layer.
 constexpr std::chrono::seconds kStepPatience{20};
-// A connection is tried for so long, and a handshake.
+// Timeout of one attempt to connect, and of a handshake.
 constexpr std::chrono::seconds kTryPatience{5};
 constexpr std::chrono::milliseconds kRetryPause{50};
-// Who waits longer for another node to come says so.
+// After this long, a node logs which other node it waits for.
 constexpr double kQuietSeconds{2};
-// A process that was killed closes both connections at once, and the watch knows it in no time.
+// Timeout for the watch to report the reason of a failed transfer. A killed process closes both of its
+// connections at once, so the watch learns of it immediately.
 constexpr std::chrono::seconds kVerdictPatience{1};
 
 std::string text_of_endpoint(const tcp::endpoint& endpoint) {
@@ -35,7 +36,7 @@ std::string text_of_endpoint(const tcp::endpoint& endpoint) {
                      endpoint.port());
 }
 
-// Runs the coroutine on `io`; after kTryPatience the socket is closed, which ends it.
+// Runs the coroutine on `io`. After kTryPatience closes the socket, which ends the coroutine.
 template <typename Result>
 Result run(asio::io_context& io, tcp::socket& socket, asio::awaitable<Result> work) {
   std::future<Result> result = asio::co_spawn(io, std::move(work), asio::use_future);
@@ -47,7 +48,7 @@ Result run(asio::io_context& io, tcp::socket& socket, asio::awaitable<Result> wo
   return result.get();
 }
 
-// Tries again and again while the head is not there.
+// Connects to the head, with retries until it answers or `patience` has passed.
 tcp::socket connect(asio::io_context& io, const tcp::endpoint& head, std::chrono::seconds patience) {
   const Stopwatch waiting;
   for (bool has_told = false;;) {
@@ -58,10 +59,10 @@ tcp::socket connect(asio::io_context& io, const tcp::endpoint& head, std::chrono
     io.run_for(kTryPatience);
     if (!io.stopped()) {
       socket.close();
-      io.run();  // until the handler was called, which writes to this loop's `error`
+      io.run();  // until the handler has run: it writes to this iteration's `error`
       error = asio::error::timed_out;
     }
-    // Where nobody listens, TCP may connect a socket of this machine with itself.
+    // If the head is on this machine and not listening yet, TCP may connect the socket to itself.
     if (!error && socket.local_endpoint(error) != head) return socket;
     if (!error) error = asio::error::connection_refused;
     if (waiting.seconds() > static_cast<double>(patience.count()))
@@ -163,7 +164,8 @@ std::shared_ptr<NodeLinks> NodeLinks::join(const NodeOptions& options) {
 void NodeLinks::add_up(std::span<float> terms) {
   const size_t count = terms.size(), bytes = terms.size_bytes(), ranks = shares_.size();
   const Header header = next(Kind::kSum, bytes);
-  floats_.resize(count * ranks);  // the place of this rank's own stays empty
+  // [rank][count]; the slot of this rank itself is unused
+  floats_.resize(count * ranks);
   const auto of_rank = [&](size_t rank) { return std::span(floats_).subspan(rank * count, count); };
   const auto buffer_of = [](auto numbers) { return asio::buffer(numbers.data(), numbers.size_bytes()); };
   if (is_head()) {
@@ -174,7 +176,7 @@ void NodeLinks::add_up(std::span<float> terms) {
     }
     must_wait();
     for (size_t rank = 1; rank < ranks; ++rank) check(headers_[rank], header, static_cast<int>(rank));
-    if (ranks > 2) {  // each gets the terms of the others, by rank
+    if (ranks > 2) {  // each follower gets the terms of the other followers, in the order of ranks
       for (size_t to = 1; to < ranks; ++to) {
         std::vector<asio::const_buffer> parts;
         for (size_t rank = 1; rank < ranks; ++rank)
@@ -202,7 +204,8 @@ void NodeLinks::add_up(std::span<float> terms) {
 
 void NodeLinks::collect(View<float, 2> logits) {
   const auto rows = static_cast<size_t>(logits.shape[0]);
-  // Calls body(range, first) for each rank's columns, which lie together in floats_ from `first` on.
+  // Calls body(share, first) for each follower (on a follower: for itself only). Its logits are packed in
+  // floats_ from `first` on. Returns their total number.
   const auto for_each_follower = [&](const auto& body) {
     size_t first = 0;
     for (const Share& share : shares_) {
@@ -255,7 +258,7 @@ void NodeLinks::lose(const std::string& why) {
 }
 
 void NodeLinks::check_alive() const {
-  // A head that is done has had all that it waited for: the step that runs here ends too.
+  // If the head is done, it has all that it waited for: the step that runs here will end too.
   if (const auto end = watch_.end(); end && !end->is_done) throw NodeLost(end->why);
 }
 
@@ -264,7 +267,7 @@ void NodeLinks::meet() {
   for (int rank = 1; rank < num_nodes() && is_head(); ++rank)
     wire_.receive(rank, {asio::buffer(&headers_[static_cast<size_t>(rank)], sizeof header)});
   if (!is_head()) wire_.send(0, {asio::buffer(&header, sizeof header)});
-  // Loading takes as long as it takes: the watch tells if a node is lost meanwhile.
+  // No timeout, because loading may take long: the watch reports a node that is lost meanwhile.
   if (!wait(std::nullopt)) throw NodeLost("the head has ended");
   for (int rank = 1; rank < num_nodes() && is_head(); ++rank)
     check(headers_[static_cast<size_t>(rank)], header, rank);

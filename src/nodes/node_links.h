@@ -1,5 +1,6 @@
-// The links of the ranks of a model over TCP, a node each. The first rank is the head: every other node has two connections to it, and none to
-// the others, so that one port of one address is all that listens. What the nodes tell each other passes through the head.
+// RankLinks over TCP, one rank per node. Rank 0 is the head. Every follower has two connections to the head
+// and none to other followers, so a single port of the head listens. Data between followers passes through
+// the head.
 #pragma once
 
 #include <atomic>
@@ -19,29 +20,31 @@
 
 namespace nibble::nodes {
 
-// Where the head listens and the others connect to: "10.0.0.1:7000", "[fe80::1]:7000", "localhost:7000". Throws InputError for any other text,
-// and for an address that means all of a machine's.
+// Parses the address where the head listens: "10.0.0.1:7000", "[fe80::1]:7000", "localhost:7000". Throws
+// InputError for any other text, and for a wildcard or multicast address.
 tcp::endpoint read_address(const std::string& text);
 
-// What a node needs to join.
+// Settings of one node.
 struct NodeOptions {
   tcp::endpoint head;
   Secret secret;
   Facts facts;
-  std::vector<Share> shares;  // of all nodes
-  int rank;                   // of this one
-  GroupId group{};            // the head's; the others are told
-  // Called once when a node was lost, on a thread of its own, after everything that waits was told. The process should end then.
+  std::vector<Share> shares;  // of all nodes, by rank
+  int rank;                   // of this node
+  GroupId group{};            // set on the head, which sends it to the followers
+  // Called once if a node is lost, on the watch's thread, after all waiting calls were notified. The process
+  // should end then.
   std::function<void(const std::string& what)> on_lost;
-  std::chrono::seconds patience{120};  // for the others to join, and for the head to be there
+  // Timeout: on the head until all followers have joined, on a follower until the head answers.
+  std::chrono::seconds patience{120};
 };
 
 class NodeLinks final : public RankLinks {
  public:
-  // The head: listens, and returns when all have joined; who comes later is refused. Throws InputError if the address can't be listened
-  // on, NodeLost if somebody did not come.
+  // Starts the head: listens, and returns when every follower has joined; later connections are refused.
+  // Throws InputError if it can't listen on the address, NodeLost if a follower did not join in time.
   static std::shared_ptr<NodeLinks> lead(const NodeOptions& options, const Room& room);
-  // A follower. Throws InputError if the head refuses it, NodeLost if there is none.
+  // Starts a follower. Throws InputError if the head refuses it, NodeLost if no head answers.
   static std::shared_ptr<NodeLinks> join(const NodeOptions& options);
   ~NodeLinks() override;
 
@@ -53,33 +56,34 @@ class NodeLinks final : public RankLinks {
   const GroupId& group() const override { return group_; }
   void check_alive() const override;
 
-  // The head waits until all have a backend; a follower says that it has one.
+  // Barrier after loading: a follower reports that its backend is ready; the head waits for all followers.
   void meet();
-  // The head's next step, to all; what a follower gets of it, or nothing when the head is done.
+  // The head sends the next step to all followers. A follower gets it, or nullopt when the head is done.
   void send_step(const Bytes& batch);
   std::optional<Bytes> receive_step(size_t most_bytes);
 
-  // The head is done; the others end as well.
+  // Tells the followers that the head is done; they end too.
   void end_all() { watch_.leave_done(); }
-  // This node ends with an error of its own, before it has run a step.
+  // Tells the other nodes that this one ends with an error before its first step.
   void give_up(const std::string& why) { watch_.leave_failed(why); }
-  // This node can't go on with the step that it has begun; unless the watch knows another reason in a moment: what a device waits for fails too
-  // where another node was killed.
+  // Reports that this node can't finish the current step. First waits briefly for the watch to report a lost
+  // node: when another node is killed, operations of this node's device fail too, and the killed node is the
+  // real reason.
   void lose(const std::string& why);
 
  private:
   enum class Kind : uint32_t { kReady, kStep, kSum, kLogits };
   struct Header {
     Kind kind;
-    uint32_t bytes;   // behind it
-    uint64_t number;  // of the message, of all kinds
+    uint32_t bytes;   // of the payload that follows
+    uint64_t number;  // sequence number over messages of all kinds
   };
 
   explicit NodeLinks(const NodeOptions& options);
   bool is_head() const { return rank_ == 0; }
   int num_nodes() const { return static_cast<int>(shares_.size()); }
   Header next(Kind kind, size_t bytes) { return {kind, static_cast<uint32_t>(bytes), ++num_messages_}; }
-  // Returns false when the head is done; throws NodeLost.
+  // Waits for the transfers in flight. Returns false when the head is done; throws NodeLost.
   bool wait(std::optional<std::chrono::seconds> patience);
   void must_wait();
   void check(const Header& got, const Header& expected, int rank);
@@ -89,7 +93,7 @@ class NodeLinks final : public RankLinks {
   Room room_;
   GroupId group_;
   uint64_t num_messages_{0};
-  std::vector<float> floats_;    // what others have sent, by rank, or what is sent in pieces
+  std::vector<float> floats_;    // add_up: received terms, by rank; collect: packed logits
   std::vector<Header> headers_;  // received, by rank
   Wire wire_;
   Watch watch_;  // last, because its thread uses the other members

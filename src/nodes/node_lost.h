@@ -1,4 +1,4 @@
-// NodeLost: another node is not there, or this one could not go on. The model can't be run any more.
+// NodeLost: another node was lost or never joined, or this one failed. The model can't run any more.
 #pragma once
 
 #include "backend/backend.h"

@@ -1,4 +1,4 @@
-// The secret that all nodes share, and proofs of having it.
+// The secret that all nodes share, and proofs of knowing it.
 #pragma once
 
 #include <array>
@@ -16,12 +16,12 @@ Digest random_nonce();
 class Secret {
  public:
   static constexpr size_t kLeastBytes{16};
-  // Throws InputError where it is shorter than that; `origin` says where it came from.
+  // Throws InputError if it is shorter than kLeastBytes. `origin` names its source, for the message.
   Secret(std::string bytes, const std::string& origin);
 
-  // HMAC-SHA256 of `purpose`, so that a proof for one is none for another, and of the message.
+  // HMAC-SHA256 of `purpose` and `message`. A proof for one purpose is not valid for another.
   Digest prove(std::string_view purpose, std::span<const uint8_t> message) const;
-  // Takes the same time whatever differs.
+  // Checks a proof in constant time.
   bool is_proof(const Digest& proof, std::string_view purpose, std::span<const uint8_t> message) const;
 
  private:

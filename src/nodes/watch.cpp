@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A control message is one of these, behind kFailed the length of a text in a byte, and the text.
+// The first byte of a control message. After kFailed follow the length of a text, in one byte, and the text.
 enum ControlMessage : uint8_t { kBeat, kDone, kFailed };
 constexpr size_t kMostText{250};
 
@@ -95,7 +95,8 @@ asio::awaitable<void> Watch::beat() {
   }
 }
 
-// Messages are so short that a connection that takes no more of them is one that nobody reads, which silence will tell.
+// Never blocks: the sockets are non-blocking, and errors are ignored. Messages are so short that only a peer
+// that has stopped reading fills the send buffer; its silence will show that.
 void Watch::tell_all(const Bytes& message) {
   error_code ignored;
   for (const auto& peer : peers_) asio::write(peer->control, asio::buffer(message), ignored);

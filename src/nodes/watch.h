@@ -1,5 +1,6 @@
-// Watches the other nodes: a heartbeat goes to each over its control connection every second, and one that has been silent for three, or whose
-// connection closes, is lost. Then, or when the head says that all is done, everybody who waits is told.
+// Detects lost nodes. Each node sends a heartbeat over its control connections every second. A peer that is
+// silent for three seconds, or closes its connection, is lost. Then, or when the head is done, all waiting
+// calls are notified.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -22,31 +23,33 @@ namespace nibble::nodes {
 
 inline constexpr std::chrono::seconds kHeartbeat{1}, kSilence{3};
 
-// How the group of nodes came to its end.
+// How the group of nodes ended.
 struct End {
-  bool is_done{false};  // the head said so; else a node was lost
+  bool is_done{false};  // true: the head has finished; false: a node was lost
   std::string why{};
 };
 
 class Watch {
  public:
-  // `on_end` is called once, on the thread of the watch.
+  // `on_end` is called once, on the watch's thread.
   explicit Watch(std::function<void(const End&)> on_end);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
   asio::io_context& io() { return io_; }
-  // Watches a node from now on; its connection belongs to io(). From any thread.
+  // Starts to watch a node. Its connection must belong to io(). From any thread.
   void add(int rank, tcp::socket control);
 
   std::optional<End> end() const;
-  // Waits for it for so long.
+  // Waits up to `patience` for the end.
   std::optional<End> wait_end(std::chrono::milliseconds patience);
 
-  // A node was lost, or something else makes it impossible to go on. Tells the others. From any thread; the first end counts.
+  // Ends the group because a node was lost or this one can't go on, and tells the others. From any thread.
+  // Only the first end counts.
   void lose(std::string why);
-  // The head is done, or this node ends with an error of its own: tells the others, and ends nothing here. Called once, last.
+  // Tell the others that the head is done, or that this node ends with an error; nothing ends on this node.
+  // Called once, last.
   void leave_done();
   void leave_failed(const std::string& why);
 

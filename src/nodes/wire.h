@@ -1,5 +1,6 @@
-// The data connections of a node, which one thread at a time sends and receives on: several at once, and to and from a node at once, because two
-// nodes that both send more than the system buffers would wait for each other.
+// The data connections of a node, used by one thread at a time. Transfers overlap across connections and in
+// both directions of one: two nodes that both send more than the socket buffers hold would otherwise
+// deadlock.
 #pragma once
 
 #include <array>
@@ -18,19 +19,21 @@ namespace nibble::nodes {
 
 class Wire {
  public:
-  // The connection to a node. Called before anything is sent.
+  // Adds the connection to a node. Called before the first transfer.
   void add(int rank, tcp::socket&& connection);
 
-  // Begin; what they are given is read and written until wait() returns. At most one of each for a node at a time.
+  // Start a transfer. The memory of `parts` must stay valid until wait() returns. At most one send and one
+  // receive per node at a time.
   void send(int rank, std::vector<asio::const_buffer> parts);
   void receive(int rank, std::vector<asio::mutable_buffer> parts);
-  // Waits until all that was begun is done, for so long at most. Returns nothing if it is; else which node failed, and how, and then all
-  // connections are closed.
+  // Why a transfer failed.
   struct Fault {
     int rank;
     std::string why;
-    bool is_late{false};  // nothing but that it took too long
+    bool is_late{false};  // the timeout passed; no connection failed
   };
+  // Waits until all started transfers are done, or `patience` has passed. Returns nullopt on success.
+  // Otherwise returns the node that failed and the reason, and all connections are closed.
   std::optional<Fault> wait(std::optional<std::chrono::seconds> patience);
 
   // Closes all connections, so that wait() returns. From any thread.
