@@ -1,4 +1,4 @@
-// Endpoints of the APIs that clients know, which nibble does not have and says why: they are answered with 501, by any method.
+// Endpoints of well-known APIs that nibble does not have. For any method the answer is 501 with the reason.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ struct AbsentEndpoint {
   ErrorForm errors{ErrorForm::kOpenAi};
 };
 
-// Null if the path is none of these. `path` is one of url.h: with_v1.
+// Returns the row that covers `path`, or null. `path` is normalized by with_v1() (http/url.h).
 const AbsentEndpoint* find_absent(std::string_view path);
 
 }  // namespace nibble::server

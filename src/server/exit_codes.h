@@ -1,10 +1,11 @@
-// Exit codes with which a server ends its process itself, as `nibble --help` documents them.
+// Exit codes of a server that ends its own process; `nibble --help` documents them.
 #pragma once
 
 namespace nibble::server {
 
-inline constexpr int kInterruptedCode{
-    130};  // a signal came while the model loaded, or requests were not answered in full
-inline constexpr int kEngineLostCode{5};  // no step can be run any more: the process has to be started again
+// A signal arrived while the model was loading, or some requests were not answered in full.
+inline constexpr int kInterruptedCode{130};
+// The engine can't run any more steps: the process must be restarted.
+inline constexpr int kEngineLostCode{5};
 
 }  // namespace nibble::server

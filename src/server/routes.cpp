@@ -20,7 +20,7 @@
 namespace nibble::server {
 namespace {
 
-// Ready: may requests be sent here?
+// Readiness: should requests be sent to this server?
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
   if (service.state == ServiceState::kLoading) return reply_json(exchange, 503, {{"status", "loading"}});
   const Condition condition = condition_of(service);
@@ -29,7 +29,8 @@ asio::awaitable<void> health(Service& service, Exchange& exchange) {
   return reply_json(exchange, 503, {{"status", "draining"}});
 }
 
-// Alive: do the I/O thread and the engine answer? A supervisor restarts a server that is not alive; one that loads, drains or is full is.
+// Liveness: do the I/O thread and the engine respond? Supervisors restart a server that is not alive. A
+// server that is loading, draining or full is alive.
 asio::awaitable<void> live(Service& service, Exchange& exchange) {
   const Condition condition = condition_of(service);
   return condition.stall == Stall::kForever ? reply_json(exchange, 503, condition.json)
@@ -63,7 +64,7 @@ struct Route {
   asio::awaitable<void> (*answer)(Service&, Exchange&);
   bool is_public;    // answered without an API key
   bool needs_model;  // refused with 503 while the model is loading or the server is draining
-  bool generates;    // refused with 429 while the engine is full, before the body is read for nothing
+  bool generates;    // refused with 429 while the engine is full, before its body is read
   ErrorForm errors{ErrorForm::kOpenAi};
 };
 constexpr Route kRoutes[] = {
@@ -105,7 +106,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/tokenizer_info", &tokenizer_info, false, true, false},
 };
 
-// The route of this method and path, else any of this path. HEAD is answered like GET, without the body.
+// Returns the route of this method and path, else any route of the path, else null. HEAD matches GET.
 const Route* find_route(std::string_view method, std::string_view path) {
   const Route* found = nullptr;
   for (const Route& route : kRoutes) {
@@ -119,7 +120,7 @@ const Route* find_route(const Exchange& exchange) {
   return find_route(exchange.method(), with_v1(exchange.path()));
 }
 
-// "GET, HEAD": what the path takes, or with "*" what any path takes.
+// The methods that `path` accepts, as "GET, HEAD"; for "*", the methods of all paths.
 std::string methods_of(std::string_view path) {
   std::vector<std::string_view> methods;
   for (const Route& route : kRoutes) {
@@ -131,12 +132,12 @@ std::string methods_of(std::string_view path) {
   return fmt::format("{}", fmt::join(methods, ", "));
 }
 
-// Throws HttpError for a method that the path does not take. OPTIONS, which asks for the methods, every path takes.
+// Throws HttpError for a method that the path does not accept. Every path accepts OPTIONS.
 void check_method(const Route& route, const Exchange& exchange) {
   const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
   if (method == route.method || method == "OPTIONS") return;
   const std::string methods = methods_of(with_v1(exchange.path()));
-  // Agents try a WebSocket first, and go on with POST where they are told to.
+  // Some agents try a WebSocket first and fall back to POST on 426.
   const bool wants_upgrade = !exchange.header("Upgrade").empty();
   HttpError error(wants_upgrade ? 426 : 405, "'{}' takes {}, not {}{}", route.path, methods,
                   exchange.method(), wants_upgrade ? ": there are no WebSockets here, only HTTP/1.1" : "");
@@ -157,7 +158,8 @@ void check_encoding(const Exchange& exchange) {
   throw error;
 }
 
-// What to tell a client whose path is wrong. Many have a base URL with "/v1" too much, or with a path of another server.
+// The hint for a client with a wrong path. Often its base URL has an extra "/v1", or a path of another
+// server.
 std::string advice_for(const Exchange& exchange) {
   const std::string path = with_v1(exchange.path());
   std::string_view meant;
@@ -180,7 +182,7 @@ std::string advice_for(const Exchange& exchange) {
   return fmt::format("there are {}", fmt::join(paths, ", "));
 }
 
-// The key in "Authorization: Bearer KEY", else in the headers of Anthropic's and Azure's clients.
+// Returns the key of "Authorization: Bearer KEY", else that of X-Api-Key (Anthropic) or api-key (Azure).
 std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
   const std::string_view value = exchange.header("Authorization");
@@ -191,12 +193,13 @@ std::string_view key_in(const Exchange& exchange) {
   return key.empty() ? exchange.header("api-key") : key;
 }
 
-// The key that the request came with; null if it is unknown, or the server has none.
+// Returns the API key of the request; null if it is unknown or the server has no keys.
 const ApiKey* find_key(const Service& service, const Exchange& exchange) {
   return service.keys.find(key_in(exchange));
 }
 
-// Records whose key it is, once: a reload may drop the key meanwhile.
+// Records the name and owner of the request's key. Only the first call does: a later reload may remove the
+// key.
 void identify(const Service& service, Exchange& exchange) {
   RequestRecord& record = exchange.record();
   if (!record.key_owner.empty()) return;
@@ -206,7 +209,7 @@ void identify(const Service& service, Exchange& exchange) {
   }
 }
 
-// Load balancers, supervisors and Prometheus ask every few seconds.
+// Probes are not logged: load balancers, supervisors and Prometheus send them every few seconds.
 bool is_answer_to_a_probe(const Route& route, int status) {
   const bool is_probe = route.path == "/health" || route.path == "/live" || route.path == "/metrics";
   return is_probe && (status == 200 || status == 503);
@@ -214,14 +217,14 @@ bool is_answer_to_a_probe(const Route& route, int status) {
 
 }  // namespace
 
-// Probes and metrics, by which operators see that the server is full.
+// Probes and metrics are answered even if the server is full: they show operators that it is.
 bool Routes::is_vital(const Exchange& exchange) const {
   return exchange.path() == "/health" || exchange.path() == "/live" || exchange.path() == "/metrics";
 }
 
 void Routes::admit(const Exchange& exchange) {
   const Route* route = find_route(exchange);
-  // The key is checked first: without one a client does not learn which paths exist.
+  // The key is checked first: without a valid key a client must not learn which paths exist.
   const bool is_open =
       route && (route->is_public || (service_.options.has_open_metrics && route->path == "/metrics"));
   if (!is_open && !service_.keys.empty() && !find_key(service_, exchange))
@@ -229,7 +232,7 @@ void Routes::admit(const Exchange& exchange) {
         401,
         "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing or its key is not "
         "known here");
-  if (!route && exchange.path() == "*") return;  // OPTIONS of the server as a whole
+  if (!route && exchange.path() == "*") return;  // OPTIONS * is about the whole server
   if (const AbsentEndpoint* absent = find_absent(with_v1(exchange.path())))
     throw HttpError(501, "{} is not available: {}", absent->path, absent->reason);
   if (!route) throw HttpError(404, "there is no '{}' here; {}", exchange.path(), advice_for(exchange));
@@ -253,7 +256,7 @@ void Routes::on_ended(const Exchange& exchange, double seconds) {
 
 asio::awaitable<void> Routes::answer(Exchange& exchange) {
   identify(service_, exchange);
-  if (service_.options.log_bodies)  // as a JSON string, so that it stays on its line
+  if (service_.options.log_bodies)  // as a JSON string, which stays on one line
     log::info("{} body {}", exchange.id(), print(exchange.body()));
   if (exchange.method() == "OPTIONS") {
     exchange.add_header("Allow", methods_of(with_v1(exchange.path())));
@@ -280,7 +283,7 @@ asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& 
     co_await reply_json(exchange, error.status, json);
     co_return;
   }
-  // The header with status 200 is already sent, so the error is an event of the stream.
+  // Status 200 has already been sent, so the error becomes an event of the stream.
   std::string event = form == ErrorForm::kAnthropic ? anthropic_event(json)
                       : form == ErrorForm::kOllama  ? print(json) + "\n"
                                                     : sse_event(json) + std::string(kSseDone);

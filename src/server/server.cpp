@@ -1,5 +1,5 @@
-// There are three threads: all coroutines run on the I/O thread; the thread that calls serve() takes events from the engine and
-// posts them to the I/O thread; signals.h has its own, which ends the process where one of the others hangs.
+// Three threads: the I/O thread runs all coroutines; the thread that calls serve() takes events from the
+// engine and posts them to the I/O thread; the thread of Signals ends the process if one of the others hangs.
 #include "server/server.h"
 
 #include <malloc.h>
@@ -39,13 +39,14 @@ namespace {
 
 using boost::system::error_code;
 
-// While the engine has no events, serve() looks this often whether the server has ended.
+// While the engine has no events, serve() checks at this interval whether the server has ended.
 constexpr std::chrono::milliseconds kPatience{50};
-// Memory that requests took is given back this often.
+// Interval for returning freed memory to the system.
 constexpr std::chrono::seconds kTrimInterval{5};
 
-// Where only programs of this machine ask, and without a key, a page that a browser of this machine shows must not be one of them: then,
-// or where names are given, only known names are answered. A Unix socket is out of a browser's reach.
+// Decides which Host names are answered. A server on a loopback address without API keys trusts all local
+// programs, but a page of another site in a local browser must not be one of them. So then, or if
+// --allowed-host is given, only known names are answered. Browsers can't reach a Unix socket.
 AccessRules access_rules(const ServerOptions& options) {
   AccessRules rules{options.allowed_hosts, options.cors_origins};
   for (const std::string& host : rules.hosts)
@@ -76,13 +77,13 @@ struct Server::Impl {
 
   ~Impl() { end(); }
 
-  // Destroys the coroutines that still run, and their requests with them. They use the service, which goes last.
+  // Destroys the coroutines still running, and their requests. They use the service, so it goes last.
   void end() {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    service.parse_pool
-        .reset();  // bodies that wait are dropped; those that are being parsed are finished first
+    // Drops the bodies that wait, and waits for those being parsed.
+    service.parse_pool.reset();
     http.reset();
     std::unique_ptr<asio::io_context> last;
     {
@@ -94,7 +95,7 @@ struct Server::Impl {
   }
 
   void run_io();
-  // From the thread of the signals, which outlives the I/O context.
+  // Posts `f` to the I/O context if it still exists. Called on the signal thread, which outlives it.
   template <typename F>
   void post_to_io(F f) {
     const std::lock_guard lock(io_mutex);
@@ -112,7 +113,7 @@ struct Server::Impl {
 
   Service service;
   Routes routes;
-  std::mutex io_mutex;  // guards the pointer, not what it points to
+  std::mutex io_mutex;  // guards the pointer `io`, not the context
   std::unique_ptr<asio::io_context> io{std::make_unique<asio::io_context>(1)};
   std::unique_ptr<HttpServer> http;
   std::atomic<bool> is_open{false}, has_ended{false};
@@ -121,7 +122,7 @@ struct Server::Impl {
   std::thread thread;
 };
 
-// An exception that leaves a handler (memory may run out in any) ends what that handler did, and nothing else.
+// An exception that escapes a handler (any may run out of memory) ends only that handler.
 void Server::Impl::run_io() {
   for (bool is_running = true; is_running;) {
     try {
@@ -133,8 +134,8 @@ void Server::Impl::run_io() {
   }
 }
 
-// On the thread of the signals. While the model loads nothing can be lost. The signal's default action would not end the first process of a
-// container, which the server is there.
+// On the signal thread. While the model loads nothing can be lost, so the process ends at once. The signal's
+// default action is not enough: it does not end process 1 of a container.
 void Server::Impl::on_signal() {
   notify_service_manager("STOPPING=1\nSTATUS=Finishing the requests that run");
   if (!is_open) leave(kInterruptedCode);
@@ -156,7 +157,7 @@ void Server::Impl::reload() {
   if (is_open) notify_service_manager("READY=1");
 }
 
-// On the thread of the signals. Nothing is destroyed, since what would be waited for may hang.
+// On the signal thread. Destroys nothing, because destructors may wait for what hangs.
 void Server::Impl::leave(int code) {
   if (const std::string& path = service.options.address.unix_socket; !path.empty()) ::unlink(path.c_str());
   std::_Exit(code);
@@ -186,7 +187,8 @@ asio::awaitable<void> Server::Impl::drain() {
   }
 }
 
-// The engine has failed every request. What clients have not read by then is lost.
+// Ends the server after the engine was lost and has failed every request. Answers that clients have not read
+// by the end of `last_words` are lost.
 asio::awaitable<void> Server::Impl::give_up() {
   http->drain();
   service.state = ServiceState::kDraining;
@@ -195,7 +197,7 @@ asio::awaitable<void> Server::Impl::give_up() {
   end_as(ServerEnd::kEngineLost, kEngineLostCode);
 }
 
-// The first end counts.
+// Ends serve(). Only the first call counts.
 void Server::Impl::end_as(ServerEnd end, int code) {
   if (has_ended) return;
   signals.leave_after(service.options.teardown, code);
@@ -203,8 +205,9 @@ void Server::Impl::end_as(ServerEnd end, int code) {
   has_ended = true;
 }
 
-// glibc keeps what large bodies and answers took, in one heap for each thread: megabytes for each request that there ever was at one time.
-// It runs beside the I/O thread because it takes milliseconds for each gigabyte.
+// Returns freed memory to the system. glibc keeps the memory of large bodies and answers in one heap per
+// thread: megabytes for each request of the largest number that ever ran at once. malloc_trim() takes
+// milliseconds per gigabyte, so it runs on the parse pool and not on the I/O thread.
 asio::awaitable<void> Server::Impl::give_back_memory() {
   asio::steady_timer timer(*io);
   for (uint64_t num_answered = 0;;) {
@@ -217,18 +220,19 @@ asio::awaitable<void> Server::Impl::give_back_memory() {
       num_answered = service.num_answered;
       service.parse_pool->add(std::make_shared<ParsePool::Job>(
           ParsePool::Job{0, [] { ::malloc_trim(0); }, [](const std::exception_ptr&) {}}));
-    } catch (const std::bad_alloc&) {  // the next interval has another try
+    } catch (const std::bad_alloc&) {  // tries again after the next interval
     }
   }
 }
 
-// Tells the service manager that this thread and the engine work. It ends a server that stands still, after `time` without a word.
+// Feeds the service manager's watchdog while this thread and the engine make progress. Without a message for
+// `time` the service manager ends the server.
 asio::awaitable<void> Server::Impl::feed_watchdog(std::chrono::microseconds time) {
   asio::steady_timer timer(*io);
   for (error_code error; !error;) {
     try {
       if (condition_of(service).stall != Stall::kForever) notify_service_manager("WATCHDOG=1");
-    } catch (const std::bad_alloc&) {  // the next half of its time has another try
+    } catch (const std::bad_alloc&) {  // tries again after half of `time`
     }
     timer.expires_after(time / 2);
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));

@@ -1,5 +1,6 @@
-// The HTTP server from start to shutdown. It listens before the model is loaded, and answers 503 until then; SIGINT and
-// SIGTERM end it, and while the model loads the whole program, with exit code 130. SIGHUP reloads.
+// The HTTP server from start to shutdown. It listens before the model is loaded and answers 503 until then.
+// SIGINT and SIGTERM end serve(); while the model loads they end the process, with exit code 130. SIGHUP
+// reloads.
 #pragma once
 
 #include <cstdint>
@@ -13,36 +14,37 @@
 
 namespace nibble::server {
 
-// How serve() came to its end.
+// How serve() ended.
 enum class ServerEnd {
   kComplete,    // every request was answered in full
-  kCancelled,   // some were not
-  kEngineLost,  // the engine can run no step any more (EngineState::lost), and every request has got an error
+  kCancelled,   // some requests were not answered in full
+  kEngineLost,  // the engine can't run any more steps (EngineState::lost); every request got an error
 };
 
 class Server {
  public:
-  // Starts to listen, on a thread of its own. Throws InputError if the address can't be bound.
+  // Starts to listen, on its own thread. Throws InputError if the address can't be bound.
   explicit Server(const ServerOptions& options);
   ~Server();
 
   std::string address() const;  // http://127.0.0.1:8080, or unix:PATH
   uint16_t port() const;
-  // For EngineOptions::on_step; lives as long as the server.
+  // For EngineOptions::on_step. Lives until the server is destroyed.
   Metrics& metrics();
 
-  // Adds a function that SIGHUP calls, on the I/O thread. Its exceptions are logged.
+  // Adds a function that is called on SIGHUP, on the I/O thread. Exceptions that it throws are logged.
   void on_reload(std::function<void()> reload);
 
-  // The model is loaded: when this returns, requests are answered. At most `max_requests` answers run and wait at the same
-  // time. The engine and the tokenizer must outlive serve(). Called once.
+  // Called once, when the model is loaded. Requests are answered from the moment this returns, with at most
+  // `max_requests` answers running or waiting at a time. The engine and the tokenizer must outlive serve().
   void open(Engine& engine, const ServedModel& model, size_t max_requests);
 
-  // Serves until SIGINT or SIGTERM. From then on /health says that it is not ready; after shutdown_delay new requests are refused and
-  // running ones end; those that are not done after shutdown_timeout are cancelled. Serves until the engine is lost, too. Called once, after
-  // open().
-  // The process ends with exit code 130 at a second signal, and with that of the end (server/exit_codes.h) if this object is not destroyed
-  // within ServerOptions::teardown after serve() has returned, because the engine or the device hangs.
+  // Serves until SIGINT, SIGTERM, or the loss of the engine. Called once, after open().
+  // After a signal /health reports not ready. After shutdown_delay new requests are refused and running ones
+  // finish; those still running after shutdown_timeout are cancelled.
+  // A second signal ends the process with exit code 130. The process also ends, with the code of this end
+  // (server/exit_codes.h), if the server is not destroyed within ServerOptions::teardown after serve() has
+  // returned, because the engine or the device hangs.
   ServerEnd serve(Engine& engine);
 
  private:

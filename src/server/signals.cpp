@@ -54,12 +54,12 @@ Signals::Signals(Actions actions) : impl_(std::make_unique<Impl>(std::move(actio
 
 Signals::~Signals() {
   impl_.reset();
-  std::signal(SIGHUP,
-              SIG_IGN);  // asio restores the default, which would end a process that is about to end well
+  // asio restores the default action, which would end a process that is about to end normally.
+  std::signal(SIGHUP, SIG_IGN);
 }
 
 void Signals::leave_after(std::chrono::milliseconds limit, int code) {
-  // Not by impl_, which is empty while what it held is being destroyed and its thread still runs.
+  // Captures the object, not impl_: during destruction impl_ is already null while its thread still runs.
   asio::post(impl_->io, [impl = impl_.get(), limit, code] {
     impl->limit.expires_after(limit);
     impl->limit.async_wait([impl, code](const error_code& cancelled) {

@@ -1,5 +1,5 @@
-// The signals that a server takes, and the limits after which its process ends. Both run on a thread of their own, so they work
-// although the I/O thread, the engine or a GPU hangs.
+// Handles a server's signals, and the time limits after which its process ends. Has its own thread, so it
+// works even if the I/O thread, the engine or a GPU hangs.
 #pragma once
 
 #include <chrono>
@@ -10,19 +10,22 @@ namespace nibble::server {
 
 class Signals {
  public:
-  // All are called on the thread of this class.
+  // All are called on this class's thread.
   struct Actions {
-    std::function<void()> end;  // the first SIGINT or SIGTERM
-    std::function<void(int)>
-        leave;  // ends the process with this exit code: at a second one, or when a limit has passed
-    std::function<void()> reload;  // each SIGHUP
+    // Called on the first SIGINT or SIGTERM.
+    std::function<void()> end;
+    // Ends the process with this exit code. Called on a second SIGINT or SIGTERM, or when a limit has passed.
+    std::function<void(int)> leave;
+    // Called on each SIGHUP.
+    std::function<void()> reload;
   };
   explicit Signals(Actions actions);
-  ~Signals();  // SIGHUP is ignored from then on
+  ~Signals();  // from then on SIGHUP is ignored
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  // The process ends with `code` unless this object is destroyed within `limit`. Replaces an earlier limit. From any thread.
+  // Ends the process with `code` unless this object is destroyed within `limit`. Replaces an earlier limit.
+  // From any thread.
   void leave_after(std::chrono::milliseconds limit, int code);
 
  private:

@@ -1,4 +1,5 @@
-// Keeps out pages of other sites, whose scripts run in a user's browser and reach servers that only the user's machine can reach.
+// Guards against pages of other sites: their scripts run in a user's browser and can reach servers that only
+// the user's machine can reach.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,17 @@
 namespace nibble::server {
 
 struct AccessRules {
-  // Which names in the field Host are answered. A page can make its own name point to 127.0.0.1 (DNS rebinding), and then asks with
-  // that name. Empty: all; else these, any port. "*": all.
+  // Accepted names in the Host header, with any port. Empty, or "*": all names. This stops DNS rebinding: a
+  // page makes its own name resolve to 127.0.0.1, and its requests then carry that name.
   std::vector<std::string> hosts{};
-  std::vector<std::string> cors_origins{};  // pages that may call from a browser; "*": all
+  std::vector<std::string> cors_origins{};  // pages that may call this server from a browser; "*": all
 };
 
-// Throws HttpError (403) for a Host that is not in the rules, and for an Origin that is neither in them nor the server's own.
+// Throws HttpError (403) if the Host is not in the rules, or an Origin is neither in them nor this server's
+// own.
 void check_access(const AccessRules& rules, const HttpRequest& request);
 
-// The page's origin may read the answer.
+// Whether pages of this origin may read answers (CORS).
 bool is_cors_origin(const AccessRules& rules, std::string_view origin);
 
 }  // namespace nibble::server

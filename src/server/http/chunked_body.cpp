@@ -9,7 +9,7 @@
 namespace nibble::server {
 namespace {
 
-// Takes a text in quotes, in which '\\' goes before a quote; nothing if it has no end.
+// Consumes a quoted string, in which '\\' escapes the next character. Returns false if its end is missing.
 bool take_quoted(std::string_view& text) {
   size_t end = 1;
   while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
@@ -18,7 +18,8 @@ bool take_quoted(std::string_view& text) {
   return true;
 }
 
-// Any number of ";NAME" and ";NAME=VALUE"; a value is a token or in quotes, and blanks may be between.
+// Whether `text` is a list of chunk extensions: any number of ";NAME" and ";NAME=VALUE", with optional
+// blanks. A value is a token or a quoted string.
 bool are_extensions(std::string_view text) {
   const auto take = [&](size_t length) {
     text.remove_prefix(length);
@@ -55,7 +56,7 @@ size_t ChunkedBody::take(std::string_view bytes, std::string& body) {
       if (num_left_ == 0) next_ = Next::kEndOfData;
       continue;
     }
-    // Refused at once: the rest of a line that must be empty may never come.
+    // Checked before the line is complete: its end may never arrive.
     if (next_ == Next::kEndOfData && !std::string_view("\r\n").starts_with(bytes.substr(0, 2)))
       throw HttpError(400, "a chunk has more bytes than its size says");
     const auto line = take_line(bytes);
@@ -88,7 +89,7 @@ void ChunkedBody::read_line(std::string_view line, uint64_t num_body_bytes) {
   }
 }
 
-// "1F" or "1F;NAME=VALUE".
+// Parses "1F" or "1F;NAME=VALUE".
 void ChunkedBody::read_size(std::string_view line, uint64_t num_body_bytes) {
   constexpr size_t kMaxDigits{16};
   uint64_t size{};

@@ -7,8 +7,9 @@
 
 namespace nibble::server {
 
-// "192.0.2.7"; "unix" on a Unix socket. If the connection comes from this machine, a proxy may have made it: then the address is the last
-// one in `forwarded`, the header X-Forwarded-For, if there is one. From elsewhere that header is not believed.
+// Returns "192.0.2.7", or "unix" for a Unix socket. A connection from this machine may come from a proxy:
+// then returns the last address of `forwarded` (the header X-Forwarded-For), if present. From other machines
+// that header is not trusted.
 std::string client_address(const boost::asio::generic::stream_protocol::socket& socket,
                            std::string_view forwarded);
 

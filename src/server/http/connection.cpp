@@ -19,12 +19,12 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using boost::system::system_error;
 
-// Lingering close: if a socket is closed while the client still sends, the kernel resets the connection, and the answer is
-// lost. So after the last answer the rest of the input is read and dropped, up to these limits.
+// Lingering close: if a socket is closed while the client still sends, the kernel resets the connection and
+// the answer is lost. So after the last answer the rest of the input is read and dropped, up to these limits.
 constexpr std::chrono::seconds kLingerTime{5};
 constexpr size_t kLingerBytes{64 << 20};
 
-// Size of the read buffer: twice the header's limit, so that a header over the limit is recognised as such.
+// The read buffer is twice the header's limit, so that a header over the limit is detected.
 size_t buffer_bytes(const HttpLimits& limits) { return 2 * size_t{limits.max_header_bytes}; }
 
 }  // namespace
@@ -35,7 +35,7 @@ Connection::Connection(asio::generic::stream_protocol::socket socket, const Conn
       buffer_(buffer_bytes(context.limits)),
       place_(context.places, [this] { stream_.close(); }) {
   error_code ignored;
-  // Sends each event at once. It fails on Unix sockets, which need it not.
+  // Sends each event at once. Fails on Unix sockets, which don't need it.
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
 }
 
@@ -61,7 +61,7 @@ std::string_view Connection::received() const {
   return {static_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Reads what has arrived into the buffer, which has room.
+// Reads more bytes into the buffer, which must have room.
 asio::awaitable<bool> Connection::receive() {
   constexpr size_t kMostBytes{64 << 10};
   error_code error;
@@ -77,7 +77,7 @@ asio::awaitable<bool> Connection::receive() {
 asio::awaitable<bool> Connection::read_request_head(RequestHead& head, Refusal& refusal) {
   const uint32_t max_bytes = context_.limits.max_header_bytes;
   for (size_t num_scanned = 0;;) {
-    while (num_scanned == 0 && received().starts_with("\r\n")) buffer_.consume(2);  // left by sloppy clients
+    while (num_scanned == 0 && received().starts_with("\r\n")) buffer_.consume(2);  // stray line ends
     const std::optional<size_t> length = head_length(received(), num_scanned);
     num_scanned = received() == "\r" ? 0 : received().size();
     if (length.value_or(num_scanned) > max_bytes) {
@@ -119,7 +119,8 @@ asio::awaitable<bool> Connection::read_body(RequestHead& head, BodyBudget::Share
   co_return true;
 }
 
-// A CORS preflight, which a browser sends before a page's own request. It carries no key, so it is answered without one.
+// Whether this is a CORS preflight, which a browser sends before a page's request. It has no key, and needs
+// none.
 bool Connection::is_preflight(const HttpRequest& request) const {
   return request.method() == http::verb::options &&
          request.count(http::field::access_control_request_method) > 0 &&
@@ -137,13 +138,13 @@ std::string Connection::cors_lines(const HttpRequest& request) const {
   lines += "Access-Control-Allow-Methods: GET, POST, DELETE\r\nAccess-Control-Max-Age: 86400\r\n";
   const auto asked = request[http::field::access_control_request_headers];
   if (!asked.empty()) lines += fmt::format("Access-Control-Allow-Headers: {}\r\n", to_std(asked));
-  // A page from the internet asks a server in the user's own network.
+  // Chrome's Private Network Access: a page from the internet calls a server in the user's own network.
   if (request["Access-Control-Request-Private-Network"] == "true")
     lines += "Access-Control-Allow-Private-Network: true\r\n";
   return lines;
 }
 
-// Throws HttpError for a request that is refused before its body is read.
+// Throws HttpError if the request is refused before its body is read.
 void Connection::check(const RequestHead& head, bool is_first, const BodyBudget::Share& share) {
   const HttpLimits& limits = context_.limits;
   check_access(context_.access, head.request);
@@ -158,7 +159,7 @@ void Connection::check(const RequestHead& head, bool is_first, const BodyBudget:
   share.check(head.content_length);
 }
 
-// Serves one request. Returns false if the connection is to be closed.
+// Serves one request. Returns false if the connection must close.
 asio::awaitable<bool> Connection::serve_one(bool is_first) {
   RequestHead head;
   Refusal refusal;

@@ -1,4 +1,4 @@
-// One client's connection: reads requests one after the other, has the handler answer them, and closes.
+// One client's connection: reads one request after another, passes each to the handler, and closes.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -24,11 +24,11 @@ struct ConnectionContext {
   HttpLimits limits;
   AccessRules access;
   HttpHandler& handler;
-  // These are shared because an exchange may outlive the server.
+  // Shared ownership, because an exchange may outlive the server.
   std::shared_ptr<BodyBudget> bodies;
   std::shared_ptr<Places> places;
   std::shared_ptr<HangUpWatch> hang_ups;
-  std::shared_ptr<char> exchanges{std::make_shared<char>()};  // its use count is the number of exchanges
+  std::shared_ptr<char> exchanges{std::make_shared<char>()};  // use count: 1 + number of exchanges
   bool is_draining{false};
 };
 
@@ -37,14 +37,15 @@ class Connection {
   // The context must outlive serve().
   Connection(asio::generic::stream_protocol::socket socket, const ConnectionContext& context);
 
-  // Serves requests until the connection is to be closed.
+  // Serves requests until the connection must close.
   asio::awaitable<void> serve();
 
  private:
   using Refusal = std::optional<HttpError>;
 
   asio::awaitable<bool> serve_one(bool is_first);
-  // These two return false if the client has closed the connection, was too slow, or gave way to another.
+  // These return false if the client closed the connection, was too slow, or had to give way to a new
+  // connection.
   asio::awaitable<bool> read_request_head(RequestHead& head, Refusal& refusal);
   asio::awaitable<bool> read_body(RequestHead& head, BodyBudget::Share& share, Refusal& refusal);
   asio::awaitable<bool> receive();

@@ -1,5 +1,5 @@
-// One HTTP request and its answer, whole or as a stream of server-sent events, as an endpoint sees it. stream_exchange.h
-// implements it on a connection.
+// One HTTP request and its answer (whole, or a stream of server-sent events) as an endpoint sees it.
+// stream_exchange.h implements it on a connection.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -18,52 +18,53 @@ namespace asio = boost::asio;
 inline constexpr std::string_view kJsonType{"application/json"};
 inline constexpr int kClientGone{499};  // the status that nginx logs when the client disconnects
 
-// What is known of a request besides its bytes; the answer's endpoint fills it in.
+// Facts about a request for the log and the metrics.
 struct RequestRecord {
   std::string client;       // its address
-  std::string traceparent;  // W3C's Trace Context; empty if it sent none, or a wrong one
+  std::string traceparent;  // W3C Trace Context; empty if absent or invalid
   std::string key_name;     // of its API key; empty where the server has none
-  std::string key_owner;    // ApiKey::owner: requests with the same one are the same user's
+  std::string key_owner;    // ApiKey::owner: equal for all requests of one user
   // Of a request that generates:
-  std::string model;  // as it names it
+  std::string model;  // as the request names it
   int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
-  Stopwatch clock;  // started when it was read
+  Stopwatch clock;  // started when the request was read
   std::optional<double> first_token_seconds;
-  std::string_view finish_reason;  // stop, length, abort, error; of several answers that of the last to end
+  std::string_view finish_reason;  // stop, length, abort or error; with several choices, of the last to end
 };
 
-// Writing throws boost::system::system_error if the client has disconnected.
+// The functions that write throw boost::system::system_error if the client has disconnected.
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
   virtual std::string_view method() const = 0;
-  virtual std::string_view path() const = 0;                         // without what follows a '?'
-  virtual std::string_view query() const = 0;                        // what follows it
+  virtual std::string_view path() const = 0;                         // without the query
+  virtual std::string_view query() const = 0;                        // after the '?'
   virtual std::string_view header(std::string_view name) const = 0;  // empty if it is absent
   virtual const std::string& body() const = 0;
-  virtual void drop_body() = 0;  // frees the body's memory once it has been parsed
-  virtual void free_body() = 0;  // the same, but what is made of it counts in its place
-  // Counts further bytes that live as long as the body. Throws HttpError (429) if the budget is exhausted.
+  virtual void drop_body() = 0;  // frees the body and its share of the budget, once it is parsed
+  virtual void free_body() = 0;  // frees the body, but keeps its share for what was parsed from it
+  // Adds bytes to the body's share of the budget. Throws HttpError (429) if the budget is exhausted.
   virtual void reserve_more(uint64_t num_bytes) = 0;
-  // The client's X-Request-Id if it is plain letters and digits, else a random one.
+  // The client's X-Request-Id if it has only letters, digits and "-_.", else a random id.
   virtual const std::string& id() const = 0;
-  // The answer's status; 0 before there is one, kClientGone if the client disconnected.
+  // The status of the answer; 0 before it, kClientGone if the client disconnected.
   virtual int status() const = 0;
-  virtual bool has_events() const = 0;  // the header of a stream has been sent
+  virtual bool has_events() const = 0;  // whether the header of a stream has been sent
 
-  // Adds a line to the header of the answer, if that has not been sent. Both must be plain letters without line ends.
+  // Adds a line to the answer's header, before it is sent. Name and value must not contain line breaks.
   virtual void add_header(std::string_view name, std::string_view value) = 0;
   virtual asio::awaitable<void> reply(int status, std::string_view content_type, std::string body) = 0;
 
-  // Names the type of a stream's events; they are server-sent ones if it is not called.
+  // Sets the content type of a stream. The default is that of server-sent events.
   virtual void set_stream_type(std::string_view content_type) = 0;
-  // Sends server-sent events; the first call sends the header too. end_events() ends the stream; its status is for the log.
+  // write_events() sends events; its first call also sends the header. end_events() ends the stream; `status`
+  // is for the log.
   virtual asio::awaitable<void> write_events(std::string events) = 0;
   virtual asio::awaitable<void> end_events(int status) = 0;
 
-  // Sets the function that is called once if the client closes the connection before the answer is complete, or at once if
-  // it has closed it already. A later function replaces it.
+  // Sets a function that is called once if the client disconnects before the answer is complete; at once if
+  // it already has. Replaces an earlier function.
   virtual void on_disconnect(std::function<void()> function) = 0;
 
   RequestRecord& record() { return record_; }

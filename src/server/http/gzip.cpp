@@ -17,8 +17,8 @@ void append_little_endian(uint32_t number, std::string& out) {
 
 std::string gzipped(std::string_view text) {
   namespace zlib = boost::beast::zlib;
-  constexpr std::string_view kHeader{"\x1f\x8b\x08\0\0\0\0\0\0\xff",
-                                     10};  // deflate, no name, no time, unknown system
+  // deflate, no name, no time, unknown system
+  constexpr std::string_view kHeader{"\x1f\x8b\x08\0\0\0\0\0\0\xff", 10};
   std::string out(kHeader);
   zlib::deflate_stream deflate;
   deflate.reset(6, 15, 8, zlib::Strategy::normal);

@@ -40,7 +40,7 @@ void HangUpWatch::call() {
   const int num_events = ::epoll_wait(epoll_.native_handle(), events, std::size(events), 0);
   for (int i = 0; i < num_events; ++i) {
     const auto found = functions_.find(events[i].data.fd);
-    if (found == functions_.end()) continue;  // removed by a function of this loop
+    if (found == functions_.end()) continue;  // removed by an earlier function of this loop
     const std::function<void()> function = std::move(found->second);
     remove(events[i].data.fd);
     function();
@@ -49,9 +49,9 @@ void HangUpWatch::call() {
 
 void HangUpWatch::add(int socket, std::function<void()> function) {
   epoll_event event{};
-  event.events = EPOLLRDHUP;  // and EPOLLHUP and EPOLLERR, always
+  event.events = EPOLLRDHUP;  // EPOLLHUP and EPOLLERR are always reported
   event.data.fd = socket;
-  functions_[socket] = std::move(function);  // first: an event without a function would come again and again
+  functions_[socket] = std::move(function);  // first: an event without a function would repeat forever
   if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, socket, &event) != 0) functions_.erase(socket);
 }
 

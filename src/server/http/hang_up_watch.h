@@ -1,5 +1,5 @@
-// Notices that a client closes its connection, or its sending half. Bytes that wait in the socket hide that from a read, and the server
-// does not read while it answers; epoll reports it all the same. Only the I/O thread may use it.
+// Detects that a client closes its connection or its sending half. A read would not: the server does not read
+// while it answers, and unread bytes hide the close. epoll reports it regardless. I/O thread only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -16,9 +16,10 @@ class HangUpWatch : public std::enable_shared_from_this<HangUpWatch> {
 
   void start();  // called once
 
-  // Calls `function` once, when the client of this socket has hung up, or soon if it has already. A socket has one function at a time.
+  // Calls `function` once, when the client of this socket hangs up, or soon if it already has. One function
+  // per socket.
   void add(int socket, std::function<void()> function);
-  void remove(int socket);  // before the socket is closed
+  void remove(int socket);  // call before closing the socket
 
  private:
   void wait();

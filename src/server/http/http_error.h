@@ -1,4 +1,4 @@
-// A request that can't be answered: an HTTP status and a message. The handler writes it in the form of its API.
+// A request that can't be answered: HTTP status and message. The handler formats it for its API.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,9 +17,9 @@ class HttpError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)), status(http_status) {}
 
   int status;
-  std::string param{};  // the parameter of the request that is at fault; may be empty
-  std::string code{};   // the kind of error, for programs; may be empty
-  std::vector<std::pair<std::string, std::string>> header{};  // further lines of the answer's header
+  std::string param{};  // the faulty parameter of the request; may be empty
+  std::string code{};   // machine-readable kind of error; may be empty
+  std::vector<std::pair<std::string, std::string>> header{};  // extra lines of the answer's header
 };
 
 }  // namespace nibble::server

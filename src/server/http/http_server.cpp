@@ -30,7 +30,7 @@ using boost::system::system_error;
 using tcp = asio::ip::tcp;
 using Protocol = asio::generic::stream_protocol;
 
-// Connections beyond --max-connections, for vital requests while the server works for all others.
+// Connections beyond --max-connections, for vital requests while all others are busy.
 constexpr int kKeptPlaces{16};
 
 tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
@@ -41,7 +41,7 @@ tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
   return {address, port};
 }
 
-// Removes the socket file that a killed server left behind: bind() would fail on it for ever.
+// Removes the socket file of a server that was killed; bind() would fail on it.
 void remove_stale_socket(asio::io_context& io, const asio::local::stream_protocol::endpoint& endpoint) {
   std::error_code unknown;
   if (!std::filesystem::is_socket(endpoint.path(), unknown)) return;
@@ -126,8 +126,9 @@ void HttpServer::Impl::listen(const Protocol& protocol, const Protocol::endpoint
 
 namespace {
 
-// What is called when accept() ends. That happens where memory runs out in it: by an exception, or without a call, by Asio, which destroys a
-// coroutine that can't go on. Either way it is started again, unless the server has gone.
+// The completion handler of accept(). accept() ends when memory runs out: by an exception, or because Asio
+// destroys a coroutine that it can't resume, without a call. So the destructor starts it again, unless the
+// server is gone.
 class AcceptAgain {
  public:
   AcceptAgain(std::weak_ptr<const std::function<void()>> start, Protocol::socket::executor_type executor)
@@ -169,7 +170,7 @@ asio::awaitable<void> HttpServer::Impl::accept() {
       if (error == asio::error::operation_aborted) co_return;
       if (error) log::warn("a connection could not be accepted: {}", error.message());
     }
-    // An error may be that no file descriptor is free.
+    // The error may be a lack of file descriptors.
     if (is_full || error || places.num_taken() >= context.limits.max_connections) places.make_room();
     if (is_full || error) {
       connection_ended.expires_after(kPause);

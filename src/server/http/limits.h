@@ -1,4 +1,4 @@
-// The address that the server listens at, and limits to what a client may take of its memory and time.
+// The address that the server listens on, and the limits on a client's use of memory and time.
 #pragma once
 
 #include <chrono>
@@ -14,19 +14,20 @@ struct HttpAddress {
 };
 
 struct HttpLimits {
-  // Of further ones each takes the place of the one whose client has been silent for longest. If the server works for all, only vital
-  // requests are answered.
+  // Beyond this number, a new connection closes the one whose client has been silent longest. If no client is
+  // silent (the server is working for all of them), only vital requests are answered.
   int max_connections{1024};
   uint32_t max_header_bytes{16 << 10};
   uint64_t max_body_bytes{8 << 20};
-  // Memory of all bodies together, of which what has arrived counts until it is parsed; bodies of at most `uncounted_body_bytes` do not.
-  // A full queue of prompts of 131,072 tokens, some 600 kB each, takes 160 MB.
+  // Memory of all request bodies together. Received bytes count until they are parsed; bodies of at most
+  // `uncounted_body_bytes` do not count. A full queue of prompts of 131,072 tokens, about 600 kB each, takes
+  // 160 MB.
   uint64_t max_bodies_bytes{256 << 20};
   uint64_t uncounted_body_bytes{16 << 10};
   // A connection that exceeds one of these is closed.
   std::chrono::seconds read_timeout{60};   // for a request's header, and again for its body
   std::chrono::seconds idle_timeout{75};   // between two requests
-  std::chrono::seconds write_timeout{30};  // for the client to receive what was written
+  std::chrono::seconds write_timeout{30};  // for the client to receive a write
 };
 
 }  // namespace nibble::server

@@ -1,5 +1,5 @@
-// The places for connections. Where all are taken, the connection whose client has been silent for longest gives way to a new one, so
-// that idle or slow clients can't keep others out. Only the I/O thread may use it.
+// Connection slots. If all are taken, a new connection evicts the one whose client has been silent longest,
+// so that idle or slow clients can't keep others out. I/O thread only.
 #pragma once
 
 #include <functional>
@@ -16,27 +16,27 @@ class Places {
   int num_taken() const { return num_taken_; }
   bool are_too_few() const { return num_taken_ > max_taken_; }
 
-  // Ends the connection that has waited longest for its client. Returns false if none waits for a client.
+  // Ends the connection that has waited longest for its client. Returns false if no connection waits.
   bool make_room();
 
-  // The place of one connection. It may outlive the server that made the places.
+  // The slot of one connection. May outlive the server that made `places`.
   class Place {
    public:
-    // `give_way` ends the connection; it is called at most once, and while the connection waits.
+    // `give_way` ends the connection. Called at most once, while the connection waits.
     Place(std::shared_ptr<Places> places, std::function<void()> give_way);
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
     ~Place();
 
-    void wait();  // the connection waits for its client from now on
-    void work();  // the server works for it from now on
+    void wait();  // from now on the connection waits for its client
+    void work();  // from now on the server works for the connection
     bool has_given_way() const { return has_given_way_; }
 
    private:
     friend class Places;
     std::shared_ptr<Places> places_;
     std::function<void()> give_way_;
-    std::list<Place*> self_;  // the entry of this place, while it is not in the list of those that wait
+    std::list<Place*> self_;  // holds the entry while it is not in waiting_, so that moving it can't fail
     std::list<Place*>::iterator entry_;
     bool waits_{false}, has_given_way_{false};
   };
@@ -44,7 +44,7 @@ class Places {
  private:
   int max_taken_;
   int num_taken_{0};
-  std::list<Place*> waiting_;  // the first has waited longest
+  std::list<Place*> waiting_;  // longest wait first
 };
 
 }  // namespace nibble::server

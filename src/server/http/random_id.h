@@ -1,4 +1,4 @@
-// Random ids of requests, answers and tool calls.
+// Random ids for requests, answers and tool calls.
 #pragma once
 
 #include <string>

@@ -17,14 +17,15 @@ constexpr bool is_hex(char letter) {
   return is_digit(letter) || (letter >= 'a' && letter <= 'f') || (letter >= 'A' && letter <= 'F');
 }
 
-// "%" must begin the code of a byte.
+// Whether every "%" starts a valid "%XX".
 bool has_whole_codes(std::string_view text) {
   for (size_t i = text.find('%'); i != std::string_view::npos; i = text.find('%', i + 1))
     if (i + 2 >= text.size() || !is_hex(text[i + 1]) || !is_hex(text[i + 2])) return false;
   return true;
 }
 
-// Browsers send some letters that RFC 3986 does not have, as "|"; those that are left out they encode.
+// Allows some characters that browsers send although RFC 3986 forbids them, such as "|". Browsers encode
+// those excluded here.
 bool is_path(std::string_view text) {
   const bool is_plain = std::all_of(text.begin(), text.end(), [](char letter) {
     return letter > ' ' && letter < 0x7F &&
@@ -41,7 +42,8 @@ int read_version(std::string_view text) {
   return text[7] == '0' ? 10 : 11;
 }
 
-// The target as "/PATH?QUERY" or "*". The absolute form "http://HOST/PATH" names the host too, which then stands for the field Host.
+// Returns the target as "/PATH?QUERY" or "*". The absolute form "http://HOST/PATH" also sets `authority`,
+// which then replaces the Host header.
 std::string read_target(std::string_view target, std::string_view method, std::string_view& authority) {
   if (target == "*" && method == "OPTIONS") return "*";
   std::string path(target);
@@ -71,7 +73,7 @@ void read_request_line(std::string_view line, HttpRequest& request, std::string_
   request.target(read_target(line.substr(first + 1, last - first - 1), method, authority));
 }
 
-// Calls `function` for each element of the lists in the fields of that name; returns the number of fields.
+// Calls `function` for each list element in the fields of that name. Returns the number of fields.
 template <typename Function>
 size_t for_each_element(const HttpRequest& request, http::field name, Function function) {
   size_t num_fields = 0;
@@ -108,8 +110,8 @@ uint64_t read_content_length(const HttpRequest& request) {
   return is_huge ? UINT64_MAX : length;
 }
 
-// The server decodes chunked bodies only. RFC 9112 6.3: a body whose last coding is not chunked has no end (400); any other coding is
-// refused by its name (501).
+// Only chunked bodies are decoded. RFC 9112, 6.3: a body whose last coding is not chunked has no end (400).
+// Other known codings before it are not implemented (501).
 void check_transfer_coding(const HttpRequest& request) {
   if (request.version() < 11)
     throw HttpError(400, "Transfer-Encoding needs HTTP/1.1; send HTTP/1.0 with Content-Length");

@@ -1,5 +1,5 @@
-// Reads the header of a request, by RFC 9112. It refuses whatever a proxy could take for other requests than the server does (request
-// smuggling): length and end of each request must be beyond doubt.
+// Parses the header of a request (RFC 9112). Refuses whatever a proxy could parse as other requests than the
+// server does (request smuggling): the length and end of each request must be unambiguous.
 #pragma once
 
 #include <boost/beast/http/message.hpp>
@@ -15,23 +15,24 @@ using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>
 inline std::string_view to_std(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 struct RequestHead {
-  HttpRequest request{};  // without its body. The target is "/PATH?QUERY", or "*"
+  HttpRequest request{};  // body empty; target "/PATH?QUERY" or "*"
   uint64_t content_length{0};
   bool is_chunked{false};
   bool keep_alive{false};
-  bool expects_continue{false};  // waits for "100 Continue" before it sends the body
+  bool expects_continue{false};  // the client waits for "100 Continue" before it sends the body
 
   bool has_body() const { return is_chunked || content_length > 0; }
 };
 
-// The length of the header that `bytes` begin with, its empty line included; nothing if its end has not arrived. It ends early at a
-// byte that no header may have, so that read_head() refuses it at once. The first `num_scanned` bytes were passed before.
+// Returns the length of the header at the start of `bytes`, with its final empty line; nullopt if its end has
+// not arrived. Stops early at a byte that no header may contain, so that read_head() refuses it at once.
+// `num_scanned`: how many bytes earlier calls have scanned.
 std::optional<size_t> head_length(std::string_view bytes, size_t num_scanned);
 
-// Throws HttpError (400, 501, 505); then `head` has what was read up to there.
+// Parses a header. Throws HttpError (400, 501, 505); `head` then holds the part parsed before the error.
 void read_head(std::string_view bytes, RequestHead& head);
 
-// "NAME", "NAME:PORT", "[IPV6]" or "[IPV6]:PORT", as in the field Host. Nothing if it is none of these.
+// Splits "NAME", "NAME:PORT", "[IPV6]" or "[IPV6]:PORT", as in the Host header; nullopt for anything else.
 struct Authority {
   std::string_view host;  // with the brackets
   std::string_view port;  // may be empty

@@ -14,7 +14,7 @@ namespace {
 
 namespace beast = boost::beast;
 namespace http = beast::http;
-// Takes the client's id only if it can't garble a line of the log.
+// Uses the client's id only if it can't corrupt a log line.
 std::string id_of(std::string_view sent) {
   constexpr size_t kMaxBytes{64};
   const bool is_plain =
@@ -114,7 +114,7 @@ asio::awaitable<void> StreamExchange::reply(int status, std::string_view content
   if (status == 429 || status == 503) bytes += "Retry-After: 1\r\n";
   if (status != 204 && status != 304) bytes += fmt::format("Content-Length: {}\r\n", body.size());
   bytes += "\r\n";
-  if (request_.method() != http::verb::head) bytes += body;  // HEAD gets the length without the body
+  if (request_.method() != http::verb::head) bytes += body;  // HEAD gets only the length
   co_await write(bytes);
 }
 
@@ -124,9 +124,9 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
   if (!has_events_) {
     has_events_ = true;
     status_ = 200;
-    if (!is_chunked) keep_alive_ = false;  // without chunks only closing the connection ends the answer
+    if (!is_chunked) keep_alive_ = false;  // without chunks, closing the connection ends the answer
     std::string head = head_lines(200, stream_type_);
-    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // nginx passes on each event at once
+    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // makes nginx forward each event at once
     head += is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
     events.insert(0, head);
   }

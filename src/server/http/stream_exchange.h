@@ -1,4 +1,4 @@
-// An exchange on a connection of Boost.Beast.
+// An exchange on a Boost.Beast stream.
 #pragma once
 
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -18,7 +18,7 @@ using Stream = boost::beast::basic_stream<asio::generic::stream_protocol>;
 
 class StreamExchange : public Exchange {
  public:
-  // `extra_lines` are added to the answer's header; each ends in "\r\n".
+  // `extra_lines`: further lines of the answer's header, each ending in "\r\n".
   StreamExchange(Stream& stream, const HttpLimits& limits, bool keep_alive, HttpRequest request,
                  std::string extra_lines = "");
   ~StreamExchange() override;
@@ -63,7 +63,7 @@ class StreamExchange : public Exchange {
   std::string extra_lines_;
   std::string id_;
   std::string stream_type_{"text/event-stream"};
-  std::shared_ptr<HangUpWatch> hang_ups_;  // set while it watches
+  std::shared_ptr<HangUpWatch> hang_ups_;  // set while watching
   int watched_socket_{-1};
   bool is_gone_{false};
   std::function<void()> on_disconnect_;

@@ -1,11 +1,13 @@
-// The header traceparent of W3C's Trace Context, by which tracing systems connect what a request does in several programs.
+// The header traceparent of W3C Trace Context: tracing systems use it to follow a request through several
+// programs.
 #pragma once
 
 #include <string_view>
 
 namespace nibble::server {
 
-// 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01: version, trace, parent, flags. Later versions may have more after these.
+// Accepts 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01: version, trace, parent, flags. Later
+// versions may append more.
 bool is_traceparent(std::string_view text);
 
 }  // namespace nibble::server

@@ -1,4 +1,4 @@
-// The files of this folder that a browser loads, which cmake/Page.cmake puts into the program.
+// The files of this folder that browsers load. cmake/Page.cmake embeds them in the program.
 #pragma once
 
 #include <span>
