@@ -38,7 +38,8 @@ Json delta_json(const AnswerDelta& delta) {
   return {{"type", "input_json_delta"}, {"partial_json", delta.text}};
 }
 
-// Clients send it back with the block; it signs nothing, because the model trusts what it is told.
+// Clients send the signature back with the block. It proves nothing: the server accepts any thinking that
+// clients send.
 constexpr const char* kSignature{"nibble"};
 
 }  // namespace
@@ -89,7 +90,7 @@ std::string AnthropicMessage::push(const std::vector<AnswerDelta>& deltas) {
   return events;
 }
 
-// Arguments that are no object are passed on as they were written, under a name that says so.
+// Arguments that are not an object are passed on unchanged, as the member "arguments".
 std::string AnthropicMessage::end_block() {
   if (!open_) return "";
   const size_t index = message_["content"].size() - 1;

@@ -1,5 +1,5 @@
-// An answer in the form of Anthropic's Messages API: a message of blocks (thinking, text, tool_use), and the events by which a stream sends
-// it. Each harmony message of the model is one block.
+// An answer of Anthropic's Messages API: a message made of blocks (thinking, text, tool_use), and the events
+// that stream it. Each harmony message of the model becomes one block.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,8 +17,8 @@ class AnthropicMessage {
  public:
   AnthropicMessage(const ReplyHead& head, bool shows_thinking);
 
-  // Return the events that follow.
-  std::string begin(const Usage& usage);  // of the message, once
+  // Each returns the next events of the stream.
+  std::string begin(const Usage& usage);  // called once, before the others
   std::string push(const std::vector<AnswerDelta>& deltas);
   std::string end(std::string_view stop_reason, const std::string& stop_sequence, const Usage& usage);
   bool has_begun() const { return has_begun_; }
@@ -30,7 +30,7 @@ class AnthropicMessage {
 
   bool shows_thinking_;
   Json message_;
-  std::optional<AnswerDelta::Kind> open_;  // of the last block until it is complete
+  std::optional<AnswerDelta::Kind> open_;  // kind of the last block until it is complete
   std::string arguments_;                  // of the last block, if it is a call
   bool has_begun_{false};
 };

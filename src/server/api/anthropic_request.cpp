@@ -34,12 +34,12 @@ void add_tool_result(const Field& block, std::vector<ChatMessage>& messages) {
   if (const auto fault = block.find("is_error"); fault && fault->boolean()) result.text.insert(0, "Error: ");
 }
 
-// Adds a block to the message `said`; a result becomes a message of its own, before it.
+// Adds a block to the message `said`. A tool result becomes a message of its own before it.
 void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& messages) {
   const std::string type = block.need("type", kBlockTypes).string();
   if (type == "thinking") {
     add_paragraph(said.reasoning, block.need_string("thinking"));
-  } else if (type == "redacted_thinking") {  // only its maker can read it
+  } else if (type == "redacted_thinking") {  // encrypted; only its server can read it
     block.leave_out(type);
   } else if (type == "tool_use") {
     said.tool_calls.push_back({.id = block.need_string("id"),
@@ -70,7 +70,7 @@ void add_anthropic_message(const Field& field, std::vector<ChatMessage>& message
     said.text = content.string();
   else
     for (const Field& block : content.elements()) add_block(block, said, messages);
-  // A message of results alone says nothing more.
+  // A message with only tool results has no text of its own.
   if (said.role == Role::kUser && said.text.empty() && messages.size() > num_before) return;
   messages.push_back(std::move(said));
 }
@@ -163,7 +163,7 @@ AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_to
   if (read.chat.chat.messages.empty()) messages.refuse("a list of at least one message");
   read_anthropic_tools(request, read.chat);
   read.shows_thinking = read_thinking(request, read.chat);
-  // A last message of the assistant is the beginning of the answer.
+  // If the last message is the assistant's, the answer continues it.
   const ChatMessage& last = read.chat.chat.messages.back();
   if (last.role == Role::kAssistant && last.tool_calls.empty()) {
     read.chat.continues_final = true;

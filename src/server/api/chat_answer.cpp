@@ -27,7 +27,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
   ++num_tokens_;
   const bool is_stop = std::find(stop_.tokens.begin(), stop_.tokens.end(), token.token) != stop_.tokens.end();
   if (is_stop && !stop_.keeps_stop && !harmony::ControlTokens(tokenizer_).is_terminator(token.token))
-    return {};  // it adds no text, and begins and ends no header
+    return {};  // has no text, and neither starts nor ends a header
   const auto& messages = parser_.messages();
   const bool in_text = !messages.empty() && !messages.back().is_complete;
   if (in_text && !tokenizer_.is_special(token.token) && !has_stopped() && !called_tool(messages.back())) {
@@ -42,7 +42,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
 std::vector<AnswerDelta> ChatAnswer::finish() {
   std::vector<AnswerDelta> out = read_delta(parser_.finish());
   add_text(AnswerDelta::Kind::kContent, matcher_.flush(), out);
-  if (num_sent_tokens_ < content_tokens_.size()) {  // a stop string removed their text
+  if (num_sent_tokens_ < content_tokens_.size()) {  // a stop string cut off their text
     AnswerDelta& last = out.emplace_back();
     last.kind = AnswerDelta::Kind::kContent;
     last.tokens.assign(content_tokens_.begin() + static_cast<ptrdiff_t>(num_sent_tokens_),
@@ -110,21 +110,22 @@ std::vector<AnswerDelta> ChatAnswer::read_delta(const harmony::Delta& delta) {
   return out;
 }
 
-// Gives what is certain of the content with this text; the engine does the same with completions (engine/sequence.cpp).
+// Returns the part of the content that is certain not to be a stop string. The engine does the same for
+// completions (engine/sequence.cpp).
 std::string ChatAnswer::searched(const std::string& text) {
   return num_tokens_ > stop_.min_tokens ? matcher_.push(text) : text;
 }
 
-// `is_whole`: <|call|> has ended the call.
+// `is_whole`: the call has ended with <|call|>.
 void ChatAnswer::add_arguments(const harmony::Delta& delta, bool is_whole, std::vector<AnswerDelta>& out) {
   std::string text = delta.text;
-  if (custom_arguments_) {  // whose text is known when its JSON has ended
+  if (custom_arguments_) {  // their text is known only at the end of the JSON
     *custom_arguments_ += delta.text;
     if (!delta.message_ended) return;
     text = input_of(*custom_arguments_, is_whole);
     custom_arguments_.reset();
   } else if (delta.message_ended && is_whole && calls_.back().arguments.empty() && text.empty()) {
-    text = "{}";  // so that the arguments are JSON
+    text = "{}";  // arguments must be JSON
   }
   if (!text.empty()) add_call_text(std::move(text), out);
 }

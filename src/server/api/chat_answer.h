@@ -1,13 +1,15 @@
-// Turns the tokens of a harmony model into a chat API's answer: reasoning, content, tool calls. A stream sends the deltas, a
-// whole answer is their sum, so that both are the same by construction.
+// Turns the tokens of a harmony model into the answer of a chat API: reasoning, content, tool calls. A stream
+// sends the deltas and a whole answer is their sum, so both are the same by construction.
 //
-// No text of the model is lost: harmony/parse.h repairs malformed messages. A message is a tool call if the client offered
-// tools that may be called and the recipient is one of them, with or without its namespace, or is another name in the namespace
-// "functions" or in that of an offered tool. Text to any other recipient (a built-in tool that was not offered) is reasoning on
-// the channel "analysis" and content elsewhere, so that it is neither lost nor executed.
+// No text of the model is lost; harmony/parse.h repairs malformed messages. A message is a tool call if the
+// request has a tool that may be called, and the recipient is such a tool (with or without its namespace), or
+// another name in the namespace "functions" or in the namespace of an offered tool. Text to any other
+// recipient, such as a built-in tool that was not offered, becomes reasoning (channel "analysis") or content
+// (other channels). It is never executed.
 //
-// A call is never shown as more than it is. One that is cut off in its header is not shown, one that is cut off in its arguments
-// has those that the model wrote so far. No other name that the name of an offered tool begins with is a call.
+// A call is never shown as more complete than it is. A call cut off in its header is not shown. A call cut
+// off in its arguments has the part that the model wrote. A name that is only a prefix of an offered tool's
+// name is not a call.
 #pragma once
 
 #include <optional>
@@ -28,16 +30,17 @@ namespace nibble::server {
 struct AnswerDelta {
   enum class Kind { kReasoning, kContent, kCall };
   Kind kind{};
-  std::string text{};                  // of kCall: part of the arguments
+  std::string text{};                  // kCall: part of the arguments
   bool begins_message{false};          // first text of a harmony message; a call's first delta has an id
-  bool begins_paragraph{false};        // begins_message, and there was text of this kind before
-  bool is_preamble{false};             // of kContent: on the channel commentary
-  int call_index{0};                   // of kCall: 0 for the first call
-  std::string id{};                    // only in the first delta of a call
-  OfferedTool tool{};                  // of kCall
-  std::vector<SampledToken> tokens{};  // of kContent: the tokens since the last delta of content
+  bool begins_paragraph{false};        // begins_message, and text of this kind came before
+  bool is_preamble{false};             // kContent: on the channel "commentary"
+  int call_index{0};                   // kCall: 0 for the first call
+  std::string id{};                    // kCall: only in the first delta of the call
+  OfferedTool tool{};                  // kCall
+  std::vector<SampledToken> tokens{};  // kContent: the tokens since the last delta of content
 
-  // The text with a blank line before it where a chat's API joins several messages to one text.
+  // The text, after a blank line if it begins a paragraph. For chat APIs, which join several messages into
+  // one text.
   std::string paragraph() const { return (begins_paragraph ? "\n\n" : "") + text; }
 };
 
@@ -46,20 +49,21 @@ class ChatAnswer {
   struct Call {
     std::string id;
     OfferedTool tool;
-    std::string arguments;  // of a tool that takes one text: that text
+    std::string arguments;  // a custom tool's text, or JSON
   };
 
-  // Stop strings are searched for in content only. `begun`: the header of a message that the prompt has begun, as tokens.
+  // Stop strings are searched for only in content. `begun`: tokens of a message header with which the prompt
+  // ends.
   ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tools, const StopParams& stop,
              std::span<const TokenId> begun = {});
 
   std::vector<AnswerDelta> push(const SampledToken& token);
-  std::vector<AnswerDelta> finish();  // there are no more tokens, whatever the reason
+  std::vector<AnswerDelta> finish();  // call after the last token, whatever ended the answer
   bool has_stopped() const { return matcher_.has_stopped(); }
   const std::string& stopped_by() const { return matcher_.stopped_by(); }
-  // The last message is a call, and <|call|> ended it.
+  // Whether the last message is a call that <|call|> has ended.
   bool ends_in_call() const;
-  // The last message is a call that <|call|> did not end. After finish().
+  // Whether the last message is a call that was cut off. Valid after finish().
   bool has_cut_call() const;
 
   // The sum of all deltas so far.
@@ -83,15 +87,15 @@ class ChatAnswer {
   StopParams stop_;
   StopStrings matcher_;
   int num_tokens_{0};
-  size_t num_begun_messages_{0};  // messages that have given a delta
+  size_t num_begun_messages_{0};  // messages that have produced a delta
   bool begins_message_{false};    // the next text begins a message
-  bool is_preamble_{false};       // the last message with content was on commentary
+  bool is_preamble_{false};       // the last message with content is on "commentary"
   std::string reasoning_, content_;
   std::vector<Call> calls_;
-  std::optional<std::string>
-      custom_arguments_;  // of the last call, which takes one text, until it is complete
+  // Arguments of the last call until it is complete, if it calls a custom tool.
+  std::optional<std::string> custom_arguments_;
   std::vector<SampledToken> content_tokens_;
-  size_t num_sent_tokens_{0};  // those of content_tokens_ that were in deltas
+  size_t num_sent_tokens_{0};  // the first of content_tokens_, which deltas have reported
   int num_reasoning_tokens_{0};
 };
 

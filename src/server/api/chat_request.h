@@ -13,13 +13,13 @@ namespace nibble::server {
 
 struct ChatRequest {
   GenerationParams params;
-  harmony::Chat chat;                 // with the functions that may be called
-  std::vector<OfferedTool> offered;   // the same with their kinds
-  bool uses_functions{false};         // the request has `functions`, as the API had it before `tools`
-  bool continues_final{false};        // the answer goes on with the last message, which is the assistant's
+  harmony::Chat chat;                 // with the functions offered to the model
+  std::vector<OfferedTool> offered;   // the same functions, with their kinds
+  bool uses_functions{false};         // uses `functions`, the API's older form of `tools`
+  bool continues_final{false};        // the answer continues the last message, which is the assistant's
   bool adds_generation_prompt{true};  // false: the prompt ends with the last message
   bool includes_reasoning{true};
-  std::string prediction{};  // what the client expects the answer to be; empty: nothing
+  std::string prediction{};  // the answer that the client expects; empty: none
 };
 
 // Both throw InputError.

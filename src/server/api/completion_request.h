@@ -16,10 +16,10 @@ struct CompletionRequest {
   GenerationParams params;
   std::vector<Prompt> prompts;
   bool echo{false};
-  int num_kept{1};  // of params.num_choices: the likeliest are the answer
+  int num_kept{1};  // the likeliest of params.num_choices answers are returned
 };
 
-inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default of max_tokens for /v1/completions
+inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default for max_tokens in /v1/completions
 
 // Throws InputError.
 CompletionRequest read_completion_request(std::string_view body, const RequestDefaults& defaults = {});

@@ -1,4 +1,4 @@
-// Errors in the form of OpenAI's API.
+// Errors in the format of OpenAI's API.
 #pragma once
 
 #include <string_view>
@@ -9,11 +9,11 @@
 
 namespace nibble::server {
 
-// The error (400) for a request that a reader refused. The reader's message begins with a place such as
-// "request.messages[2].role"; the part behind "request." becomes the parameter's name.
+// Makes an error (400) of a reader's error. The message begins with a place such as
+// "request.messages[2].role"; what follows "request." becomes the error's parameter.
 HttpError to_http_error(const InputError& error);
 
-// "invalid_request_error" for 400, and so on.
+// The error type of a status, such as "invalid_request_error" for 400.
 std::string_view error_type(int status);
 
 // {"error": {"message", "type", "param", "code"}}

@@ -90,7 +90,7 @@ std::vector<TokenId> read_tokens(const Field& field, std::string_view accepted) 
   return tokens;
 }
 
-// Accepts 3.0 as 3: JSON does not distinguish them.
+// Accepts 3.0 as 3, because JSON does not distinguish them.
 int64_t read_whole_number(const Field& field, int64_t least, int64_t most) {
   const auto refuse = [&] { field.refuse(fmt::format("a whole number from {} to {}", least, most)); };
   if (!field.value().is_number()) refuse();
@@ -163,7 +163,7 @@ void read_sampling(const Field& request, GenerationParams& params) {
              sample.frequency_penalty);
   read_float(request, "top_p", 0, 1, sample.top_p);
   if (!(sample.top_p > 0)) request.find("top_p")->refuse("above 0 and at most 1");
-  if (const auto top_k = request.find("top_k"))  // -1 is how vLLM's clients say "all"
+  if (const auto top_k = request.find("top_k"))  // vLLM's clients send -1 for "all"
     sample.top_k = static_cast<int>(std::max<int64_t>(0, read_whole_number(*top_k, -1, 1 << 20)));
   if (const auto seed = request.find("seed")) {
     params.has_seed = true;

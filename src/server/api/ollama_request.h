@@ -10,19 +10,19 @@ namespace nibble::server {
 
 struct OllamaRequest {
   ChatRequest chat;        // params.stream is true unless the request says otherwise
-  bool is_raw{false};      // generate: `prompt` is the model's prompt as it is
-  std::string prompt;      // if is_raw
-  bool only_loads{false};  // it says nothing: clients ask so that the model is loaded
+  bool is_raw{false};      // /api/generate: `prompt` is used without a template
+  std::string prompt;      // set if is_raw
+  bool only_loads{false};  // no prompt: clients send such requests to load the model
 };
 
 // Both throw InputError.
 OllamaRequest read_ollama_chat(std::string_view body, const RequestDefaults& defaults = {});
 OllamaRequest read_ollama_generate(std::string_view body, const RequestDefaults& defaults = {});
 
-// Reads {"model": NAME}, or "name" as older clients have it.
+// Reads {"model": NAME}; older clients send "name".
 std::string read_ollama_model(std::string_view body, IgnoredFields& ignored);
 
-// Names have a tag, which says nothing here: "tiny:latest" is "tiny".
+// Removes the tag ":latest", which has no meaning here: "tiny:latest" is "tiny".
 std::string without_tag(std::string name);
 
 }  // namespace nibble::server

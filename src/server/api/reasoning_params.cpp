@@ -13,14 +13,14 @@ namespace {
 using harmony::Field;
 using harmony::ReasoningEffort;
 
-// A member of the request, or of an object in it; `object` is null for the request itself.
+// Returns a member of the request, or of an object in it; `object` is null for the request itself.
 std::optional<Field> find_in(const Field& request, const char* object, const char* key) {
   if (!object) return request.find(key);
   const auto outer = request.find(object);
   return outer ? outer->find(key) : std::nullopt;
 }
 
-// A limit may be given by several names, if they agree.
+// A limit may be given under several names if they agree.
 void read_limit(const Field& request, GenerationParams& params) {
   constexpr std::pair<const char*, const char*> kLimits[] = {{nullptr, "thinking_token_budget"},
                                                              {nullptr, "reasoning_budget"},
@@ -39,7 +39,7 @@ void read_limit(const Field& request, GenerationParams& params) {
   }
 }
 
-// True where the field asks for no reasoning.
+// Whether the field turns reasoning off.
 bool is_off(const Field& field) {
   if (!field.value().is_object()) return !field.boolean();
   const Field type = field.need("type", "enabled, adaptive or disabled");
@@ -67,7 +67,7 @@ void read_reasoning(const Field& request, harmony::Chat& chat, GenerationParams&
   for (const auto& [object, key] : kSwitches) {
     const auto field = find_in(request, object, key);
     if (!field) continue;
-    if (field->value().is_string() && std::string_view(key) == "think")  // Ollama's may be a level
+    if (field->value().is_string() && std::string_view(key) == "think")  // Ollama's form may be a level
       chat.reasoning_effort = read_effort(*field, params.ignored);
     else if (is_off(*field))
       turn_off_reasoning(*field, chat, params.ignored);

@@ -1,8 +1,9 @@
-// Reads how much a request wants the model to reason, under the names that OpenAI, OpenRouter, vLLM, SGLang, llama.cpp, Anthropic and Ollama
-// give it.
+// Reads how much the model should reason, under the names that OpenAI, OpenRouter, vLLM, SGLang, llama.cpp,
+// Anthropic and Ollama use.
 //
-// The model always reasons; it knows low, medium and high effort. Every way to say "no reasoning" means low effort, and the answer names it
-// as ignored, with "low" instead. A limit of 0 tokens is what leaves out the reasoning.
+// The model always reasons, with low, medium or high effort. Every way to turn reasoning off means low
+// effort, and the answer lists the field as ignored, with "low" instead. Only a limit of 0 tokens leaves
+// reasoning out.
 #pragma once
 
 #include <optional>
@@ -13,16 +14,17 @@
 
 namespace nibble::server {
 
-// Of a chat or a response: effort, limit and switches. OpenAI's own name of the effort wins, and a switch that is off wins over all.
+// For a chat or a response: effort, limit and switches. OpenAI's own field for the effort wins, and a switch
+// that is off wins over everything.
 void read_reasoning(const harmony::Field& request, harmony::Chat& chat, GenerationParams& params);
 
-// Others' levels become the nearest of low, medium and high, and are added to `ignored`.
+// Maps other APIs' levels to the nearest of low, medium and high, and adds those to `ignored`.
 harmony::ReasoningEffort read_effort(const harmony::Field& field, IgnoredFields& ignored);
 
-// What a field that asks for no reasoning does.
+// Sets low effort for a field that turns reasoning off, and adds the field to `ignored`.
 void turn_off_reasoning(const harmony::Field& field, harmony::Chat& chat, IgnoredFields& ignored);
 
-// A limit of reasoning, in tokens; nothing for -1, by which other engines say that there is none.
+// Reads a limit of reasoning, in tokens; nullopt for -1, which means no limit in other engines.
 std::optional<int> read_reasoning_budget(const harmony::Field& field);
 
 }  // namespace nibble::server

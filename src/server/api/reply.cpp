@@ -8,7 +8,7 @@
 namespace nibble::server {
 namespace {
 
-// JSON has no infinity; OpenAI's API gives -9999 for it.
+// JSON has no infinity; OpenAI's API uses -9999.
 double finite(float logprob) { return std::max(-9999.0, static_cast<double>(logprob)); }
 
 Json token_json(TokenId token, float logprob, const Tokenizer& tokenizer) {
@@ -19,13 +19,13 @@ Json token_json(TokenId token, float logprob, const Tokenizer& tokenizer) {
 
 Json with_head(const ReplyHead& head, std::string_view object) {
   Json json{{"id", head.id}, {"object", object}, {"created", head.created}, {"model", head.model}};
-  if (object.starts_with("chat")) json["service_tier"] = "default";  // completions have none
+  if (object.starts_with("chat")) json["service_tier"] = "default";  // completions have no such member
   json["system_fingerprint"] = head.fingerprint;
   return json;
 }
 
-// {"type", "function": {"name", "arguments"}} or {"type", "custom": {"name", "input"}}; parts after the first have only the text. A
-// chat's API has no namespaces: the client knows the name that it gave.
+// Returns {"type", "function": {"name", "arguments"}} or {"type", "custom": {"name", "input"}}; later parts
+// have only the text. Chat APIs have no namespaces, so the name is the client's own.
 Json call_json(const OfferedTool& tool, const std::string& text, bool begins) {
   const bool is_custom = tool.kind == ToolKind::kCustom;
   const char* type = is_custom ? "custom" : "function";
@@ -160,8 +160,8 @@ void CompletionLogprobs::add(const std::vector<SampledToken>& tokens) {
   for (const SampledToken& token : tokens) {
     add_text(token.token);
     Json top = Json::object();
-    for (const TokenLogprob& other :
-         token.top)  // of tokens with the same text the likelier, which comes first
+    // Tokens may have the same text: emplace() keeps the first, which is the likeliest.
+    for (const TokenLogprob& other : token.top)
       top.emplace(token_text(other.token, tokenizer_), finite(other.logprob));
     lists_["token_logprobs"].push_back(finite(token.logprob));
     lists_["top_logprobs"].push_back(std::move(top));
@@ -178,7 +178,7 @@ Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& t
           Json{{"logprob", finite(logprob)}, {"rank", rank}, {"decoded_token", token_text(id, tokenizer)}});
     };
     for (const TokenLogprob& other : token.top) add(other.token, other.logprob, row.size() + 1);
-    add(token.token, token.logprob, nullptr);  // nothing happens if it is among them
+    add(token.token, token.logprob, nullptr);  // no effect if the token is among token.top
     list.push_back(std::move(row));
   }
   return list;

@@ -1,4 +1,4 @@
-// Answers as JSON in the form of OpenAI's API, and as server-sent events.
+// Answers as JSON in the format of OpenAI's API, and as server-sent events.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,20 @@ struct ReplyHead {
   std::string id;      // "chatcmpl-..."
   int64_t created{0};  // seconds since 1970
   std::string model;
-  std::string fingerprint{};  // OpenAI's system_fingerprint: what runs the model
+  std::string fingerprint{};  // OpenAI's system_fingerprint; identifies what runs the model
 };
 
 struct Usage {
   int num_prompt_tokens{0}, num_output_tokens{0};
-  int num_cached_tokens{0};     // of the prompt
-  int num_reasoning_tokens{0};  // of the output
-  // The tokens of the texts that the client predicted for the choices, and how many of them the output has; told where there are any.
+  int num_cached_tokens{0};     // part of the prompt
+  int num_reasoning_tokens{0};  // part of the output
+  // Tokens of the client's prediction, over all choices, and how many of them are in the output. Reported
+  // only if there was a prediction.
   int num_prediction_tokens{0}, num_accepted_tokens{0};
 };
 Json to_json(const Usage& usage);
 
-// The member "usage" of the chunks of a stream: null where the last chunk will have it, or what is used so far.
+// The member "usage" of a stream's chunks: null if the last chunk will have it, or the usage so far.
 struct ChunkUsage {
   bool is_included{false}, is_continuous{false};
   Usage so_far{};
@@ -43,27 +44,29 @@ struct ChunkUsage {
   void add_to(Json& chunk) const;
 };
 
-// "stop", "length", or "tool_calls" where a whole call ends the answer.
+// Returns "length" at a limit, "tool_calls" if a complete call ends the answer, else "stop".
 std::string_view finish_reason(FinishReason reason, bool ends_in_call);
 
-// {"content": [...], "refusal": null}: log-probabilities of the tokens of the content.
+// {"content": [...], "refusal": null}: log-probabilities of the content's tokens.
 Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer);
 
-// One answer to the prompt; a reply has a list of them.
+// An element of a reply's list "choices".
 Json chat_choice(size_t index, const ChatAnswer& answer, std::string_view finish_reason,
                  const Json& logprobs);
-// To a client that offered `functions`, as the API had it before tools: the call becomes "function_call". For a message or a delta.
+// Renames a call to "function_call" in a message or a delta, for clients that sent `functions`, the API's
+// older form of tools.
 void use_function_call(Json& message);
 Json chat_reply(const ReplyHead& head, Json choices, const Usage& usage);
 Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Json& logprobs,
                 std::optional<std::string_view> finish_reason);
 Json to_json(const AnswerDelta& delta);  // the member "delta" of a chunk
 
-// Log-probabilities in the form of the completions API: four lists. `num_characters` is the length of the text before them.
+// Log-probabilities in the format of the completions API: four lists. `num_characters`: length of the text
+// before them.
 class CompletionLogprobs {
  public:
   CompletionLogprobs(const Tokenizer& tokenizer, int64_t num_characters);
-  void add_first(TokenId token);  // a prompt's first token, which has none
+  void add_first(TokenId token);  // a prompt's first token, which has no log-probability
   void add(const std::vector<SampledToken>& tokens);
   Json take() { return std::move(lists_); }
 
@@ -75,27 +78,28 @@ class CompletionLogprobs {
   Json lists_;
 };
 
-// Those of a prompt's tokens in the form of vLLM's API: for each token {"ID": {"logprob", "rank", "decoded_token"}}, where a rank beyond
-// that of the listed tokens is null. `prompt` are its tokens from the second on.
+// Log-probabilities of a prompt in the format of vLLM's API: for each token {"ID": {"logprob", "rank",
+// "decoded_token"}}. The rank is null if it is beyond the listed tokens. `prompt`: the prompt's tokens from
+// the second on.
 Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& tokenizer);
 
-// A completion and a chunk of a streamed completion have the same form.
+// A completion and a chunk of a streamed completion have the same format.
 Json completion_choice(size_t index, const std::string& text, const Json& logprobs,
                        std::optional<std::string_view> finish_reason);
 Json completion_reply(const ReplyHead& head, Json choices);
 
-// The last chunk of a stream with stream_options.include_usage: it has usage and no choices.
+// The last chunk of a stream with stream_options.include_usage: it has the usage and no choices.
 Json usage_chunk(const ReplyHead& head, std::string_view object, const Usage& usage);
 
-// The token as text; bytes that are not a whole character become U+FFFD.
+// Returns the token as text; bytes that are not a whole character become U+FFFD.
 std::string token_text(TokenId token, const Tokenizer& tokenizer);
 
 int64_t count_characters(std::string_view text);  // `text` must be valid UTF-8
 
-// JSON on one line. Invalid UTF-8 (half characters, which only tokens have) becomes U+FFFD.
+// Returns JSON on one line. Invalid UTF-8 (partial characters, which only tokens have) becomes U+FFFD.
 std::string print(const Json& json);
 std::string sse_event(const Json& json);        // "data: {...}\n\n"
-std::string named_sse_event(const Json& json);  // the same behind "event: TYPE\n", of json["type"]
+std::string named_sse_event(const Json& json);  // "event: TYPE\ndata: {...}\n\n", with json["type"]
 inline constexpr std::string_view kSseDone{"data: [DONE]\n\n"};
 inline constexpr std::string_view kSseKeepAlive{":\n\n"};  // a comment, which clients ignore
 

@@ -1,4 +1,4 @@
-// Values of the server for what a request leaves out. A request that has the field, or instructions of its own, gets those instead.
+// The server's values for fields that a request leaves out.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace nibble::server {
 struct RequestDefaults {
   SampleParams sample{.temperature = 1};  // temperature, top_k, top_p, min_p and the penalties
   harmony::ReasoningEffort effort{harmony::ReasoningEffort::kMedium};
-  std::string instructions{};  // of a chat without any
+  std::string instructions{};  // for chats without instructions
 };
 
 }  // namespace nibble::server

@@ -18,24 +18,25 @@ constexpr uint8_t kMessages{kChat | kResponses}, kAnswers{kMessages | kCompletio
 
 enum class Fate {
   kObeyed,
-  kParts,    // an object whose members have rows of their own, "stream_options.include_usage"
-  kIgnored,  // changes no text
-  kRefused,  // would change the text, or the form of the answer
+  kParts,    // an object whose members have rows of their own, such as "stream_options.include_usage"
+  kIgnored,  // does not change the text
+  kRefused,  // would change the text or the format of the answer
 };
 
 struct FieldRow {
-  std::string_view names;  // with a space between them
+  std::string_view names;  // separated by spaces
   uint8_t apis;
   Fate fate;
-  // Values, as JSON with a bar between them, with which the field asks for nothing: it is then neither refused nor told.
+  // JSON values with which the field has no effect, separated by bars. It is then neither refused nor
+  // reported.
   std::string_view neutral{};
-  std::string_view accepted{};  // of a refused field: "NAME must be ..."
+  std::string_view accepted{};  // for the message of a refused field: "NAME must be ..."
 };
 
 constexpr std::string_view kNoSampler{"neutral: there is no such sampler here"};
 
 constexpr FieldRow kFields[] = {
-    // OpenAI's own
+    // OpenAI
     {"model stream temperature top_p presence_penalty frequency_penalty logit_bias seed stop", kAnswers,
      Fate::kObeyed},
     {"n max_tokens", kAnswers, Fate::kObeyed},
@@ -78,7 +79,7 @@ constexpr FieldRow kFields[] = {
     {"image context_management", kResponses, Fate::kRefused, "", "absent: it is not available"},
     {"functions function_call", kChat, Fate::kObeyed},
 
-    // vLLM's, most of which SGLang has too
+    // vLLM; SGLang has most of them too
     {"top_k min_p repetition_penalty ignore_eos stop_token_ids include_stop_str_in_output min_tokens "
      "bad_words",
      kAnswers, Fate::kObeyed},
@@ -130,7 +131,7 @@ constexpr FieldRow kFields[] = {
      Fate::kIgnored},
     {"data_parallel_rank", kAnswers, Fate::kIgnored},
 
-    // SGLang's
+    // SGLang
     {"regex ebnf", kAnswers, Fate::kObeyed},
     {"stop_regex", kAnswers, Fate::kRefused, "[]", "absent: stop takes texts"},
     {"separate_reasoning stream_reasoning", kAnswers, Fate::kRefused, "true",
@@ -142,7 +143,7 @@ constexpr FieldRow kFields[] = {
      "false: they are not available"},
     {"rid", kAnswers, Fate::kIgnored},
 
-    // llama-server's
+    // llama-server
     {"n_predict n_probs", kAnswers, Fate::kRefused, "-1|0",
      "absent: the names here are max_tokens and logprobs"},
     {"grammar json_schema", kAnswers, Fate::kObeyed},
@@ -161,7 +162,7 @@ constexpr FieldRow kFields[] = {
     {"parse_tool_calls", kAnswers, Fate::kRefused, "true", "true: calls are always told apart"},
     {"post_sampling_probs", kAnswers, Fate::kRefused, "false",
      "false: log-probabilities are the model's own"},
-    // Parameters of samplers that are off.
+    // Parameters of samplers that are off
     {"mirostat_tau mirostat_eta dynatemp_exponent xtc_threshold dry_base dry_allowed_length "
      "dry_penalty_last_n",
      kAnswers, Fate::kIgnored},
@@ -169,7 +170,7 @@ constexpr FieldRow kFields[] = {
      "return_tokens",
      kAnswers, Fate::kIgnored},
 
-    // Anthropic's, whose clients may use nibble's own sampling parameters too
+    // Anthropic; its clients may also use nibble's own sampling parameters
     {"model max_tokens messages system stop_sequences stream temperature top_p top_k tools tool_choice",
      kAnthropic, Fate::kObeyed},
     {"min_p repetition_penalty presence_penalty frequency_penalty logit_bias seed ignore_eos min_tokens",
@@ -182,7 +183,7 @@ constexpr FieldRow kFields[] = {
     {"metadata cache_control service_tier container context_management speed inference_geo diagnostics betas",
      kAnthropic, Fate::kIgnored},
 
-    // Ollama's
+    // Ollama
     {"model messages prompt system tools think stream logprobs top_logprobs raw name verbose", kOllama,
      Fate::kObeyed},
     {"keep_alive", kOllama, Fate::kIgnored},
@@ -190,7 +191,7 @@ constexpr FieldRow kFields[] = {
     {"suffix template", kOllama, Fate::kRefused, "\"\"", "empty: harmony is the model's only format"},
     {"images", kOllama, Fate::kRefused, "[]", "empty: the model reads text only"},
     {"context", kOllama, Fate::kRefused, "[]", "absent: /api/chat has conversations"},
-    {"truncate shift", kOllama, Fate::kIgnored, "false"},  // a prompt that is too long is refused
+    {"truncate shift", kOllama, Fate::kIgnored, "false"},  // nibble refuses a prompt that is too long
     {"options", kOllama, Fate::kParts},
     {"options.temperature options.top_k options.top_p options.min_p options.seed options.stop "
      "options.num_predict",
@@ -243,7 +244,7 @@ bool is_neutral(const FieldRow& row, const Json& value) {
 }
 
 void check(Api api, const Field& object, const std::string& before, IgnoredFields& ignored) {
-  constexpr size_t kMaxFields{256};  // each is looked for in the table
+  constexpr size_t kMaxFields{256};  // each costs a search of the table
   if (!object.value().is_object()) object.refuse("an object");
   if (object.value().size() > kMaxFields)
     object.refuse(fmt::format("an object of at most {} fields", kMaxFields));
@@ -263,7 +264,8 @@ void check(Api api, const Field& object, const std::string& before, IgnoredField
   }
 }
 
-// Members below the first level that answers have and clients send back, or that say how to cache or stream: they change no text.
+// Nested members that change no text: those of answers that clients send back, and those about caching or
+// streaming.
 constexpr std::string_view kHarmless{
     "id object created status index annotations citations logprobs cache_control signature parsed "
     "parsed_arguments caller created_by eager_input_streaming"};

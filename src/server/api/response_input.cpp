@@ -33,7 +33,8 @@ std::string output_from(const Field& output) {
   return harmony::content_text(output, {.is_result = true, .accepted = kPartTypes});
 }
 
-// The last message if it is the assistant's and `may_join` allows to add to it, else a new message of the assistant.
+// Returns the last message if it is the assistant's and `may_join` accepts it; else adds a new message of the
+// assistant.
 template <typename MayJoin>
 ChatMessage& assistant(std::vector<ChatMessage>& messages, MayJoin may_join) {
   if (messages.empty() || messages.back().role != Role::kAssistant || !may_join(messages.back())) {
@@ -61,20 +62,20 @@ void add_message(const Field& item, Reader& out) {
   said.is_preamble = item.find_string("phase") == "commentary";
 }
 
-// Adds what another agent says to this one.
+// Adds a message of another agent.
 void add_agent_message(const Field& item, Reader& out) {
   out.input.messages.emplace_back().text = text_from(item.need("content", kTextParts));
 }
 
 void add_reasoning(const Field& item, Reader& out) {
-  // Other servers may send only a summary of the reasoning, or only what they have encrypted.
+  // Other servers may send only a summary of the reasoning, or only an encrypted form.
   const auto content = item.find("content");
   const auto summary = item.find("summary");
   std::string text = content ? text_from(*content) : "";
   const std::string summarised = summary ? text_from(*summary) : "";
   if (text.empty()) text = summarised;
   if (text.empty()) return;
-  item.skip({"encrypted_content"});  // it says the same
+  item.skip({"encrypted_content"});  // the same reasoning, encrypted
   std::string& reasoning = assistant(out.input.messages, may_take_words).reasoning;
   reasoning += (reasoning.empty() ? "" : "\n\n") + text;
 }
@@ -99,7 +100,7 @@ void add_search_call(const Field& item, Reader& out) {
   add_call(item, out, "tool_search",
            harmony::json_line(item.need("arguments", "an object").value(), harmony::JsonSpacing::kNone));
 }
-// The names of the arguments are those of the function that stands for it.
+// The arguments' names are those of the function "shell" (tools.cpp).
 void add_local_shell_call(const Field& item, Reader& out) {
   const Field action = item.need("action", "an object with a command");
   Json arguments{{"command", action.need("command", "a list of texts").value()}};
@@ -111,7 +112,7 @@ void add_local_shell_call(const Field& item, Reader& out) {
   add_call(item, out, "shell", harmony::json_line(arguments, harmony::JsonSpacing::kNone));
 }
 
-// Adds a call whose arguments are the members of an object of the item.
+// Adds a call whose arguments are members of an object in the item.
 void add_call_of_members(const Field& item, Reader& out, const char* object, const char* name,
                          std::initializer_list<const char*> keys) {
   const Field given = item.need(object, "an object");
@@ -131,19 +132,19 @@ void add_patch_call(const Field& item, Reader& out) {
 void add_result(const Field& item, Reader& out, std::string text) {
   ChatMessage& message = out.input.messages.emplace_back();
   message.role = Role::kTool;
-  message.tool_call_id =
-      item.find_string("call_id");  // absent: of the oldest call (of this name) without a result
+  // If absent, the result belongs to the oldest call (of this name) without a result.
+  message.tool_call_id = item.find_string("call_id");
   const bool is_named = item.find("name").has_value();
   const std::string name = is_named ? harmony::need_tool_name(item, "name") : "";
   if (!message.tool_call_id && is_named) message.tool_name = name;
   message.text = std::move(text);
 }
-void add_local_shell_output(const Field& item, Reader& out) {  // whose id is the call's
+void add_local_shell_output(const Field& item, Reader& out) {  // its id may be the call's id
   add_result(item, out, output_from(item.need("output", kTextParts)));
   ChatMessage& result = out.input.messages.back();
   if (!result.tool_call_id) result.tool_call_id = item.find_string("id");
 }
-// What each command wrote, and how it ended.
+// Adds the output of each command, and how it ended.
 void add_shell_output(const Field& item, Reader& out) {
   item.skip({"max_output_length"});
   const Field output = item.need("output", "a list of what each command wrote");
@@ -172,7 +173,7 @@ void add_patch_output(const Field& item, Reader& out) {
 void add_output(const Field& item, Reader& out) {
   add_result(item, out, output_from(item.need("output", kTextParts)));
 }
-// A tool may be found again by another search.
+// A tool may be found again by a later search.
 void add_found_tool(const Field& tool, Reader& out) {
   ToolSet found;
   add_response_tool(tool, found, out.ignored);

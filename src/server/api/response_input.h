@@ -1,9 +1,10 @@
-// The items of an input to /v1/responses, or of a response's output, as chat messages.
+// Converts the items of an input to /v1/responses, or of a response's output, to chat messages.
 //
-// They are messages, reasoning, calls and their results, of every kind of tool that has a form in harmony (tools.h), and what agents put
-// between: additional tools, words of other agents. Consecutive items of the assistant become one chat message, as long as they come in
-// the order reasoning, text, calls. Items of other types (searches, images, snapshots, compactions of other servers) say nothing that
-// the model could read; they are left out and named among the ignored fields.
+// Items are messages, reasoning, tool calls and their results (of every kind of tool in tools.h), and items
+// that agents insert: additional tools, messages of other agents. Consecutive items of the assistant become
+// one chat message if they come in the order reasoning, text, calls. Items of other types (searches, images,
+// snapshots, compactions of other servers) have nothing that the model could read; they are left out and
+// listed as ignored.
 #pragma once
 
 #include <vector>
@@ -15,10 +16,10 @@ namespace nibble::server {
 
 struct ResponseInput {
   std::vector<harmony::ChatMessage> messages;
-  ToolSet tools;  // that items add
+  ToolSet tools;  // tools that the items add
 };
 
-// Throws InputError for an item that says something and can't be read.
+// Throws InputError for an item that the model needs but that can't be read.
 ResponseInput read_items(const harmony::Field& items, IgnoredFields& ignored);
 
 }  // namespace nibble::server

@@ -7,15 +7,15 @@
 
 namespace nibble::server {
 
-// Names of a kind of items and of its events.
+// The names of one kind of items, and of their events.
 struct ItemKind {
   AnswerDelta::Kind kind;
-  ToolKind tool;  // of a call
+  ToolKind tool;  // for calls
   const char *id_prefix, *type;
-  const char* part;  // type of its one content part; null: none
-  const char*
-      text;  // the member that takes the text where there is no part; null: an object, known at the end
-  const char* event;  // its name without ".delta" or ".done"; null: none
+  const char* part;  // type of the item's only content part; null: none
+  // Member for the text if `part` is null. Null: the arguments become an object, when they are complete.
+  const char* text;
+  const char* event;  // name without ".delta" or ".done"; null: none
 };
 
 namespace {
@@ -77,7 +77,7 @@ bool are_texts(const Json& list) {
          std::all_of(list.begin(), list.end(), [](const Json& word) { return word.is_string(); });
 }
 
-// A member of the arguments; null if there is none.
+// Returns a member of the arguments; null if absent.
 Json member(const Json& given, const char* key) {
   return given.is_object() ? given.value(key, Json()) : Json();
 }
@@ -91,8 +91,9 @@ void set_action(Json& action, const Json& given, const std::string& arguments) {
   if (const Json timeout = member(given, "timeout_ms"); timeout.is_number()) action["timeout_ms"] = timeout;
 }
 
-// Puts the arguments of a call into an item that shows them as an object. What the model wrote wrong is passed on as a command of the
-// shell, which says what is wrong with it, as a diff, or as a query; what was cut off is left out.
+// Puts a call's arguments into an item that shows them as an object. Invalid JSON is passed on: as a shell
+// command (the shell reports the fault), as a diff, or as a query. Invalid JSON of a call that was cut off is
+// left out.
 void set_arguments(Json& item, const std::string& arguments, ToolKind tool, bool is_whole) {
   const Json given = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!is_whole && !given.is_object()) return;
@@ -150,8 +151,8 @@ void ResponseItems::begin(const AnswerDelta& delta, std::vector<Json>& events) {
 void ResponseItems::push(const AnswerDelta& delta, std::vector<Json>& events) {
   const bool begins = delta.kind == Kind::kCall ? !delta.id.empty() : delta.begins_message;
   if (open_ && (begins || open_->kind != delta.kind)) {
-    if (delta.text.empty() && !begins)
-      return;  // tokens whose text a stop string removed, and there is no open item to add them to
+    // Tokens whose text a stop string removed, without an open item that could take them.
+    if (delta.text.empty() && !begins) return;
     end("completed", events);
   }
   if (!open_) {

@@ -1,5 +1,5 @@
-// The items of a response (reasoning, message, calls of each kind of tool), and the events by which a stream sends them. Both are made of
-// the same deltas, so the events add up to the items. Each harmony message of the model is one item.
+// The items of a response (reasoning, message, tool calls), and the events that stream them. Both come from
+// the same deltas, so the events add up to the items. Each harmony message of the model becomes one item.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,13 +17,13 @@ struct ItemKind;  // a row of the table in response_items.cpp
 
 class ResponseItems {
  public:
-  // The tokenizer outlives it.
+  // The tokenizer must outlive this object.
   ResponseItems(const Tokenizer& tokenizer, bool with_logprobs)
       : tokenizer_(tokenizer), with_logprobs_(with_logprobs) {}
 
   // Returns the new events in order, without their sequence numbers.
   std::vector<Json> push(const std::vector<AnswerDelta>& deltas);
-  std::vector<Json> finish(bool is_complete);  // false: the last item is marked incomplete
+  std::vector<Json> finish(bool is_complete);  // false: marks the last item incomplete
 
   // The list "output" of the response: all items that have begun.
   const Json& items() const { return items_; }

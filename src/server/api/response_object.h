@@ -1,4 +1,4 @@
-// The object of a response, and the events of its stream.
+// The JSON object of a response, and the events of its stream.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,14 +16,14 @@ class ResponseObject {
  public:
   ResponseObject(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request);
 
-  // Each returns the events that follow, with the names and data of server-sent events; empty where nobody streams. Before the first
-  // of them come response.created and response.in_progress.
+  // Each returns the next server-sent events; empty without a stream. The first call also returns
+  // response.created and response.in_progress.
   std::string push(const std::vector<AnswerDelta>& deltas);
   std::string end(const std::vector<AnswerDelta>& deltas, bool is_complete);
-  std::string close(const Usage& usage);  // the last event; after it json() is complete
+  std::string close(const Usage& usage);  // the last event; then json() is complete
   std::string fail(const HttpError& error);
   std::string cancel();
-  // So that clients which give up after minutes without an event wait on.
+  // An event to send during long silence: some clients give up after minutes without one.
   std::string still_in_progress();
 
   void set_status(const char* status) { whole_["status"] = status; }

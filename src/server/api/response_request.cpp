@@ -18,7 +18,7 @@ using harmony::Field;
 using harmony::Json;
 
 void read_include(const Field& request, ResponseRequest& read) {
-  // Only built-in tools and pictures have these, and neither occurs here.
+  // Built-in tools and images produce these, and this server has neither.
   constexpr std::string_view kNeverThere[]{
       "reasoning.encrypted_content",   "file_search_call.results",
       "web_search_call.results",       "web_search_call.action.sources",
@@ -37,7 +37,7 @@ void read_include(const Field& request, ResponseRequest& read) {
     read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs));
 }
 
-// Reads what becomes of the response beside its text.
+// Reads what happens with the response besides its text.
 void read_keeping(const Field& request, ResponseRequest& read) {
   read.previous_id = request.find_string("previous_response_id");
   if (const auto store = request.find("store")) read.store = store->boolean();
@@ -70,7 +70,7 @@ std::vector<StoredItem> items_to_store(const Json& input) {
   return stored;
 }
 
-// The type of a reference is optional: an item that has nothing but an id is one.
+// Whether the item is a reference. The type is optional: an item with only an id is a reference too.
 bool is_reference(const Json& item) {
   if (!item.is_object()) return false;
   if (const auto type = item.find("type"); type != item.end() && !type->is_null())
@@ -136,7 +136,7 @@ ResponseRequest read_response(Json body, const RequestDefaults& defaults) {
   read_reasoning(request, read.chat, read.params);
   note_unread(Api::kResponses, request, record, read.params.ignored);
   if (read.store) read.input_items = items_to_store(input.value());
-  read.body.erase("input");  // which is in read.chat
+  read.body.erase("input");  // its content is in read.chat
   return read;
 }
 

@@ -17,17 +17,18 @@ namespace nibble::server {
 
 struct ResponseRequest {
   GenerationParams params;
-  harmony::Chat chat;  // its messages are those of the input, without the previous response's
+  harmony::Chat chat;  // the messages of the input, without those of the previous response
   std::vector<OfferedTool> offered;
   std::optional<std::string> previous_id;
   bool store{true};
   bool is_background{false};
-  bool may_truncate{false};             // drop the oldest messages of an input that is too long
-  harmony::Json body;                   // the request without its input: the answer repeats parts of it
-  std::vector<StoredItem> input_items;  // empty if nothing is to be stored
+  bool may_truncate{false};             // drop the oldest messages if the input is too long
+  harmony::Json body;                   // the request without its input; the answer repeats parts of it
+  std::vector<StoredItem> input_items;  // empty if `store` is false
 };
 
-// Puts stored items in place of the references to them. `find_item` gives an item as JSON, or null: then throws HttpError (404).
+// Replaces references to stored items by the items. `find_item` returns an item as JSON, or null; then this
+// throws HttpError (404).
 void resolve_references(harmony::Json& body,
                         const std::function<const std::string*(const std::string& id)>& find_item);
 

@@ -1,5 +1,5 @@
-// Responses that can be asked for again, or continued, by their id: the conversation up to their end, the response itself, and the items of
-// its request. They are kept in memory, up to a bound; the least recently used one is dropped first.
+// Responses that clients can fetch or continue by id: the conversation up to their end, the response, and the
+// items of the request. Kept in memory up to a limit; the least recently used response is dropped first.
 #pragma once
 
 #include <compare>
@@ -23,11 +23,11 @@ struct StoredItem {
 
 struct StoredResponse {
   std::vector<harmony::ChatMessage> messages;
-  std::string json;  // the object that create() gave
+  std::string json;  // the response object
   std::vector<StoredItem> input, output;
 };
 
-// An id together with the owner of the request that stored it. Other owners do not find it.
+// An id and the owner of the request that stored it. Other owners can't find it.
 struct OwnedId {
   std::string owner;  // RequestRecord::key_owner
   std::string id;
@@ -38,11 +38,12 @@ class ResponseStore {
  public:
   explicit ResponseStore(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // One larger than the bound is not stored.
+  // Does not store a response that is larger than the limit.
   void put(OwnedId id, StoredResponse response);
-  // Null if it was never stored or was dropped. Marks it as used. Valid until the next put() or erase().
+  // Returns null if the response was never stored or has been dropped. Marks it as used. The pointer is valid
+  // until the next put() or erase().
   const StoredResponse* find(const OwnedId& id);
-  // The item of this id, of any response of its owner; null if there is none.
+  // Returns the item of this id from any response of its owner; null if absent.
   const std::string* find_item(const OwnedId& id) const;
   bool erase(const OwnedId& id);
 
@@ -60,7 +61,7 @@ class ResponseStore {
   size_t num_bytes_{0};
   std::list<Entry> entries_;  // most recently used first
   std::map<OwnedId, std::list<Entry>::iterator> by_id_;
-  std::map<OwnedId, const std::string*> items_;  // of the entries
+  std::map<OwnedId, const std::string*> items_;  // JSON of the items in entries_
 };
 
 }  // namespace nibble::server

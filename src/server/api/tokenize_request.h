@@ -14,8 +14,8 @@ namespace nibble::server {
 struct TokenizeRequest {
   std::optional<std::string> model;
   std::string text;
-  bool parse_special{true};         // "<|start|>" in the text is the control token
-  std::optional<ChatRequest> chat;  // if set, tokenize this chat's prompt instead of `text`
+  bool parse_special{true};         // whether "<|start|>" in `text` is the control token
+  std::optional<ChatRequest> chat;  // if set, its prompt is tokenized instead of `text`
   bool with_texts{false};           // also return the text of each token
   IgnoredFields ignored;
 };

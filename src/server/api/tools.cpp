@@ -16,7 +16,7 @@ using harmony::Json;
 using harmony::Tool;
 
 constexpr size_t kMaxTools{1024};
-constexpr const char* kInput{"input"};  // the argument that is a custom tool's text
+constexpr const char* kInput{"input"};  // the argument that holds a custom tool's text
 
 std::vector<Tool>& shown_in(ToolSet& tools, const std::string& space) {
   if (space == "functions") return tools.functions;
@@ -32,7 +32,7 @@ bool is_same(const OfferedTool& one, const OfferedTool& other) {
          one.parameters == other.parameters && one.input == other.input && one.is_strict == other.is_strict;
 }
 
-// `place` is that of the tool in the request.
+// `place`: where the tool is in the request.
 void offer(const std::string& place, Tool shown, OfferedTool tool, ToolSet& tools, IgnoredFields& ignored) {
   if (tools.offered.size() >= kMaxTools)
     throw InputError("request.tools must be a list of at most {} tools, not more", kMaxTools);
@@ -47,8 +47,8 @@ void offer(const std::string& place, Tool shown, OfferedTool tool, ToolSet& tool
   tools.offered.push_back(std::move(tool));
 }
 
-// {"name", "description", "format": {"type": "text"} or {"type": "grammar", "syntax", "definition"}}, of which a chat wraps the grammar
-// once more.
+// Reads {"name", "description", "format": {"type": "text"} or {"type": "grammar", "syntax", "definition"}}.
+// Chats nest the grammar one level deeper.
 void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   constexpr const char* kSyntaxes{"\"lark\" or \"regex\""};
   OfferedTool offered{.kind = ToolKind::kCustom, .is_strict = true};
@@ -71,7 +71,8 @@ void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   offer(tool.place(), std::move(function), std::move(offered), tools, ignored);
 }
 
-// The schema to which the arguments of a function are held. Arguments are an object, also where the schema does not say so.
+// Returns the schema that a function's arguments must match; absent: any object. Arguments are always an
+// object, even if the schema does not say so.
 std::optional<std::string> arguments_schema(const Field& function) {
   const auto parameters = function.find("parameters");
   if (!parameters || parameters->value() == true || parameters->value() == Json::object())
@@ -94,10 +95,10 @@ void offer_function(const Field& function, const std::string& space, ToolSet& to
         tools, ignored);
 }
 
-// Offers a tool of OpenAI's own as the function that stands for it.
+// Offers one of OpenAI's own tools as a function.
 void offer_built_in(const Field& tool, ToolKind kind, Json function, ToolSet& tools, IgnoredFields& ignored) {
   const Field standing(function, tool.place());
-  // Agents offer all that they have, and two of OpenAI's tools may stand for one function.
+  // Agents offer all the tools they have, and two of OpenAI's tools may become the same function.
   const OfferedTool* first = tools.find("functions", function["name"].get<std::string>());
   if (first && first->kind != kind)
     return ignored.add("tools." + tool.need_string("type"), "left out: a tool before it has its name");
@@ -123,11 +124,11 @@ void offer_tool_search(const Field& tool, ToolSet& tools, IgnoredFields& ignored
   offer_built_in(tool, ToolKind::kToolSearch, std::move(function), tools, ignored);
 }
 
-// The arguments are the members of the action in a shell_call.
+// The arguments are the members of "action" in a shell_call.
 void offer_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   if (const auto environment = tool.find("environment");
       environment && environment->find_string("type") != "local")
-    return tool.leave_out("shell");  // runs at OpenAI
+    return tool.leave_out("shell");  // it runs on OpenAI's machines
   offer_built_in(
       tool, ToolKind::kShell,
       Json::parse(
@@ -137,7 +138,7 @@ void offer_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
       tools, ignored);
 }
 
-// The arguments are the members of the operation in an apply_patch_call.
+// The arguments are the members of "operation" in an apply_patch_call.
 void offer_apply_patch(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   offer_built_in(tool, ToolKind::kApplyPatch, Json::parse(R"({"name":"apply_patch","description":
              "Creates, updates or deletes a file. The diff has the V4A format; a deletion needs none.","parameters":
@@ -161,7 +162,8 @@ void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) 
     if (space.name == name && !space.description) space.description = tool.find_string("description");
 }
 
-// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}, or that of the function that stands for a tool without a name.
+// Returns the name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}; for a tool without a name,
+// that of its function.
 std::optional<std::string> name_of(const Field& tool) {
   const auto type = tool.find("type");
   Field named = tool;
@@ -291,9 +293,9 @@ std::optional<std::string> whole_input(const std::string& arguments) {
                                                      : std::nullopt;
 }
 
-// Ends the JSON where it was cut off. An escape that was cut is left out.
+// Completes JSON that was cut off, and returns its text. An incomplete escape is dropped.
 std::string input_so_far(const std::string& arguments) {
-  constexpr size_t kLongestEscape{12};  // of two surrogates
+  constexpr size_t kLongestEscape{12};  // a pair of surrogates
   if (const auto input = whole_input(arguments + "}")) return *input;
   for (size_t num_cut = 0; num_cut < std::min(kLongestEscape, arguments.size()); ++num_cut)
     if (const auto input = whole_input(arguments.substr(0, arguments.size() - num_cut) + "\"}"))

@@ -1,8 +1,8 @@
-// Reads the tools that a request offers, and says which of them the model may call.
+// Reads the tools that a request offers, and which of them the model may call.
 //
-// Harmony has functions in namespaces and no other kind. A tool of another kind that has a form as a function is offered as that, and its
-// calls are told in the form of its kind; one that has none (web_search, mcp, ...) is left out and named among the ignored fields, because
-// agents offer all that they have and go on without what is missing.
+// Harmony only has functions, in namespaces. A tool of another kind is offered as a function if it can be
+// one, and its calls are reported in the format of its kind. Other tools (web_search, mcp, ...) are left out
+// and listed as ignored, because agents offer all the tools they have and can do without some.
 #pragma once
 
 #include <optional>
@@ -20,50 +20,52 @@ namespace nibble::server {
 enum class ToolKind {
   kFunction,
   kCustom,      // takes one text, as the argument "input"
-  kLocalShell,  // OpenAI's local_shell, as the function "shell"
-  kToolSearch,  // Codex's, as the function "tool_search"
-  kShell,       // OpenAI's shell, as the function "shell" of several commands
-  kApplyPatch,  // OpenAI's apply_patch, as the function "apply_patch"
+  kLocalShell,  // OpenAI's local_shell; offered as the function "shell"
+  kToolSearch,  // Codex's tool_search; offered as the function "tool_search"
+  kShell,       // OpenAI's shell; offered as the function "shell", which takes several commands
+  kApplyPatch,  // OpenAI's apply_patch; offered as the function "apply_patch"
 };
 
 struct OfferedTool {
   std::string name{};
   std::string space{"functions"};  // its namespace
   ToolKind kind{ToolKind::kFunction};
-  std::optional<std::string> parameters{};  // the schema of its arguments; absent: any object
-  std::optional<grammar::Source> input{};   // of kCustom: what its text must be, where it says so
-  bool is_strict{false};                    // a schema that can't be enforced is an error
-  bool may_be_called{true};                 // tool_choice allows it
+  std::optional<std::string> parameters{};  // JSON schema of the arguments; absent: any object
+  std::optional<grammar::Source> input{};   // kCustom: grammar of the text, if the tool has one
+  bool is_strict{false};                    // an error if the schema can't be enforced
+  bool may_be_called{true};                 // whether tool_choice allows it
   std::string description{};
 };
 
 struct ToolSet {
   std::vector<harmony::Tool> functions;
-  std::vector<harmony::ToolNamespace> namespaces;  // beside "functions"
-  std::vector<OfferedTool> offered;                // all of them
+  std::vector<harmony::ToolNamespace> namespaces;  // except "functions"
+  std::vector<OfferedTool> offered;                // the tools of all namespaces
 
-  // Allows only calls of tools of these names. The prompt offers all, so that the prefix cache has it.
+  // Allows calls only of tools with these names. The prompt still lists all tools, so that it hits the prefix
+  // cache.
   void allow_only(const std::vector<std::string>& names);
   const OfferedTool* find(std::string_view space, std::string_view name) const;  // null: absent
   bool has(std::string_view name) const;                                         // in any namespace
-  // Adds those of `more` whose names are new. The names of others are added to `ignored` if the tools differ.
+  // Adds the tools of `more` whose names are new. A tool whose name exists is added to `ignored` if it
+  // differs.
   void add_new(ToolSet more, IgnoredFields& ignored);
 };
 
-// Read the element of a list "tools". A second tool of the same name is an error if it differs, and is else added to `ignored`.
-// Throw InputError.
+// Read an element of a list "tools". A second tool with the same name is an error if it differs; otherwise it
+// is added to `ignored`. Throw InputError.
 void add_chat_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 void add_function(const harmony::Field& function, ToolSet& tools, IgnoredFields& ignored);
 void add_response_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 
 // Obeys tool_choice in OpenAI's forms: none, auto, required, a named tool, allowed_tools. Throws InputError.
 void apply_tool_choice(const harmony::Field& request, ToolSet& tools, GenerationParams& params);
-// A call must come, of the named tool or of any. `choice` asks for it.
+// Forces a call of the tool `name`, or of any tool. `choice` is the request's field, for messages.
 void force_call(const harmony::Field& choice, const std::optional<std::string>& name, ToolSet& tools,
                 GenerationParams& params);
 
-// The text that a call of a tool of kind kCustom carries; the arguments themselves where they are not as asked for. Where the call
-// was cut off, its text so far.
+// Returns the text in the arguments of a kCustom tool; the arguments themselves if they have another form.
+// For a call that was cut off (`is_whole` is false), returns the text so far.
 std::string input_of(const std::string& arguments, bool is_whole);
 
 }  // namespace nibble::server

@@ -13,8 +13,8 @@ std::string url_decoded(std::string_view text);
 // The value of a parameter in "a=1&b=2", decoded.
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
 
-// Returns the part of `path` that stands for "{id}" in `route`; it may contain "/", as model names do. Returns
-// nullopt if the path does not match. A route without "{id}" must equal the path; the result is then empty.
+// Returns the part of `path` that stands for "{id}" in `route`; it may contain "/", as model names do.
+// Returns nullopt without a match. A route without "{id}" must equal the path; the result is then empty.
 std::optional<std::string_view> match_path(std::string_view route, std::string_view path);
 
 // Normalizes a path to the form of the route table: drops repeated and trailing slashes, and adds "/v1" to
