@@ -1,4 +1,4 @@
-// POST /apply-template: returns the text of the prompt that a chat becomes.
+// POST /apply-template: returns a chat's prompt as text.
 #include <nlohmann/json.hpp>
 
 #include "server/api/chat_request.h"

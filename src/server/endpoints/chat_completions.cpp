@@ -15,7 +15,7 @@
 namespace nibble::server {
 namespace {
 
-// The text that the client expects, as the content of the message to the user.
+// Makes the engine's prediction from the client's text, as content of the channel "final".
 std::shared_ptr<const speculative::Prediction> make_prediction(const std::string& text,
                                                                const Tokenizer& tokenizer) {
   if (text.empty()) return nullptr;
@@ -24,8 +24,8 @@ std::shared_ptr<const speculative::Prediction> make_prediction(const std::string
                               tokenizer.encode(text, SpecialTokens::kOrdinary)});
 }
 
-// Collects the answers of all choices and makes the events of a stream. A stream's first event has only the role; it is sent
-// with the first token, so that a client's time to first token measures the model.
+// Collects the answers of all choices and makes the events of a stream. A stream's first event has only the
+// role. It is sent with the first token, so that a client's time to first token measures the model.
 class ChatChoices : public ChoiceListener {
  public:
   ChatChoices(const ReplyHead& head, const Tokenizer& tokenizer, const ChatRequest& request,
@@ -125,7 +125,7 @@ class ChatChoices : public ChoiceListener {
     return out;
   }
   std::string event(size_t choice, Json chunk) {
-    if (with_ids_) {  // all that were not sent yet: tokens without a text have no chunk of their own
+    if (with_ids_) {  // all ids not sent yet: tokens without text have no chunk of their own
       Choice& one = choices_[choice];
       chunk["choices"][0]["token_ids"] =
           std::vector(one.tokens.begin() + static_cast<ptrdiff_t>(one.num_sent_ids), one.tokens.end());
@@ -139,9 +139,9 @@ class ChatChoices : public ChoiceListener {
   const Tokenizer& tokenizer_;
   ChunkUsage& usage_;
   bool is_stream_, with_logprobs_, with_reasoning_, uses_functions_, with_ids_;
-  std::shared_ptr<const speculative::Prediction> prediction_;  // null: the client expects nothing
+  std::shared_ptr<const speculative::Prediction> prediction_;  // null: the client sent none
   std::vector<TokenId> prompt_tokens_;
-  std::vector<SampledToken> prompt_;  // with their log-probabilities, where they are asked for
+  std::vector<SampledToken> prompt_;  // with log-probabilities; only if requested
   std::vector<Choice> choices_;
 };
 
@@ -160,14 +160,14 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
     prompt = chat_prompt(service, request);
     prompts.push_back(make_generation_request(service, request.params, prompt.tokens));
     prompts.back().prediction = make_prediction(request.prediction, *service.model->tokenizer);
-    request.chat.messages.clear();  // may hold megabytes of old reasoning, which is not in the prompt
+    request.chat.messages.clear();  // may hold megabytes of old reasoning, which the prompt leaves out
   });
   exchange.drop_body();
   co_await constrain_chat(service, request.params, request.offered, prompt, prompts);
   note_ignored(service, exchange, request.params.ignored);
   const GenerationParams& params = request.params;
   ChunkUsage usage{.is_included = params.include_usage, .is_continuous = params.continuous_usage};
-  prompt.tokens = prompts.front().prompt;  // perhaps truncated
+  prompt.tokens = prompts.front().prompt;  // may have been truncated
   usage.so_far.num_prompt_tokens = static_cast<int>(prompt.tokens.size());
 
   const ReplyHead head = new_reply(service, "chatcmpl-");

@@ -1,5 +1,5 @@
-// POST /v1/completions: the model continues texts. Control tokens in them are recognised, since here the caller writes the
-// chat template.
+// POST /v1/completions: the model continues texts. Control tokens in them are recognised, because here the
+// caller applies the chat template.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -68,7 +68,7 @@ class CompletionChoices : public ChoiceListener {
     one.unsent_text += event.text;
     one.sum_logprobs += double{event.token.logprob};
     if (with_ids_) one.unsent_ids.push_back(event.token.token);
-    // With an echo the lists have all tokens, because clients count them; else those of the text.
+    // With an echo, list every token, because clients count them; otherwise only tokens that have text.
     if (with_logprobs_ && (echoes_logprobs_ || !tokenizer_.is_special(event.token.token)))
       one.unsent_tokens.push_back(std::move(event.token));
     return is_stream_ && !one.unsent_text.empty() ? chunk(choice, std::nullopt) : "";
@@ -97,7 +97,7 @@ class CompletionChoices : public ChoiceListener {
     std::vector<SampledToken> unsent_tokens{};
     std::vector<TokenId> unsent_ids{};
     TokenId first_token{};
-    std::vector<SampledToken> prompt{};  // from its second token on
+    std::vector<SampledToken> prompt{};  // from the second token on
     int64_t num_sent_characters{0};
     int num_tokens{0};
     double sum_logprobs{0};
@@ -105,7 +105,8 @@ class CompletionChoices : public ChoiceListener {
     std::string_view finish_reason{};
   };
 
-  // Those to a prompt that are kept: the likeliest by the mean of their tokens' log-probabilities, likeliest first, as OpenAI has it.
+  // Returns the choices of a prompt to keep, likeliest first: by the mean log-probability of their tokens, as
+  // in OpenAI's API.
   std::vector<size_t> best_of(size_t first) const {
     std::vector<size_t> order(num_tried_);
     std::iota(order.begin(), order.end(), first);
@@ -118,7 +119,7 @@ class CompletionChoices : public ChoiceListener {
     return order;
   }
 
-  // The text and tokens that were not yet sent.
+  // Returns the text and the tokens that were not sent yet.
   Json take_unsent(size_t choice, std::optional<std::string_view> reason) {
     Choice& one = choices_[choice];
     Json logprobs;
@@ -159,8 +160,9 @@ class CompletionChoices : public ChoiceListener {
   std::vector<Choice> choices_;
 };
 
-// The rows that an answer has for the prompts' tokens, likeliest ones included. Throws HttpError if they are too many: a row takes some
-// 100 bytes, and a stream's are made between the tokens of others.
+// Returns the number of log-probability rows for the prompts' tokens, including the likeliest alternatives.
+// Throws HttpError if there are too many: a row takes about 100 bytes, and a stream builds its rows between
+// the tokens of other requests.
 size_t count_prompt_rows(const CompletionRequest& request, const std::vector<GenerationRequest>& prompts) {
   const size_t most = request.params.stream ? 1 << 14 : 1 << 19;
   size_t num_rows = 0;
@@ -177,8 +179,8 @@ size_t count_prompt_rows(const CompletionRequest& request, const std::vector<Gen
   throw error;
 }
 
-// Throws HttpError if the prompts that all choices echo exceed the size limit of a body: else a request of some KB could make
-// an answer of many MB.
+// Throws HttpError if the echoed prompts of all choices exceed the size limit of a body: otherwise a request
+// of a few KB could cause an answer of many MB.
 void check_echo(const CompletionRequest& request, const Tokenizer& tokenizer, uint64_t max_bytes) {
   if (!request.echo) return;
   uint64_t num_bytes = 0;
@@ -204,13 +206,13 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
     request = read_completion_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
     limit_output(service, request.params);
-    // Before thousands of prompts are tokenised.
+    // Checked before thousands of prompts are tokenised.
     service.gate->check_count(request.prompts.size() * static_cast<size_t>(request.params.num_choices));
     for (const Prompt& prompt : request.prompts) {
       prompts.push_back(make_generation_request(service, request.params, tokens_of(prompt, tokenizer)));
       GenerationRequest& made = prompts.back();
       made.stop.strings = request.params.stop.strings;
-      if (request.num_kept < request.params.num_choices)  // the likeliest are kept
+      if (request.num_kept < request.params.num_choices)  // log-probabilities select the choices to keep
         made.sample.num_logprobs = std::max(0, made.sample.num_logprobs);
       if (request.echo && request.params.sample.num_logprobs >= 0)
         made.prompt_logprobs = std::max(made.prompt_logprobs, request.params.sample.num_logprobs);
@@ -235,7 +237,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   usage.so_far.num_cached_tokens = counts->num_cached;
   if (!params.stream) {
     std::string answer;
-    constexpr size_t kFewRows{1 << 12};  // some milliseconds to write
+    constexpr size_t kFewRows{1 << 12};  // takes a few milliseconds to print
     co_await offload_if(service, num_prompt_rows > kFewRows, [&] {
       Json reply = completion_reply(head, choices.to_list());
       reply["usage"] = to_json(usage.so_far);

@@ -1,4 +1,5 @@
-// POST /api/chat and /api/generate: Ollama's API. A stream has an object on each line; the last one says how long all took.
+// POST /api/chat and /api/generate: Ollama's API. A stream has one JSON object per line; the last one has the
+// timings.
 #include <fmt/chrono.h>
 
 #include <chrono>
@@ -22,7 +23,8 @@ std::string now() {
 
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
-// Arguments are an object here; what the model wrote wrong is passed on under a name that says so.
+// Arguments are an object here. Those that are not valid JSON are passed on unchanged, as the member
+// "arguments".
 Json calls_json(const ChatAnswer& answer) {
   Json calls = Json::array();
   for (const ChatAnswer::Call& call : answer.calls()) {
@@ -76,7 +78,7 @@ class OllamaAnswer : public ChoiceListener {
     last_["eval_duration"] = nanoseconds(seconds - first_token_seconds_);
     return is_stream_ ? out + print(last_) + "\n" : "";
   }
-  std::string on_silence() override { return ""; }  // a line has no form that says nothing
+  std::string on_silence() override { return ""; }  // Ollama's API has no empty line to send
   const Json& last() const { return last_; }
 
  private:

@@ -1,5 +1,5 @@
-// Says of models what Ollama's API asks: GET /api/tags, /api/ps, /api/version, POST /api/show. The model is the one that is served; none
-// can be loaded, changed or taken away.
+// Information about the model, as in Ollama's API: GET /api/tags, /api/ps, /api/version, POST /api/show. The
+// served model is the only one; models can't be loaded, changed or deleted.
 #include <fmt/chrono.h>
 
 #include <nlohmann/json.hpp>
@@ -42,7 +42,7 @@ asio::awaitable<void> ollama_tags(Service& service, Exchange& exchange) {
 asio::awaitable<void> ollama_ps(Service& service, Exchange& exchange) {
   Json list = ollama_rows(service);
   for (Json& row : list) {
-    row["expires_at"] = "2318-01-01T00:00:00Z";  // it stays as long as the server
+    row["expires_at"] = "2318-01-01T00:00:00Z";  // never, while the server runs
     row["size_vram"] = 0;
     row["context_length"] = service.model->max_context;
   }
@@ -69,8 +69,8 @@ asio::awaitable<void> ollama_show(Service& service, Exchange& exchange) {
                      {"modified_at", time_of(service.model->created)}});
 }
 
-// The version of Ollama whose API this is: clients compare it with the first that has what they need (Codex: 0.13.4). GET /version has
-// nibble's own.
+// Returns the version of Ollama whose API this is. Clients compare it with the first version that has what
+// they need (Codex: 0.13.4). GET /version returns nibble's own.
 asio::awaitable<void> ollama_version(Service&, Exchange& exchange) {
   return reply_json(exchange, 200, {{"version", "0.13.5"}});
 }

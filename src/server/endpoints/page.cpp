@@ -1,5 +1,5 @@
-// GET / and /status, and the files that these pages load. They hold no secret, so they need no key: the pages ask for it where the API
-// does.
+// GET / and /status, and the files that these pages load. They hold no secrets, so they need no API key. The
+// pages ask the user for the key when the API needs it.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,9 +13,9 @@
 namespace nibble::server {
 namespace {
 
-// Nothing but the server's own files is run or shown, nothing is sent elsewhere, and no other page may frame this one. Text of a model can
-// thus neither run as a script nor ask for anything, even if it came to be markup; that it does not is markdown.js's work, which trusted
-// types hold: strings can't be made elements.
+// Browsers may load only this server's files, connect only to it, and not show it inside another page. So a
+// model's text can neither run as a script nor send requests, even if it became markup. markdown.js prevents
+// that, and trusted types enforce it: strings can't become elements.
 constexpr std::string_view kContentPolicy{
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
@@ -28,10 +28,10 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   if (!service.options.has_page)
     throw HttpError(404, "there is no '{}' here: the server was started with --no-page", exchange.path());
   if (file == files.end()) throw HttpError(404, "there is no '{}' here", exchange.path());
-  // Weak: the same for the text and its compressed form.
+  // Weak: the same for the plain and the compressed text.
   const std::string tag = fmt::format("W/\"{}\"", file->hash);
   exchange.add_header("ETag", tag);
-  exchange.add_header("Cache-Control", "no-cache");  // ask each time whether it is still the same
+  exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time
   exchange.add_header("Vary", "Accept, Accept-Encoding");
   exchange.add_header("Content-Security-Policy", kContentPolicy);
   exchange.add_header("X-Content-Type-Options", "nosniff");
@@ -44,8 +44,8 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   return exchange.reply(200, file->type, gzipped(file->text));
 }
 
-bool is_client_of_ollama(
-    std::string_view user_agent) {  // "ollama/0.13.4 (amd64 linux) Go/go1.24", "ollama-python/0.6.0 ..."
+// Recognises "ollama/0.13.4 (amd64 linux) Go/go1.24", "ollama-python/0.6.0 ...".
+bool is_client_of_ollama(std::string_view user_agent) {
   constexpr std::string_view kName{"ollama"};
   return std::equal(kName.begin(), kName.end(), user_agent.begin(),
                     user_agent.begin() + static_cast<ptrdiff_t>(std::min(kName.size(), user_agent.size())),
@@ -54,7 +54,7 @@ bool is_client_of_ollama(
 
 }  // namespace
 
-// Browsers ask for HTML. Clients of Ollama ask here whether it runs, and expect these words.
+// Browsers accept HTML. Ollama's clients use this path to check that the server runs, and expect these words.
 asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   const bool wants_html = exchange.header("Accept").find("text/html") != std::string_view::npos;
   if (wants_html && service.options.has_page) return reply_page_file(service, exchange, "chat.html");

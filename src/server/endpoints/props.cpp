@@ -1,4 +1,4 @@
-// GET /props and /load: what clients of llama-server and vLLM ask of a server.
+// GET /props and /load: what clients of llama-server and vLLM query.
 #include <nlohmann/json.hpp>
 
 #include "server/endpoints/endpoints.h"
@@ -6,7 +6,8 @@
 
 namespace nibble::server {
 
-// There is no chat_template: harmony is none that a client could run. POST /apply-template renders a chat.
+// Has no chat_template, because clients could not run harmony as a template. POST /apply-template renders a
+// chat.
 asio::awaitable<void> props(Service& service, Exchange& exchange) {
   const std::string& id = service.options.model_id;
   return reply_json(exchange, 200,

@@ -40,7 +40,8 @@ void load_previous_response(Service& service, Exchange& exchange, ResponseReques
   messages.insert(messages.begin(), before->messages.begin(), before->messages.end());
 }
 
-// Checks that every result has its call; the error uses this API's names, which harmony/chat.h does not know.
+// Checks that every result has a call before it. Done here because the error uses this API's names, which
+// harmony/chat.h does not know.
 void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   std::vector<std::string> open_calls;
   for (const ChatMessage& message : messages) {
@@ -62,7 +63,7 @@ void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   }
 }
 
-// The request with all that is before it. Called once.
+// Reads the request, with references resolved and the previous conversation added. Called once per request.
 asio::awaitable<ResponseRequest> read_request(Service& service, Exchange& exchange) {
   Json body;
   ResponseRequest request;
@@ -88,7 +89,7 @@ ChatPrompt prompt_of(const Service& service, const ResponseRequest& request) {
   return request.may_truncate ? shortened_prompt(service, chat) : chat_prompt(service, chat);
 }
 
-// Keeps the response for those who ask for it again, and the conversation for those who continue it.
+// Stores the response for clients that fetch it, and the conversation for clients that continue it.
 void store(Service& service, const std::string& owner, const std::string& id, ResponseRequest& request,
            const Json& whole) {
   if (!request.store) return;
@@ -118,7 +119,7 @@ std::string ResponseAnswer::on_end(size_t, FinishReason reason, const std::strin
 
 namespace {
 
-// Runs the answer; what is left to send comes back. Nothing if the client has gone.
+// Generates the answer. Returns the events still to be sent; nullopt if the client has disconnected.
 asio::awaitable<std::optional<std::string>> run(Service& service, Exchange& exchange,
                                                 ResponseRequest& request,
                                                 std::vector<GenerationRequest> prompts,
@@ -160,7 +161,8 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   const ReplyHead head = new_reply(service, "resp_");
   const Tokenizer& tokenizer = *service.model->tokenizer;
   std::vector<GenerationRequest> prompts;
-  const ChatPrompt new_message;  // it goes on with none. No temporary: GCC 12 frees those of co_await twice.
+  // Continues no message. Not a temporary: GCC 12 destroys temporaries in co_await twice.
+  const ChatPrompt new_message;
   std::optional<HttpError> failure;
   try {
     co_await offload_if_long(service, exchange, [&] {
@@ -168,12 +170,12 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
     });
     co_await constrain_chat(service, request.params, request.offered, new_message, prompts);
   } catch (const HttpError& error) {
-    // Agents that stream look for this in the stream, and compact their conversation.
+    // Streaming agents expect this error in the stream, and then compact their conversation.
     if (!request.params.stream || error.code != "context_length_exceeded") throw;
     failure = error;
   }
   note_ignored(service, exchange, request.params.ignored);
-  // It stays counted: the answer repeats parts of it, and the store takes its conversation.
+  // Its bytes stay counted: the answer repeats parts of it, and the store takes its conversation.
   exchange.free_body();
   if (request.is_background) {
     auto response = std::make_shared<BackgroundResponse>(head, tokenizer, std::move(request));
@@ -191,7 +193,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
       rest = co_await run(service, exchange, request, std::move(prompts), answer);
       if (!rest) co_return;
     } catch (const HttpError& error) {
-      if (exchange.status() == 0) throw;  // nothing was sent: an ordinary error
+      if (exchange.status() == 0) throw;  // nothing was sent: answer with an ordinary error
       failure = error;
     }
   if (failure) {

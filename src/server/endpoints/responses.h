@@ -1,4 +1,4 @@
-// A response while it is being made, with its client waiting or in the background.
+// A response in progress, with a client waiting or in the background.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// GET /status.json: what the page /status shows.
+// GET /status.json: the data of the page /status.
 #include <nlohmann/json.hpp>
 
 #include "model/batch.h"

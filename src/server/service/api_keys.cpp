@@ -16,7 +16,7 @@ std::string_view trimmed(std::string_view text) {
                                          : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-// "key-7" is what a key without a name is called.
+// Whether the name has the form "key-7", which is reserved for keys without a name.
 bool is_given_by_nibble(std::string_view name) {
   constexpr std::string_view kBeginning{"key-"};
   return name.starts_with(kBeginning) && name.size() > kBeginning.size() &&
@@ -38,7 +38,7 @@ void check_name(std::string_view name, std::string_view where) {
     throw InputError("{}: the name '{}' is reserved for keys without a name", where, name);
 }
 
-// A header can carry nothing else.
+// Whether an HTTP header can carry the key.
 bool is_sendable(std::string_view key) {
   return std::all_of(key.begin(), key.end(), [](char letter) { return letter >= ' ' && letter <= '~'; });
 }
@@ -64,7 +64,7 @@ void ApiKeys::add(std::string_view text, std::string_view where) {
   if (!is_sendable(key))
     throw InputError("{}: the key has a letter that is not printable ASCII, so that no client can send it",
                      where);
-  if (key.find(" #") != std::string_view::npos)  // else the comment would be a part of the key
+  if (key.find(" #") != std::string_view::npos)  // would take a comment as part of the key
     throw InputError("{}: the key has a blank before a '#'; a comment needs a line of its own", where);
   if (const ApiKey* known = find(key)) {
     if (!has_name || known->name == name) return;
@@ -73,7 +73,7 @@ void ApiKeys::add(std::string_view text, std::string_view where) {
   ApiKey added{.key = std::string(key), .name = std::string(name), .owner = std::string(name)};
   if (!has_name) {
     added.name = fmt::format("key-{}", keys_.size() + 1);
-    added.owner = fmt::format(":{}", key);  // no name has a colon
+    added.owner = fmt::format(":{}", key);  // can't equal a name, which has no colon
   }
   keys_.push_back(std::move(added));
 }

@@ -1,5 +1,5 @@
-// An answer that is made while no client waits for it: an exchange without a connection, whose client is never gone, but which can be
-// cancelled as if it were.
+// An exchange without a connection, for an answer that no client waits for. Its client never disconnects, but
+// the exchange can be cancelled as if it did.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Whether the engine works, for probes and the service manager.
+// Whether the engine makes progress, for probes and the service manager.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ struct Condition {
   Json json{{"status", "ok"}};
 };
 
-// What the engine's thread shows of itself.
+// Returns the condition, from the state that the engine publishes.
 Condition condition_of(const Service& service);
 
 }  // namespace nibble::server

@@ -25,7 +25,7 @@ GrammarShelf& shelf_of(Service& service) {
   return *service.grammars;
 }
 
-// The texts of the format; what of it is not enforced is told.
+// Compiles the output format; null: any text. Adds what is not enforced to params.ignored.
 std::shared_ptr<grammar::Grammar> body_of(GrammarShelf& shelf, GenerationParams& params) {
   if (!params.format.source) return nullptr;
   try {
@@ -37,12 +37,13 @@ std::shared_ptr<grammar::Grammar> body_of(GrammarShelf& shelf, GenerationParams&
   }
 }
 
-// What of a schema can't be enforced is an error where the request demands that it is; else that alone is left out, and told.
+// Compiles the grammar of a tool's arguments. A schema that can't be enforced fully is an error if the tool
+// is strict. Otherwise the unenforced parts are added to `ignored`.
 std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const OfferedTool& tool,
                                                IgnoredFields& ignored) {
   if (tool.input) try {
       return shelf.get(*tool.input).grammar;
-    } catch (const InputError& error) {  // the model is told of it all the same, and agents go on
+    } catch (const InputError& error) {  // the prompt still describes the format, and agents can go on
       ignored.add("tools." + tool.name + ".format", error.what());
     }
   if (!tool.parameters) return shelf.get({Language::kJsonObject, "", false}).grammar;
@@ -60,7 +61,8 @@ std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const Offere
   }
 }
 
-// The limit of reasoning; nothing where the answer is no longer than that, for an answer without a constraint costs the engine less.
+// Returns the limit of reasoning; absent if max_tokens is not larger, because an answer without a constraint
+// costs the engine less.
 std::optional<int> reasoning_limit(const GenerationParams& params) {
   if (params.max_tokens && params.max_reasoning_tokens && *params.max_tokens <= *params.max_reasoning_tokens)
     return std::nullopt;
@@ -96,7 +98,8 @@ std::optional<grammar::Compiled> GrammarShelf::find(const Source& source) {
   return kept_.front().second;
 }
 
-// Compiles without the lock: other threads go on. Where two compile the same, one is kept.
+// Compiles without the lock, so other threads can go on. If two threads compile the same source, one result
+// is kept.
 grammar::Compiled GrammarShelf::get(const Source& source) {
   {
     const std::lock_guard lock(mutex_);
@@ -126,7 +129,7 @@ asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
                                      std::vector<GenerationRequest>& requests) {
   const bool has_budget = reasoning_limit(params).has_value();
   if (!params.format.source && offered.empty() && !has_budget) co_return;
-  if (params.ignore_eos) {  // which goes on behind an answer's end, where no constraint has anything to say
+  if (params.ignore_eos) {  // the text continues past its end, where a constraint allows nothing
     if (!params.must_call && !has_budget) co_return;
     throw HttpError(400, "ignore_eos must be false where {}",
                     params.must_call ? "a tool must be called" : "reasoning has a budget of tokens");

@@ -1,4 +1,4 @@
-// Compiles what a request asks of its answer, and gives it to the requests for the engine.
+// Compiles the format and the tools of a request to constraints on its answers.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -16,8 +16,8 @@
 
 namespace nibble::server {
 
-// The vocabulary as grammars walk it, made at first use, and the grammars that were used last: agents send the same tools with every
-// request. All threads may use it.
+// The vocabulary trie, built at first use, and a cache of compiled grammars: agents send the same tools with
+// every request. Thread-safe.
 class GrammarShelf {
  public:
   // The tokenizer must outlive this.
@@ -28,29 +28,31 @@ class GrammarShelf {
 
  private:
   static constexpr size_t kMaxGrammars{256};            // agents offer a hundred tools and more
-  static constexpr size_t kMaxGrammarBytes{256 << 20};  // of all of them: each may have 64 MiB
-  static constexpr size_t kMaxKeptBytes{1 << 16};       // of a source: larger ones are compiled each time
+  static constexpr size_t kMaxGrammarBytes{256 << 20};  // in total; one grammar may take 64 MiB
+  static constexpr size_t kMaxKeptBytes{1 << 16};       // of a source; larger ones are compiled each time
 
-  // The compiled grammar, if it is kept. With the lock.
+  // Returns the grammar from the cache. Called with mutex_ locked.
   std::optional<grammar::Compiled> find(const grammar::Source& source);
-  // Drops those that were used longest ago; those grow that are in use.
+  // Drops the least recently used grammars over the limits. Lookups call it too, because grammars grow in
+  // use.
   void make_room();
 
   const Tokenizer& tokenizer_;
   std::once_flag has_vocabulary_;
   std::unique_ptr<grammar::VocabularyTrie> vocabulary_;
-  std::mutex mutex_;                                               // of kept_
-  std::list<std::pair<grammar::Source, grammar::Compiled>> kept_;  // used last comes first
+  std::mutex mutex_;                                               // guards kept_
+  std::list<std::pair<grammar::Source, grammar::Compiled>> kept_;  // most recently used first
 };
 
-// The answers of a chat: the channels and headers of harmony, calls of the tools that may be called with arguments as they are declared,
-// a final message of the format, and no more reasoning than may be. Without any of these, and with ignore_eos, there is no constraint. What
-// is not enforced is added to params.ignored. Throws HttpError (400).
+// Constrains a chat's answers to harmony's channels and headers, to calls of callable tools with arguments as
+// declared, to a final message in the format, and to the limit of reasoning. Sets no constraint if the
+// request needs none of these, or with ignore_eos. Adds what is not enforced to params.ignored. Throws
+// HttpError (400).
 asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
                                      const std::vector<OfferedTool>& offered, const ChatPrompt& prompt,
                                      std::vector<GenerationRequest>& requests);
 
-// Answers that are of the format from their first token on.
+// Constrains answers to the format from their first token on.
 asio::awaitable<void> constrain_text(Service& service, GenerationParams& params,
                                      std::vector<GenerationRequest>& requests);
 

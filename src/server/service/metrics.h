@@ -1,5 +1,6 @@
-// Metrics for Prometheus. Names and meanings are those of vLLM's metrics with "nibble:" for "vllm:". Those that vLLM has are told under its
-// own names too, so that dashboards and gateways made for vLLM work as they are. Any thread may call any function.
+// Metrics for Prometheus. Names and meanings are vLLM's, with "nibble:" for "vllm:". Metrics that vLLM has
+// are also exported under vLLM's names, so that dashboards and gateways made for vLLM work unchanged.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace nibble::server {
 
-// The label "finished_reason": how an answer ended.
+// How an answer ended: the label "finished_reason".
 enum class Outcome { kStop, kLength, kAbort, kError };
 Outcome outcome_of(FinishReason reason);
 std::string_view name(Outcome outcome);
@@ -33,13 +34,13 @@ class Metrics {
 
   void observe_step(const StepReport& report);
   void observe_first_token(double seconds);  // from the request's arrival at the engine
-  void observe_next_token(double seconds);   // from the token before
+  void observe_next_token(double seconds);   // from the previous token
   void observe_end(Outcome outcome, double seconds);
   void observe_end(Outcome outcome, double seconds, const FinishedEvent& event);
-  void observe_http_answer(std::string_view path, int status,
-                           double seconds);  // an HTTP request; the path is a route's
+  // Counts an HTTP request; `path` is a route's.
+  void observe_http_answer(std::string_view path, int status, double seconds);
 
-  void observe_key(const Exchange& exchange);  // a request that has ended, for the name of its API key
+  void observe_key(const Exchange& exchange);  // counts a completed request for its API key's name
 
   MetricsTotals totals() const;
 

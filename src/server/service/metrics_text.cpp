@@ -16,7 +16,7 @@ using prometheus::MetricFamily;
 
 constexpr std::string_view kOurs{"nibble:"}, kTotal{"_total"};
 
-// Those that vLLM has with the same meaning.
+// Metrics that vLLM has with the same meaning.
 constexpr std::string_view kOfVllm[] = {
     "num_requests_running",
     "num_requests_waiting",
@@ -48,7 +48,8 @@ bool has_label(const ClientMetric& metric, std::string_view name) {
                      [&](const ClientMetric::Label& label) { return label.name == name; });
 }
 
-// vLLM has one share of the KV cache, without the kind of layers.
+// Adds copies under vLLM's names. vLLM has one share of the KV cache, so series for a kind of layers are left
+// out.
 void add_vllms(std::vector<MetricFamily>& families) {
   std::vector<MetricFamily> copies;
   for (const MetricFamily& family : families) {
@@ -62,7 +63,7 @@ void add_vllms(std::vector<MetricFamily>& families) {
   families.insert(families.end(), copies.begin(), copies.end());
 }
 
-// In OpenMetrics a family of counters lacks the "_total" that its samples have.
+// Converts to OpenMetrics, where the name of a counter family lacks the "_total" of its samples.
 std::string open_metrics(const std::string& text, const std::vector<MetricFamily>& families) {
   std::set<std::string_view> counters;
   for (const MetricFamily& family : families)

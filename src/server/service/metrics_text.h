@@ -1,4 +1,4 @@
-// Writes metrics in the formats that Prometheus reads, under nibble's names and vLLM's.
+// Prints metrics in the formats that Prometheus reads, under nibble's names and vLLM's.
 #pragma once
 
 #include <string>

@@ -33,7 +33,8 @@ void ParsePool::add(JobPtr job) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(job));
   }
-  with_memory([&] { asio::post(threads_, [this] { run_jobs(); }); });  // a job that stays would run too late
+  // Retries until memory is available: without the post, the job would have to wait for a later one's.
+  with_memory([&] { asio::post(threads_, [this] { run_jobs(); }); });
 }
 
 void ParsePool::drop(const JobPtr& job) {
@@ -46,7 +47,8 @@ void ParsePool::drop(const JobPtr& job) {
   job->end(std::make_exception_ptr(boost::system::system_error(asio::error::operation_aborted)));
 }
 
-// The job to run next; null if none may run now. A long job that may not is left to a thread that ends one.
+// Takes the next job to run; null if none may run now. Long jobs over the limit stay for the threads that
+// finish one.
 ParsePool::JobPtr ParsePool::take() {
   const std::lock_guard lock(mutex_);
   auto chosen = waiting_.end();
@@ -90,7 +92,7 @@ asio::awaitable<void> ParsePool::run(size_t num_bytes, std::function<void()> wor
               with_memory([&] { asio::post(executor, [goes_on, error] { std::move (*goes_on)(error); }); });
             }});
         add(job);
-        // The client's exchange keeps this, and the job keeps the exchange.
+        // Weak, to avoid a cycle: the exchange holds this function, and the job holds the exchange.
         set_drop([this, waits = std::weak_ptr(job)] {
           if (const JobPtr left = waits.lock()) drop(left);
         });

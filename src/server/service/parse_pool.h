@@ -1,5 +1,5 @@
-// Threads for work that takes too long for the I/O thread: parsing and tokenising bodies of megabytes. Short jobs overtake long ones, and
-// jobs of clients that have left are dropped.
+// Threads for work that is too long for the I/O thread: parsing and tokenising bodies of megabytes. Short
+// jobs overtake long ones. Jobs of clients that have left are dropped.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -16,40 +16,42 @@ namespace nibble::server {
 
 class ParsePool {
  public:
-  // At most `num_threads` - 1 of the threads run long jobs at one time.
+  // At most `num_threads` - 1 threads run long jobs at a time.
   explicit ParsePool(size_t num_threads);
   ~ParsePool();
 
   struct Job {
-    size_t num_bytes;            // how much it reads: says how long it takes
+    size_t num_bytes;            // bytes to read; estimates how long the job takes
     std::function<void()> work;  // runs on a thread of the pool
-    std::function<void(std::exception_ptr)>
-        end;  // called once after it, there, or by drop(); gets what `work` threw
+    // Called once: after `work`, on the same thread, with what it threw; or by drop().
+    std::function<void(std::exception_ptr)> end;
   };
   using JobPtr = std::shared_ptr<Job>;
 
   void add(JobPtr job);
-  // A job that has not begun ends with the error operation_aborted, and does not run.
+  // Ends a job that has not started with the error operation_aborted. Has no effect on other jobs.
   void drop(const JobPtr& job);
-  // Finishes the jobs that run, and ends the threads. Jobs that wait are destroyed: they neither run nor end.
+  // Waits for the running jobs, and ends the threads. Waiting jobs are destroyed: neither `work` nor `end` is
+  // called.
   void stop();
 
-  // Runs `work` on a thread of the pool, and goes on on the caller's. `set_drop` is given the function that drops the job.
+  // Runs `work` on a thread of the pool, then resumes on the caller's executor. `set_drop` receives a
+  // function that drops the job.
   boost::asio::awaitable<void> run(size_t num_bytes, std::function<void()> work,
                                    std::function<void(std::function<void()>)> set_drop);
 
  private:
   static constexpr size_t kLongBytes{256 << 10};
-  // Every so many jobs the oldest is run instead of the shortest, so that the long ones get their turn too.
+  // Every kTurn-th job is the oldest one instead of the shortest, so that long jobs do not starve.
   static constexpr int kTurn{8};
 
   void run_jobs();
   JobPtr take();
 
   size_t max_long_;
-  std::mutex mutex_;           // of what follows
-  std::list<JobPtr> waiting_;  // the oldest first
-  size_t num_long_{0};         // that run
+  std::mutex mutex_;           // guards the members below
+  std::list<JobPtr> waiting_;  // oldest first
+  size_t num_long_{0};         // long jobs that are running
   int num_taken_{0};
   boost::asio::thread_pool threads_;
 };

@@ -24,10 +24,11 @@ MetricFamily family(const char* name, const char* help, MetricType type, double 
 }
 
 struct ProcessStat {
-  double virtual_bytes{0}, resident_bytes{0}, start_seconds{0};  // the start: since the machine's
+  double virtual_bytes{0}, resident_bytes{0}, start_seconds{0};  // start_seconds: since boot
 };
 
-// The fields of /proc/self/stat after the program's name, which may have blanks: the third of the file is the first.
+// Reads the fields of /proc/self/stat after the program's name, which may contain spaces. The first of them
+// is field 3.
 ProcessStat read_stat() {
   constexpr int kStart{22}, kVirtualBytes{23}, kResidentPages{24};
   ProcessStat stat;
@@ -43,7 +44,7 @@ ProcessStat read_stat() {
   return stat;
 }
 
-// When the machine was started, in seconds since 1970.
+// Returns the boot time, in seconds since 1970.
 double boot_seconds() {
   std::ifstream file("/proc/stat");
   for (std::string word; file >> word;)
@@ -61,7 +62,7 @@ double num_open_files() {
   std::error_code error;
   const std::filesystem::directory_iterator files("/proc/self/fd", error);
   if (error) return 0;
-  return static_cast<double>(std::distance(begin(files), end(files)) - 1);  // without the folder itself
+  return static_cast<double>(std::distance(begin(files), end(files)) - 1);  // not the iterator's own
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What Prometheus's own clients tell of every process: processor time, memory, open files, start. Read from /proc.
+// The metrics that Prometheus's own clients report for every process: CPU time, memory, open files, start
+// time. Read from /proc.
 #pragma once
 
 #include <vector>

@@ -23,7 +23,7 @@ void check_vocabulary(const ServedModel& model, const std::vector<TokenId>& toke
              param);
 }
 
-// The tokens of each word as an answer has it in its beginning, and after a space.
+// Returns the tokens of each word, as at the start of an answer and as after a space.
 std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words, const Tokenizer& tokenizer) {
   std::vector<std::vector<TokenId>> runs;
   for (const std::string& word : words)
@@ -34,7 +34,8 @@ std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words,
   return runs;
 }
 
-// Keeps the prompt's end, or its beginning. -1: as much of it as there is room for beside the answer.
+// Keeps the end or the start of the prompt: truncate_prompt tokens, or with -1 all that fit next to the
+// answer.
 void truncate(std::vector<TokenId>& prompt, const GenerationParams& params, int max_context) {
   if (!params.truncate_prompt) return;
   const int room = std::max(1, max_context - std::max(1, params.max_tokens.value_or(1)));
@@ -78,7 +79,7 @@ ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
     harmony::Rendered whole = harmony::render(harmony::to_conversation(chat), tokenizer, options);
     return {std::move(whole.text), std::move(whole.tokens), {}, {}};
   }
-  // The last message is rendered by itself, because its turn is not finished: its reasoning stays.
+  // The last message is rendered separately. Its turn is not finished, so its reasoning stays.
   const harmony::ChatMessage last = std::move(chat.messages.back());
   chat.messages.pop_back();
   harmony::Conversation before = harmony::to_conversation(chat);
@@ -105,7 +106,8 @@ namespace {
 using harmony::ChatMessage;
 using harmony::Role;
 
-// Where the parts of a chat end that can be left out together, oldest first: each message but the last one, calls with their results.
+// Returns where the droppable parts of a chat end, oldest first. A part is a message, or a message with calls
+// and its results. The last part is not droppable.
 std::vector<size_t> ends_of_parts(const std::vector<ChatMessage>& messages) {
   std::vector<size_t> ends;
   for (size_t i = 0; i < messages.size();) {
@@ -116,7 +118,7 @@ std::vector<size_t> ends_of_parts(const std::vector<ChatMessage>& messages) {
   return ends;
 }
 
-// Without the messages before `end`, but for instructions.
+// Drops the messages before `end`, except instructions.
 ChatRequest without_beginning(const ChatRequest& request, size_t end) {
   ChatRequest shorter = request;
   std::vector<ChatMessage>& messages = shorter.chat.messages;
@@ -128,7 +130,7 @@ ChatRequest without_beginning(const ChatRequest& request, size_t end) {
 
 }  // namespace
 
-// A search by halves: rendering a long chat takes longer than everything else here.
+// Binary search, because rendering a long chat takes longer than everything else here.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request) {
   const int max_context = service.model->max_context;
   const int answer = std::min(std::max(1, request.params.max_tokens.value_or(1024)), max_context / 2);
@@ -173,7 +175,7 @@ GenerationRequest make_generation_request(const Service& service, const Generati
   }
   request.stop = params.stop;
   request.stop.strings.clear();
-  // Where nothing is to be generated the endpoint leaves out the one token that ends the prompt's last step.
+  // With max_tokens 0 the engine still produces one token in the prompt's last step; the endpoint drops it.
   if (params.max_tokens) request.stop.max_tokens = std::max(1, *params.max_tokens);
   request.prompt_logprobs = params.prompt_logprobs;
   request.priority = params.priority;

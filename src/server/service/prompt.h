@@ -1,5 +1,5 @@
-// Turns what endpoints have read into prompts and requests for the engine. Nothing here changes the service, so that it can run on the
-// thread that parses long bodies.
+// Builds prompts and engine requests from what the endpoints have read. Changes nothing in the service, so it
+// may run on the parse pool.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace nibble::server {
 
-// A prompt that leaves no room for an answer, in the words of OpenAI's API. Other endpoints may say it in theirs.
+// A prompt that leaves no room for an answer. The message is OpenAI's; other endpoints may use their API's
+// own.
 class ContextLengthError : public HttpError {
  public:
   ContextLengthError(size_t num_tokens, int max_context);
@@ -22,19 +23,20 @@ class ContextLengthError : public HttpError {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;
-  // Where the answer goes on with the last message: the header of that message, and what it says already.
+  // If the answer continues the last message: the header of that message, and its text so far.
   std::vector<TokenId> begun, begun_text;
 };
 
-// The chat as the model's prompt. The date in it is today's, in local time, unless the options have one. Throws InputError.
+// Renders the chat as the model's prompt. Its date is today's, in local time, unless the options set one.
+// Throws InputError.
 ChatPrompt chat_prompt(const Service& service, const ChatRequest& request);
 
-// The same without the oldest messages of a chat that leaves no room for an answer. Instructions stay, a call goes with its results, and
-// the last turn stays whatever its length.
+// Like chat_prompt(), but drops the oldest messages if the chat leaves no room for an answer. Keeps
+// instructions, and the last turn of any length. Drops a call together with its results.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request);
 
-// The request for the engine; stop strings are left to the caller. Throws HttpError if the prompt is empty, too long, or not of this
-// vocabulary.
+// Builds the engine request; the caller sets the stop strings. Throws HttpError if the prompt is empty, too
+// long, or has tokens outside the vocabulary.
 GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
                                           std::vector<TokenId> prompt);
 

@@ -27,7 +27,7 @@ uint64_t hash(std::string_view text) {
   return sum;
 }
 
-// One for short jobs at least; the engine wants most of the processors.
+// At least 2, so that one is free for short jobs; at most 4, because the engine needs most processors.
 size_t num_parse_threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 2u, 4u); }
 
 struct Count {
@@ -55,7 +55,7 @@ void Service::reload() {
   for (const auto& reload_one : on_reload) {
     try {
       reload_one();
-    } catch (const std::exception& error) {  // what was read before stays in use
+    } catch (const std::exception& error) {  // keep what was read before
       log::warn("a reload failed: {}", error.what());
     }
   }
@@ -72,7 +72,7 @@ void reload_keys(Service& service) {
 }
 
 asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work) {
-  constexpr size_t kShortBytes{16 << 10};  // bytes of a body that take some milliseconds to parse
+  constexpr size_t kShortBytes{16 << 10};  // takes a few milliseconds to parse
   const size_t num_bytes = exchange.body().size();
   if (num_bytes <= kShortBytes) {
     work();
@@ -120,11 +120,11 @@ void limit_output(const Service& service, GenerationParams& params) {
 
 namespace {
 
-// The time that a request may take.
+// The time limit of a request.
 class TimeLimit {
  public:
   explicit TimeLimit(const ServerOptions& options) : options_(options), start_(options.now()) {}
-  // At most `patience`, less where the limit is nearer; nothing when it has passed.
+  // Returns `patience`, or the time left if that is shorter; nullopt when the limit has passed.
   std::optional<std::chrono::milliseconds> wait_at_most(std::chrono::milliseconds patience) const {
     if (options_.request_timeout.count() == 0) return patience;
     const auto left =
@@ -138,7 +138,7 @@ class TimeLimit {
   const std::chrono::steady_clock::time_point start_;
 };
 
-// Abandons the request when the client disconnects, for as long as this lives: the request is destroyed after it.
+// While this lives, a disconnect of the client abandons `generation`. Must be destroyed before it.
 class DisconnectGuard {
  public:
   DisconnectGuard(Exchange& exchange, Generation& generation) : exchange_(exchange) {
@@ -177,12 +177,14 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
 
 namespace {
 
-// Of a request that shares nothing with other owners. The length separates the owner from what the request says.
+// Returns the cache salt of a request that shares nothing with other owners. The length separates the owner
+// from the request's own salt.
 std::string salt_of(const std::string& owner, const std::string& said) {
   return fmt::format("{}:{}{}", owner.size(), owner, said);
 }
 
-// Ends the answers that still run because their time has passed. Returns what a stream has to send.
+// Ends the answers still running after the request timeout. Returns what a stream must send. Throws HttpError
+// (504) if the request has no tokens yet.
 std::string end_late(Generation& running, ChoiceListener& listener, const Exchange& exchange,
                      bool has_tokens) {
   log::warn("{} has run for longer than --request-timeout", exchange.id());
@@ -233,7 +235,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       co_return std::nullopt;
     }
     if (!next) {
-      if (*patience < service.options.keep_alive) continue;  // its time has passed
+      if (*patience < service.options.keep_alive) continue;  // the request timeout has passed
       std::string sign = params.stream ? listener.on_silence() : "";
       if (!sign.empty()) co_await exchange.write_events(std::move(sign));
       continue;
@@ -272,7 +274,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
 }
 
 asio::awaitable<void> end_stream(Exchange& exchange, const GenerationParams& params, const Json& usage) {
-  // Built outside co_await, inside which GCC 12 frees a conditional's temporaries twice.
+  // Built outside co_await: GCC 12 destroys the temporaries of a conditional inside it twice.
   std::string last;
   if (params.include_usage) last += sse_event(usage);
   last += kSseDone;

@@ -1,5 +1,5 @@
-// How the server was set up: which backend runs the model, with which kernels, and what its memory is for. Written by who starts the
-// server, shown at /status.
+// How the server was set up: the backend, its kernels, and its use of memory. Filled in by the command that
+// starts the server; shown at /status.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ struct SetupFacts {
     size_t bytes;
   };
   std::string backend;  // "cpu"
-  std::string device;   // what it runs on, in a line
+  std::string device;   // description in one line
   std::vector<Kernel> kernels;
-  std::vector<Memory> memory;  // the plan's parts, of several GPUs those of the fullest
-  size_t memory_budget{0};     // these parts, and what was left when the server started where least was
+  std::vector<Memory> memory;  // parts of the memory plan; with several GPUs, of the fullest
+  size_t memory_budget{0};     // these parts, plus the room left at the start on the fullest device
 };
 
 }  // namespace nibble::server

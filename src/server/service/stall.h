@@ -1,4 +1,4 @@
-// Says whether the engine stands still: requests wait, and no step has ended for too long.
+// Detects that the engine has stalled: requests wait, and no step has ended for too long.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 
 namespace nibble::server {
 
-// Limits the time in which no step ends. The default has to hold for a step of many rows on a slow CPU, and for one that reads all weights
-// from a slow disk because the system had dropped them from memory.
+// The limit for the time without a finished step. The default must allow a step of many rows on a slow CPU,
+// and one that reads all weights from a slow disk because the system has evicted them from memory.
 struct StepLimit {
   std::optional<std::chrono::seconds> given{};  // --step-timeout
-  size_t num_host_bytes{0};                     // weights in the memory of the host
+  size_t num_host_bytes{0};                     // weights in host memory
 
   static constexpr double kLeastSeconds{60};
   static constexpr double kSlowDisk{100e6};  // bytes per second
-  // Rows of long contexts take longer than those that were measured.
+  // Margin: rows with long contexts take longer than those measured.
   static constexpr double kSlowdown{4};
 
   double seconds(const EngineProgress& progress) const {
@@ -31,7 +31,7 @@ struct StepLimit {
 enum class Stall {
   kNone,
   kSlow,     // the limit has passed: new requests should go elsewhere
-  kForever,  // twice the limit has passed: the process should be started again
+  kForever,  // twice the limit has passed: the process should be restarted
 };
 
 inline Stall stall_of(const EngineProgress& progress, const StepLimit& limit) {
