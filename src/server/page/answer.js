@@ -1,12 +1,12 @@
-// A conversation's messages as the API takes them, and an answer as it comes in.
+// Converts a conversation to the API's messages, and receives the streamed answer.
 import { streamChat } from "./api.js";
 
-// The request for the next answer. The server is told nothing that the settings leave open.
+// Makes the request for the next answer. Settings that the user left empty are not sent.
 export function requestOf(messages, settings) {
   const body = {
     messages: messages.filter((message) => !isEmpty(message)).map(toApi),
     stream: true,
-    stream_options: { include_usage: true, continuous_usage_stats: true },  // an answer that is stopped is counted too
+    stream_options: { include_usage: true, continuous_usage_stats: true },  // stopped answers get usage too
     reasoning_effort: settings.effort,
   };
   if (settings.instructions) body.messages.unshift({ role: "system", content: settings.instructions });
@@ -25,7 +25,7 @@ function toApi(message) {
   if (message.role !== "assistant") return message;
   const told = { role: "assistant", content: message.content || null };
   if (!message.calls?.length) return told;
-  // A turn with calls is not finished: the model gets its reasoning again.
+  // The turn continues after the calls, so the model needs its reasoning again.
   return { ...told, tool_calls: message.calls, reasoning_content: message.reasoning };
 }
 
@@ -51,7 +51,7 @@ export async function receive(message, body, signal, onChange) {
     if (signal.aborted) message.finish = "stopped";
     else message.error = error.message;
   }
-  if (message.finish !== "tool_calls") message.calls = [];  // a call that was cut off can't be made
+  if (message.finish !== "tool_calls") message.calls = [];  // calls that were cut off are unusable
 }
 
 // Returns whether the delta has any text.
@@ -65,7 +65,7 @@ function addDelta(message, delta) {
   return Boolean(delta.content || delta.reasoning_content || delta.tool_calls);
 }
 
-// "62 tokens, 410 tokens/s, the first after 23 ms; prompt of 90 tokens, 64 of them cached"
+// Returns "62 tokens, 410 tokens/s, the first after 23 ms; prompt of 90 tokens, 64 of them cached".
 export function statistics(message) {
   const { usage, firstMs, lastMs, firstTokens, finish } = message;
   const parts = [];

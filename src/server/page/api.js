@@ -1,8 +1,8 @@
-// Asks the server. Addresses are relative, so that a proxy may serve the page below any path.
+// Sends requests to the server. URLs are relative, so that a proxy may serve the page under any path.
 
 const kKeyItem = "nibble.key";
 
-// Set by the page: asks the user for the key, and resolves to it, or to null.
+// Set by the page: prompts the user for the key. Resolves to the key, or to null.
 let askForKey = () => null;
 export const onKeyNeeded = (ask) => { askForKey = ask; };
 
@@ -34,7 +34,7 @@ async function messageOf(reply) {
   try {
     return `${JSON.parse(text).error.message} (status ${reply.status})`;
   } catch {
-    return `${text.slice(0, 1000)} (status ${reply.status})`;  // a proxy's page
+    return `${text.slice(0, 1000)} (status ${reply.status})`;  // not nibble's JSON: from a proxy
   }
 }
 
@@ -42,7 +42,7 @@ export async function getJson(path) {
   return (await ask(path, {})).json();
 }
 
-// The chunks of a chat's answer. Throws where the server, or the way to it, fails.
+// Yields the chunks of a chat's answer. Throws if the server or the connection fails.
 export async function* streamChat(body, signal) {
   const reply = await ask("v1/chat/completions", {
     method: "POST",

@@ -1,4 +1,5 @@
-// A line chart of the last minutes, in SVG. The second of two lines is dashed: colour alone tells nothing to some.
+// A line chart of the last minutes, in SVG. The second line is dashed, because some users can't tell colours
+// apart.
 import { h } from "./dom.js";
 
 const kNumSamples = 180, kWidth = 180, kHeight = 60;
@@ -11,7 +12,7 @@ function svg(tag, properties) {
 }
 
 export class Chart {
-  // `write` makes text of a value. `top` is the scale's end; without it that is the highest value shown.
+  // `write` formats a value as text. `top`: upper end of the scale; by default the highest value shown.
   constructor(title, names, write, top) {
     this.title = title;
     this.names = names.map((name, at) => (at === 0 ? name : `${name} (dashed)`));
@@ -25,7 +26,7 @@ export class Chart {
     this.element = h("figure", { class: "chart" }, h("h3", {}, title), this.image, this.caption);
   }
 
-  // One value for each name; undefined where there is none at this time.
+  // Adds a sample: one value per name, undefined if it has none at this time.
   add(values) {
     this.samples.push(values);
     if (this.samples.length > kNumSamples) this.samples.shift();
@@ -41,7 +42,7 @@ export class Chart {
     this.image.setAttribute("aria-label", `${this.title}: ${this.caption.textContent}`);
   }
 
-  // The latest sample is at the right edge. Where there is no value the line goes straight on.
+  // The latest sample is at the right edge. The line runs straight over samples without a value.
   pointsOf(at, top) {
     const left = kWidth - this.samples.length;
     return this.samples

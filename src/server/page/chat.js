@@ -1,4 +1,4 @@
-// The chat: which conversation is shown, what is asked, and what the user does.
+// The chat page: shows a conversation, sends messages and handles the user's actions.
 import { newAnswer, receive, requestOf } from "./answer.js";
 import { getJson, onKeyNeeded } from "./api.js";
 import { applyTheme, askForKey, setUpSettings } from "./dialogs.js";
@@ -9,8 +9,9 @@ import { showTurn } from "./turn.js";
 
 let settings = store.loadSettings();
 let open = store.allConversations().find(store.isOpen) ?? store.newConversation();
-let turns = [];  // of showTurn(), for each message of the open conversation
-const running = new Map();  // what stops it, by the conversation that is being answered: one may look at another meanwhile
+let turns = [];  // results of showTurn(), one per message of the open conversation
+// From each conversation that is being answered to its AbortController. The user may have another one open.
+const running = new Map();
 
 const isRunning = () => running.has(open);
 const isLast = (at) => at === open.messages.length - 1;
@@ -53,7 +54,8 @@ function showList() {
 }
 
 function openConversation(conversation) {
-  // One that is being answered is the object that the answer goes to, not the copy in the storage.
+  // A conversation with a running answer must be the object that receives the answer, not its copy in the
+  // storage.
   open = [open, ...running.keys()].find((known) => known.id === conversation.id) ?? conversation;
   store.rememberOpen(open);
   showList();
@@ -73,7 +75,7 @@ function remove(conversation) {
   byId("new").focus();
 }
 
-// Replaces the messages from place `at` on, and asks for the next answer.
+// Replaces the messages from index `at` on, and requests the next answer.
 function askFrom(at, ...messages) {
   open.messages.splice(at, Infinity, ...messages);
   answer(open);
@@ -94,10 +96,11 @@ async function answer(conversation) {
   say("Answering");
   await receive(message, body, stop.signal, () => showProgress(conversation));
   running.delete(conversation);
-  if (store.allConversations().some((known) => known.id === conversation.id)) save(conversation);  // else it was deleted, or has no room
+  // Otherwise it was deleted, or could not be saved before.
+  if (store.allConversations().some((known) => known.id === conversation.id)) save(conversation);
   if (conversation !== open) return;
   showConversation();
-  // Read out once, not with each token. Errors are alerts of their own.
+  // Screen readers read the answer once, not each token. Errors are alerts of their own.
   if (!message.error) say(`Answer: ${message.content}`);
 }
 
@@ -156,7 +159,7 @@ function toggleList(isShown) {
   byId("toggle-list").setAttribute("aria-expanded", String(isShown));
 }
 
-// By the key's place, so that a Mac's Option, which changes what a key writes, and other layouts do no harm.
+// Keyed by event.code, the key's position: Option on a Mac and other layouts change event.key.
 const kShortcuts = { KeyN: () => openConversation(store.newConversation()), KeyR: retryLast, KeyC: copyLast,
   Comma: () => byId("open-settings").click(), KeyK: () => byId("shortcuts").showModal() };
 
@@ -188,7 +191,7 @@ byId("export-json").addEventListener("click", () => exportJson(open));
 byId("export-markdown").addEventListener("click", () => exportMarkdown(open));
 byId("toggle-list").addEventListener("click", () => toggleList(!document.body.classList.contains("with-list")));
 byId("open-shortcuts").addEventListener("click", () => byId("shortcuts").showModal());
-addEventListener("storage", showList);  // another tab's doing
+addEventListener("storage", showList);  // another tab has changed the storage
 addEventListener("pagehide", () => [...running.keys()].forEach(store.saveConversation));
 
 setUpSettings((changed, isSaved) => {

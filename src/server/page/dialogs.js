@@ -1,10 +1,10 @@
-// The dialogs: settings, the server's key, keyboard shortcuts.
+// The dialogs: settings, API key, keyboard shortcuts.
 import { byId } from "./dom.js";
 import { loadSettings, saveSettings } from "./store.js";
 
 const kFields = ["effort", "temperature", "instructions", "tools", "schema", "theme"];
 
-// Says what is wrong with a field's text; empty if nothing is.
+// Returns what is wrong with a field's text; empty if nothing is.
 function faultOf(name, text) {
   if (text === "" || (name !== "tools" && name !== "schema")) return "";
   let value;
@@ -51,7 +51,7 @@ export function applyTheme(theme) {
   else document.documentElement.dataset.theme = theme;
 }
 
-// Resolves to the key, or to null where the user gives none. Several requests that need it ask once.
+// Resolves to the key, or to null if the user enters none. Concurrent requests share one dialog.
 let asked = null;
 export function askForKey(wasRefused) {
   asked ??= new Promise((resolve) => {

@@ -1,7 +1,7 @@
-// Makes elements. Strings become text nodes and attributes: nothing in these files reads a string as markup.
+// Creates elements. Strings become text nodes and attributes; none of these files parses a string as markup.
 
-// h("p", {class: "note"}, "text", child). A property "onclick" is a listener; true is an attribute without a value, and one that is
-// false or undefined is left out.
+// h("p", {class: "note"}, "text", child). A property "on..." is a listener. The value true makes an attribute
+// without a value; false or undefined leaves it out.
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -15,7 +15,8 @@ export function h(tag, properties = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-// Copies in pages without TLS too, where there is no navigator.clipboard: people open the server by the address of another machine.
+// Also works without TLS, where navigator.clipboard is missing: users may open the server by another
+// machine's address.
 export async function copyText(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const field = h("textarea", { class: "off-screen" });
@@ -29,7 +30,7 @@ export async function copyText(text) {
   if (!isCopied) throw new Error("the browser did not allow it");
 }
 
-// A button that copies what `read` returns, and says for a while that it has.
+// Makes a button that copies what `read` returns, and shows the outcome for a while.
 export function copyButton(read, label) {
   const button = h("button", { type: "button", "aria-label": label }, "Copy");
   button.addEventListener("click", async () => {
@@ -45,7 +46,8 @@ export function copyButton(read, label) {
   return button;
 }
 
-// Has screen readers say it when they have said what they are at. The element is there from the start, else it is not read out.
+// Makes screen readers say `text` when they are idle. They only read changes of an element that exists from
+// the start.
 export function say(text) {
   byId("live").textContent = text;
 }

@@ -1,4 +1,4 @@
-// A conversation as a file.
+// Saves a conversation as a file.
 import { h } from "./dom.js";
 import { titleOf } from "./store.js";
 

@@ -1,8 +1,9 @@
-// Shows Markdown as models write it: CommonMark's usual part and tables. What it can't read it shows as text.
+// Renders Markdown as models write it: the common part of CommonMark, and tables. Unknown syntax stays text.
 //
-// A model's output is hostile: somebody else's page or document may be in its prompt. It becomes elements of the kinds named here, text
-// nodes, and links to http, https and mailto; HTML stays text, and a picture becomes a link, since loading it would tell its address
-// to another server. Each character is looked at a bounded number of times, and nesting ends at kMaxDepth.
+// A model's output is untrusted: its prompt may contain a stranger's page or document. It becomes only
+// elements of the kinds below, text nodes, and links to http, https and mailto. HTML stays text. An image
+// becomes a link, because loading it would reveal its URL to another server. Each character is examined a
+// bounded number of times, and nesting ends at kMaxDepth.
 import { copyButton, h } from "./dom.js";
 
 const kMaxDepth = 8, kMaxAddress = 1000;
@@ -12,8 +13,8 @@ const kHeading = /^ {0,3}(#{1,6})(?: +|$)/;
 const kRule = /^ {0,3}(?:\*(?: *\*){2,}|-(?: *-){2,}|_(?: *_){2,}) *$/;
 const kTableRule = /^ {0,3}\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?$/;
 
-// Shows `text` in `element`. Blocks that were there before and have not changed are left alone, so that an answer that grows costs
-// its last block each time, and a selection in the others stays.
+// Renders `text` into `element`. Leading blocks that have not changed are kept: a growing answer costs only
+// its last block each time, and a selection in the other blocks survives.
 const shown = new WeakMap();
 export function renderMarkdown(element, text) {
   const before = shown.get(element) ?? [];
@@ -25,7 +26,7 @@ export function renderMarkdown(element, text) {
   shown.set(element, blocks.map((block) => block.source));
 }
 
-// A block's source, and the function that makes its element.
+// Returns each block's source and the function that makes its element.
 function blocksOf(lines, depth) {
   const blocks = [];
   for (let begin = 0; begin < lines.length; ) {
@@ -58,7 +59,7 @@ function blockAt(lines, begin, depth) {
   return { end, render: () => withInline(h("p"), text) };
 }
 
-// After backticks that open a block there are none in its line: else they are code inside a paragraph.
+// A line with more backticks after the opening ones is not a fence, but inline code.
 function isFence(line) {
   const found = line.match(kFence);
   return found !== null && !line.slice(found[0].length).includes("`");
@@ -75,7 +76,7 @@ function endsParagraph(lines, at) {
 function codeAt(lines, begin) {
   const [opening, fence] = lines[begin].match(kFence);
   const language = lines[begin].slice(opening.length).trim().split(" ")[0];
-  let last = begin + 1;  // a fence that is not closed yet goes on to the end
+  let last = begin + 1;  // an unclosed fence extends to the end
   const isEnd = (line) => line.trim().startsWith(fence) && line.trim().replaceAll(fence[0], "") === "";
   while (last < lines.length && !isEnd(lines[last])) ++last;
   const code = lines.slice(begin + 1, last).join("\n");
@@ -109,7 +110,8 @@ function listAt(lines, begin, depth) {
     if (isSibling(found) && !kRule.test(line)) {
       items.push({ width: found[0].length, lines: [line.slice(found[0].length)] });
     } else if (line.trim() === "") {
-      // After blank lines the list goes on with its next item, or with what is indented to belong to the last one.
+      // After blank lines the list continues with its next item, or with lines indented to belong to the last
+      // item.
       let next = end;
       while (next < lines.length && lines[next].trim() === "") ++next;
       if (next === lines.length || !(indentOf(lines[next]) > indent.length + 1 || isSibling(lines[next].match(kItem)))) break;
@@ -160,13 +162,13 @@ const kEmphasis = [["**", "strong"], ["__", "strong"], ["~~", "del"], ["*", "em"
 const isWord = (letter) => letter !== undefined && /[\p{L}\p{N}]/u.test(letter);
 const isSpace = (letter) => letter === undefined || /\s/.test(letter);
 
-// Reads what is inside a paragraph, from left to right.
+// Parses the inline content of a paragraph, from left to right.
 class Inline {
   constructor(text, depth = 0, isInLink = false) {
     this.text = text;
     this.depth = depth;
     this.isInLink = isInLink;
-    this.missing = new Set();  // markers that were looked for, and do not come any more: they are looked for once
+    this.missing = new Set();  // markers without a match in the rest of the text; not searched for again
   }
 
   appendTo(element) {
@@ -185,7 +187,7 @@ class Inline {
     element.append(plain);
   }
 
-  // Not for brackets: with them models write formulas, which are shown as they stand.
+  // Excludes brackets: models write formulas with them, which are shown unchanged.
   escapeAt(at) {
     if (this.text[at] !== "\\" || !"\\`*_#+-.!|~<>".includes(this.text[at + 1] ?? "x")) return undefined;
     return { node: this.text[at + 1], end: at + 2 };
@@ -272,15 +274,15 @@ class Inline {
     const letter = marker[0];
     for (let end = this.text.indexOf(marker, begin + 1); end >= 0; end = this.text.indexOf(marker, end + 1)) {
       const after = this.text[end + marker.length];
-      if (marker.length === 1 && after === letter) ++end;  // a longer marker's
+      if (marker.length === 1 && after === letter) ++end;  // part of a longer marker
       else if (!isSpace(this.text[end - 1]) && !(letter === "_" && isWord(after)))
-        return end + (marker.length === 2 && after === letter ? 1 : 0);  // of three the first is an inner one's
+        return end + (marker.length === 2 && after === letter ? 1 : 0);  // of three, the first is an inner one
     }
     return -1;
   }
 }
 
-// Nothing where the address is not one that is safe to follow.
+// Returns undefined if the address is not safe to follow.
 function linkTo(address) {
   let url;
   try {

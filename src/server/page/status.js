@@ -1,4 +1,4 @@
-// Shows what the server does now, which it is asked once a second while somebody looks.
+// Shows what the server is doing. Polls it once a second while the page is visible.
 import { getJson, onKeyNeeded } from "./api.js";
 import { Chart } from "./chart.js";
 import { askForKey } from "./dialogs.js";
@@ -28,7 +28,7 @@ const charts = {
 };
 byId("charts").append(...Object.values(charts).map((chart) => chart.element));
 
-// Draws what happened between two answers of the server.
+// Draws what happened between two polls.
 function draw(engine, before, seconds) {
   const since = (name) => engine[name] - before[name];
   const hasSteps = since("steps") > 0, hasPrompts = since("prompt_tokens") > 0;
@@ -69,7 +69,7 @@ function showAnswers(answers) {
     h("tr", {}, cell(seconds.toFixed(1), "right"), cell(whole(tokens), "right"))));
 }
 
-// It does not change while the server runs.
+// The setup does not change while the server runs.
 let hasSetup = false;
 function showSetup(setup) {
   if (hasSetup) return;
@@ -100,7 +100,7 @@ async function poll() {
     }
   } catch (error) {
     byId("fault").textContent = error.message;
-    before = null;  // it may start anew
+    before = null;  // the server may have restarted
   }
   setTimeout(next, kIntervalMs);
 }

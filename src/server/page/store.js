@@ -1,4 +1,5 @@
-// Conversations and settings in this browser's storage, of which it gives some 5 MB to each server. Nothing of them is kept elsewhere.
+// Conversations and settings in this browser's storage, which has about 5 MB per server. They are stored
+// nowhere else.
 
 const kChatItem = "nibble.chat.", kSettingsItem = "nibble.settings", kOpenItem = "nibble.open";
 
@@ -8,7 +9,7 @@ export const kDefaultSettings =
 export const loadSettings = () => ({ ...kDefaultSettings, ...JSON.parse(localStorage.getItem(kSettingsItem) ?? "{}") });
 export const saveSettings = (settings) => setItem(kSettingsItem, settings);
 
-// `id` is random: tabs make conversations at the same time.
+// `id` is random, because several tabs may create conversations at once.
 export function newConversation() {
   const id = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
   return { id, changed: Date.now(), messages: [] };
@@ -16,7 +17,7 @@ export function newConversation() {
 
 export const titleOf = (conversation) => conversation.messages[0]?.content.trim().split("\n")[0].slice(0, 80) || "New conversation";
 
-// The latest first.
+// Latest first.
 export function allConversations() {
   return Object.keys(localStorage)
     .filter((key) => key.startsWith(kChatItem))
@@ -24,7 +25,7 @@ export function allConversations() {
     .sort((one, other) => other.changed - one.changed);
 }
 
-// Returns false where there is no room.
+// Returns false if the storage is full.
 export function saveConversation(conversation) {
   conversation.changed = Date.now();
   return setItem(kChatItem + conversation.id, conversation);
@@ -42,6 +43,6 @@ function setItem(key, value) {
 
 export const deleteConversation = (conversation) => localStorage.removeItem(kChatItem + conversation.id);
 
-// Which conversation this tab shows: a reload finds it again.
+// Remembers which conversation this tab shows, so that a reload shows it again.
 export const rememberOpen = (conversation) => sessionStorage.setItem(kOpenItem, conversation.id);
 export const isOpen = (conversation) => conversation.id === sessionStorage.getItem(kOpenItem);

@@ -3,13 +3,13 @@ import { statistics } from "./answer.js";
 import { copyButton, h } from "./dom.js";
 import { codeBlock, renderMarkdown } from "./markdown.js";
 
-// Answers whose reasoning the user has opened: it stays open when they are shown anew.
+// Answers whose reasoning the user has opened; it stays open when they are drawn again.
 const unfolded = new WeakSet();
 
 const kNames = { user: "You", assistant: "Answer", tool: "Result of a call" };
 
-// `actions` has edit(text), retry() and sendResults(results), each absent where it is not possible now. Returns the element, and update(),
-// which shows what the message has become.
+// `actions`: edit(text), retry() and sendResults(results), each undefined if not possible now. Returns the
+// element, and update(), which redraws the message.
 export function showTurn(message, actions) {
   const element = h("article", { class: `turn ${message.role}` }, h("h2", {}, kNames[message.role]));
   if (message.role === "assistant") return showAnswer(element, message, actions);
@@ -85,8 +85,8 @@ function showCall(call) {
   return h("div", { class: "call" }, h("h3", {}, "Call: ", h("code", {}, name)), codeBlock(indented(text), "json"));
 }
 
-// JSON for people. Text stays as it is where it is no JSON, such as one that was cut off, and where JavaScript would make another of it:
-// it rounds numbers of more than 15 digits.
+// Indents JSON for reading. Returns the text unchanged if it is not valid JSON (it may be cut off), or if
+// JavaScript would change it: JavaScript rounds numbers of more than 15 digits.
 function indented(text) {
   const withoutSpaces = (json) => json.replace(/\s/g, "");
   try {
@@ -97,7 +97,7 @@ function indented(text) {
   }
 }
 
-// The page runs no tools: it asks the user what they gave.
+// The page runs no tools: the user enters their results.
 function resultsForm(calls, sendResults) {
   const fields = calls.map(() => h("textarea", { rows: "3", required: true }));
   const send = (event) => {
