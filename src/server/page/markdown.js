@@ -276,7 +276,7 @@ class Inline {
       const after = this.text[end + marker.length];
       if (marker.length === 1 && after === letter) ++end;  // part of a longer marker
       else if (!isSpace(this.text[end - 1]) && !(letter === "_" && isWord(after)))
-        return end + (marker.length === 2 && after === letter ? 1 : 0);  // of three, the first is an inner one
+        return end + (marker.length === 2 && after === letter ? 1 : 0);  // of three, the first is inner
     }
     return -1;
   }
