@@ -31,7 +31,7 @@ struct AnswerDelta {
   enum class Kind { kReasoning, kContent, kCall };
   Kind kind{};
   std::string text{};                  // kCall: part of the arguments
-  bool begins_message{false};          // first text of a harmony message; a call's first delta has an id
+  bool begins_message{false};          // first text of a harmony message; not for calls, see id
   bool begins_paragraph{false};        // begins_message, and text of this kind came before
   bool is_preamble{false};             // kContent: on the channel "commentary"
   int call_index{0};                   // kCall: 0 for the first call

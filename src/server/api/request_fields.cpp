@@ -97,7 +97,7 @@ constexpr FieldRow kFields[] = {
     {"prompt_logprobs", kChat | kCompletions, Fate::kObeyed},
     {"prompt_logprobs", kResponses, Fate::kRefused, "",
      "absent: /v1/completions and /v1/chat/completions have them"},
-    {"add_special_tokens", kAnswers, Fate::kObeyed},  // the vocabulary adds none
+    {"add_special_tokens", kAnswers, Fate::kObeyed},  // no effect: the tokenizer adds no special tokens
     {"spaces_between_special_tokens", kAnswers, Fate::kObeyed},
     {"skip_special_tokens", kAnswers, Fate::kRefused, "true", "true: control tokens have no text"},
     {"use_beam_search early_stopping", kAnswers, Fate::kRefused, "false", "false: there is no beam search"},
@@ -213,7 +213,7 @@ constexpr FieldRow kFields[] = {
     {"model tokens", kDetokenize, Fate::kObeyed},
     {"model prompt content parse_special add_special_tokens return_token_strs", kTokenize, Fate::kObeyed},
     {"with_pieces", kTokenize, Fate::kRefused, "false", "false: return_token_strs gives the texts"},
-    {"add_special", kTokenize, Fate::kObeyed},  // the vocabulary adds none
+    {"add_special", kTokenize, Fate::kObeyed},  // no effect: the tokenizer adds no special tokens
 };
 
 bool has_word(std::string_view words, std::string_view word) {

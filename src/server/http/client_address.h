@@ -1,4 +1,4 @@
-// The address of a request's client, for the log.
+// Finds the address of a request's client, for the log.
 #pragma once
 
 #include <boost/asio/generic/stream_protocol.hpp>

@@ -12,7 +12,7 @@ namespace nibble::server {
 
 enum class MetricsFormat {
   kText,         // Prometheus's text format 0.0.4
-  kOpenMetrics,  // 1.0
+  kOpenMetrics,  // OpenMetrics 1.0
 };
 
 std::string print_metrics(std::vector<prometheus::MetricFamily> families, MetricsFormat format);

@@ -24,7 +24,7 @@ class EngineGate;
 class GrammarShelf;  // service/constraint.h
 class ParsePool;
 
-class BackgroundResponse;  // endpoints/responses.cpp
+class BackgroundResponse;  // endpoints/responses.h
 
 enum class ServiceState {
   kLoading,
@@ -52,7 +52,7 @@ struct Service {
   int num_offloaded{0};                          // requests that wait for parse_pool
   // Set from kReady on:
   std::optional<ServedModel> model{};
-  std::unique_ptr<GrammarShelf> grammars;  // made at first use
+  std::unique_ptr<GrammarShelf> grammars;  // created at first use
   std::unique_ptr<EngineGate> gate;
 };
 
