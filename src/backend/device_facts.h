@@ -1,4 +1,4 @@
-// Facts about a backend's device, for records of measurements: what it is, and how it stands at this moment.
+// Facts about a backend's device for records of measurements: its identity and its current state.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace nibble {
 
-// A fact that the device or its driver does not tell is not set.
+// A fact that the device or its driver does not report is not set.
 struct DeviceFacts {
   std::string name{};
   std::optional<std::string> uuid{};    // as nvidia-smi -L prints it: "GPU-3c3ff0f1-4f0a-..."

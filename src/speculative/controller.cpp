@@ -9,9 +9,9 @@ namespace {
 
 constexpr double kAllowance{0.01};  // share of plain steps' time that drafts may lose
 // In units of a plain step: the loss that one step may risk beyond the balance, the opening balance, and the
-// largest balance. Without an opening balance, drafts with 70 % acceptance were given up after the first wrong
-// one, for the hundred steps until the account was even again: simulated with step times of an H200, 128
-// tokens gained 8 % where 15 % was possible. They gain 12 % now.
+// largest balance. Without an opening balance, drafts with 70 % acceptance were given up after the first
+// wrong one, for the hundred steps until the account was even again: simulated with step times of an H200,
+// 128 tokens gained 8 % where 15 % was possible. They gain 12 % now.
 constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};
 // A step is booked with at most this multiple of the usual cost of its size.
 constexpr double kMostOfUsual{1.5};
