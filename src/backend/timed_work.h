@@ -11,7 +11,7 @@ namespace nibble {
 // that ran it.
 struct TimedWork {
   Operation operation;    // the first one, if the launch runs several operations
-  std::string_view name;  // the backend's own
+  std::string_view name;  // the backend's name for it
   double begin{0}, end{0};
   bool is_draft{false};  // of a draft head, after the step or in it
 };

@@ -442,8 +442,8 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
   if (on_step) on_step(report);
 }
 
-// Fills the drafts of a request into `next`, which was launched before they were known. It has the first ones
-// of them.
+// Fills the drafts of a request into `next`, which was launched before they were known. If `next` has fewer
+// drafts, it has the first ones.
 void Engine::Impl::tell_drafts(RequestId request, const Drafts& made, Launched& next) {
   for (size_t i = 0; i < next.slices.size() && !made.tokens.empty(); ++i)
     if (next.slices[i].request == request && next.slices[i].follows)

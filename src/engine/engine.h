@@ -20,7 +20,7 @@
 
 namespace nibble {
 
-// The size and the time of one step.
+// Size and time of one step.
 struct StepReport {
   int num_tokens{0}, num_sequences{0};  // rows of the batch, and the number of sequences they belong to
   // Time in the backend, from the launch of this step or the end of the step before, whichever is later.
@@ -53,7 +53,7 @@ struct EngineOptions {
 // The engine's state after the last step, or after the last requests arrived or were cancelled.
 struct EngineState {
   int num_running{0}, num_waiting{0};
-  PageCounts pages_held{}, pages{};  // held by running sequences; in the pools altogether
+  PageCounts pages_held{}, pages{};  // held by running sequences; total in the pools
   uint64_t num_faults{0};            // steps that the backend failed to run
   SchedulerCounts counts{};
   speculative::DraftCounts drafts{};

@@ -31,7 +31,7 @@ enum class FinishReason {
   kContextFull,
   kCancelled,
 };
-std::string_view name(FinishReason reason);  // "stop token"
+std::string_view name(FinishReason reason);  // for example "stop token"
 
 struct FinishedEvent {
   RequestId request{};

@@ -54,7 +54,7 @@ class Gathering {
   const GatherOptions options_;
   std::chrono::duration<double> longest_;
   const int most_;
-  int num_together_, num_expected_{0};  // the last time; this time
+  int num_together_, num_expected_{0};  // requests that arrived together last time; requests expected now
   std::optional<Stopwatch> since_first_;
 };
 

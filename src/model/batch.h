@@ -13,7 +13,7 @@
 namespace nibble {
 
 // A page holds kPageTokens consecutive positions of one sequence for all layers of one kind. Full and sliding
-// layers have a pool each; page ids are indices within a pool.
+// layers have a pool each, with page ids of their own.
 enum class PageId : uint32_t {};
 inline constexpr int kPageTokens{32};
 

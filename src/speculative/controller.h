@@ -58,7 +58,7 @@ class Controller {
   // Chooses the drafts of the next step. Without drafts it has one row per sequence; `num_rows_left` more
   // fit.
   void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
-  // The next step has no drafts, whatever is offered.
+  // Chooses no drafts for the next step.
   void pass();
 
   // Number of tokens to draft per sequence in the step that was chosen last.

@@ -25,7 +25,7 @@ struct Proposal {
   std::vector<float> probabilities{};
 };
 
-// Belongs to one sequence.
+// The drafter of one sequence.
 class Drafter {
  public:
   virtual ~Drafter() = default;
