@@ -1,4 +1,4 @@
-// The contract of a backend: it owns its copy or its view of the weights and the storage of the KV cache, and runs steps. Each
+// The contract of a backend: it owns its copy or view of the weights and the KV cache, and runs steps. Each
 // backend has a forward pass of its own; reference/ defines what a step computes.
 #pragma once
 
@@ -22,60 +22,66 @@
 
 namespace nibble {
 
-// The options of every backend. A backend's own ones are in a struct beside it (backend/cpu/cpu_options.h).
+// The options that all backends share. Options of one backend are in a struct of its own
+// (backend/cpu/cpu_options.h).
 struct BackendOptions {
-  // More than 1 where ranks have sequences of their own: a run has all its pages in one of the caches. Cache c has the pages from
-  // c num_full_pages on, and from c num_sliding_pages on.
+  // More than 1 if ranks have sequences of their own: each run has all its pages in one of the caches. Page
+  // ids of cache c start at c * num_full_pages and at c * num_sliding_pages.
   int num_kv_caches{1};
   int num_full_pages{0}, num_sliding_pages{0};  // of each KV cache
   int max_batch_tokens{512};                    // the largest number of rows in a step
   int num_threads{0};                           // 0: all cores that the process may use
-  DenseFormats dense{};                         // quantises these matrices when weights are loaded
-  // The format of keys and values: kBf16, or kE4m3, to which float32 is rounded to nearest even, saturating at 448, without a scale.
+  DenseFormats dense{};                         // formats to which these matrices are quantised at load
+  // The format of keys and values: kBf16 or kE4m3. For kE4m3, float32 is rounded to nearest even and
+  // saturates at 448; there is no scale.
   Format kv_format{Format::kBf16};
-  // Drafts what the runs of a step ask for (Run::num_to_draft). Null: none does.
+  // Makes the drafts that the runs of a step request (Run::num_to_draft). Null: no drafts.
   std::shared_ptr<const DraftHead> draft_head{};
-  Format draft_head_format{
-      Format::kMxfp4};  // of its matrices, or kBf16: as the file has them, which is what the reference takes
-  // The weights are those of a rank (model/shares/share_weights.h), whose process runs the same steps as the others. Null: they are the whole.
+  // The format of the draft head's matrices. kBf16 keeps them as in the file, which is what the reference
+  // uses.
+  Format draft_head_format{Format::kMxfp4};
+  // Set if the weights are the share of one rank (model/shares/share_weights.h). The process of each rank
+  // runs the same steps. Null: the weights are the whole model.
   std::shared_ptr<RankLinks> links{};
-  // A device that does not end a step within this time is taken for lost (BackendLost).
+  // A device that does not finish a step within this time is considered lost (BackendLost).
   double step_patience_seconds{120};
 };
 
-// Bytes that a backend takes before it starts, beside the mapped weights. It reads replaced_weight_bytes of those when it starts and
-// never again; released_weight_bytes of these are freed even if the weights are not mapped.
+// The memory that a backend will allocate, in bytes, besides the mapped weights. At start it reads
+// replaced_weight_bytes of the mapped weights and never needs them again; released_weight_bytes of these are
+// freed even if the weights are not mapped.
 struct MemoryPlan {
   size_t weight_bytes{0}, replaced_weight_bytes{0}, released_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
 
 inline constexpr int kAnyRows{std::numeric_limits<int>::max()};
 
-// One row of `inspect --kernels`: the kernel that runs an operation, and why. Formats are given by name (model/weights.h): that of the
-// weights, or of the KV cache in kAppend and kAttend, and that of the activations they are multiplied by.
+// One row of `inspect --kernels`: the kernel that runs an operation, and the reason. Formats are names
+// (model/weights.h): the format of the weights (of the KV cache for kAppend and kAttend), and that of the
+// activations multiplied by them.
 struct KernelChoice {
   Operation operation;
   std::string weights, activations, kernel, reason;
-  int from_rows{1}, to_rows{kAnyRows};  // in a step
-  std::string check{};  // what checks it in `nibble verify` (KernelCheck::name); empty: nothing
+  int from_rows{1}, to_rows{kAnyRows};  // rows in a step
+  std::string check{};                  // name of its KernelCheck in `nibble verify`; empty: none
   bool operator==(const KernelChoice&) const = default;
 };
 
-// The kernels that a device would run, which need not be here.
+// The kernels for a device that need not be present in this machine.
 struct RemoteKernels {
-  std::string device;   // what it is, in a line
-  std::string refusal;  // why nibble does not run the model there; empty where it does
+  std::string device;   // one line
+  std::string refusal;  // why nibble does not run the model there; empty if it does
   std::vector<KernelChoice> kernels;
 };
 
-// A count of steps since the backend was made, by how it launched them.
+// A count of steps since the backend was made, by how they were launched.
 struct Counter {
   std::string_view name;   // for people: "steps of a recorded graph"
-  std::string_view label;  // of metrics: "graph_replayed"
+  std::string_view label;  // label in metrics: "graph_replayed"
   size_t value{0};
 };
 
-// Thrown by a step after which this backend can't run another one, in this process: the device is lost, or hangs.
+// Thrown if the backend can run no further step in this process: the device is lost or hangs.
 class BackendLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -87,24 +93,26 @@ class Backend {
   virtual std::string_view name() const = 0;
   virtual const Config& config() const = 0;
   virtual std::vector<KernelChoice> kernels() const = 0;
-  // Empty: this backend has one way to launch a step. Called by the thread that launches steps.
+  // Empty if the backend has only one way to launch a step. Called by the thread that launches steps.
   virtual std::vector<Counter> counters() const { return {}; }
-  // Runs the model over the batch: writes K and V of every row, returns results for the output rows. The caller
-  // guarantees that page tables cover the positions, that no two runs write the same page, and that there are at most
-  // max_batch_tokens rows. A token gets the same bits alone and in any batch.
+  // Runs the model over the batch: writes K and V of every row and returns results for the output rows. The
+  // caller guarantees that the page tables cover the positions, that no two runs write the same page, and
+  // that there are at most max_batch_tokens rows. A token gets the same bits alone and in any batch.
   virtual StepResult step(const Batch& batch) = 0;
-  // True: the drafts of a run may be a tree (Run::parents). Else they are a chain.
+  // True: the drafts of a run may form a tree (Run::parents). False: only a chain.
   virtual bool takes_trees() const { return false; }
-  // False: where drafts are taken by their cost they are chains all the same, and only who asks for trees has them.
+  // False: with speculation by cost, drafts are chains even if the backend takes trees; trees must be
+  // requested explicitly.
   virtual bool tries_trees() const { return takes_trees(); }
-  // The number of steps that can be launched while another is under way: 0 where launch() runs the whole step.
+  // The number of steps that can be launched while another is under way. 0: launch() runs the whole step.
   virtual int steps_ahead() const { return 0; }
-  // step() in two halves. launch() begins a step, and needs the batch no more when it returns; if it throws, nothing was begun. wait()
-  // gives the result of the oldest step that was launched; if it throws, that step could not be run, and a later one can be waited for
-  // all the same. Steps run one after the other: each finds what the one before it wrote.
+  // step() in two halves. launch() begins a step and no longer needs the batch when it returns; if it throws,
+  // no step was begun. wait() returns the result of the oldest launched step; if it throws, that step failed,
+  // and later ones can still be waited for. Steps run one after another: each sees what the one before it
+  // wrote.
   virtual void launch(const Batch& batch) { launched_ = step(batch); }
   virtual StepResult wait() { return std::move(launched_); }
-  // Runs the same step and returns what it did, in order. Empty: this backend does not record it.
+  // Runs the same step and returns its launches or loops in order. Empty: the backend does not record them.
   virtual std::vector<TimedWork> profile(const Batch&) { return {}; }
 
  private:

@@ -1,9 +1,12 @@
-// Backends with a draft head share these steps: they find where the drafts of a run begin, and the pages of the head's keys and values.
+// Shared by backends with a draft head: finds where the drafts of a run begin, and the pages of the head's
+// keys and values.
 //
-// The head has one slot for a position: the model's features there and the token behind it, which the step has just chosen or the prompt
-// has. Keys and values of slot p lie at position p of the pages that the full layers have, in storage of the head's own: so they are
-// shared, kept and given back with the model's. A page that two texts share, which differ right behind it, has in its last slot the token
-// of the one that filled it. That is one key of many, and of a guess: no answer depends on it.
+// The head has one slot per position: its input is the model's features at that position and the token after
+// it, which the step has just sampled or the prompt contains. Keys and values of slot p are at position p of
+// the full layers' pages, in a storage of the head's own. So they are shared, kept and freed together with
+// the model's pages. If two texts share a page and differ in the token right after it, the page's last slot
+// has the token of the text that filled it. That is one key among many, and only of a guess: no answer
+// depends on it.
 #pragma once
 
 #include <span>
@@ -15,36 +18,38 @@
 
 namespace nibble {
 
-// Describes the head to the classes that make a KV cache: as a model of one full layer.
+// Describes the head as a model of one full layer, for the classes that make a KV cache.
 Config draft_cache_config(const DraftHeadConfig& head);
 
-// A run that asks for drafts.
+// A run that requests drafts.
 struct DraftChain {
   size_t run{0};
-  int row{
-      0};  // of DraftSlots: the last whose token is known to be right; the drafts follow the token behind it
+  // Index into DraftSlots::rows: the last row whose token is certain. The drafts follow the token after it.
+  int row{0};
   int num_drafts{0};
   int position{0};  // of that row
 };
 
 struct DraftSlots {
-  std::vector<int> rows;  // of the batch, whose slots are filled: all, but of a tree's drafts the right ones
-  std::vector<TokenId> next;  // the token behind each of these
+  // Rows of the batch whose slots are filled: all rows, but only the accepted drafts of a tree.
+  std::vector<int> rows;
+  std::vector<TokenId> next;  // the token after each of these rows
   std::vector<DraftChain> chains;
 };
-// `outputs`: what the output rows of the batch chose.
+// `outputs`: the tokens sampled in the output rows of the batch.
 DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs);
 
-// The pages of a run with one more behind them, for the slots of a chain that leave them: a chain is shorter than a page.
+// Returns the pages of a run and a scratch page, which takes the slots of a chain that exceed the run's
+// pages. A chain is shorter than a page.
 static_assert(kMaxDraftsOfHead <= kPageTokens);
 std::vector<PageId> with_scratch_page(const PageTableView& full, PageId scratch);
 
-// The likeliest `topk` of a head's logits, as the model's tokens.
+// Returns the `topk` likeliest drafts of a head's logits. `tokens`: the model's id of each logit.
 std::vector<Draft> best_drafts(std::span<const float> logits, std::span<const TokenId> tokens, int topk);
 
-// Adds the drafts for one more place, likeliest first, behind the likeliest of the place before it.
+// Adds one more level of drafts, likeliest first, as children of the likeliest draft of the level before.
 void add_level(Drafts& drafts, std::span<const Draft> level);
-// The likeliest draft for the last place.
+// Returns the likeliest draft of the last level.
 Draft likeliest_of_last_level(const Drafts& drafts);
 
 }  // namespace nibble

@@ -25,8 +25,8 @@ std::vector<PlaceInRun> places_of(const Run& run) {
 }
 
 std::vector<int> right_path(const Run& run, std::span<const SampledToken> outputs) {
-  std::vector<const SampledToken*> chosen(
-      run.tokens.size());  // by token; null where none was chosen behind it
+  // By token: the token sampled after it, null if none was.
+  std::vector<const SampledToken*> chosen(run.tokens.size());
   for (size_t i = 0; i < run.outputs.size(); ++i)
     if (run.outputs[i].sample) chosen[static_cast<size_t>(run.outputs[i].token_index)] = &outputs[i];
   const int last_known = static_cast<int>(run.tokens.size()) - run.num_drafted - 1;

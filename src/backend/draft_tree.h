@@ -1,8 +1,8 @@
-// Backends that take trees of drafts (Run::parents) share these: they find where in the cache a row sees the positions before it, and
-// which drafts are right.
+// Shared by backends that take trees of drafts (Run::parents): finds the cache slots that a row attends to,
+// and the accepted drafts.
 //
-// A row adds up the keys that it sees in the order of their positions, cut into the same pages as if they lay there. So a token gets the
-// same bits in a tree, in a chain and alone.
+// A row sums over keys in the order of their positions, in the same pages as if they were stored in that
+// order. So a token gets the same bits in a tree, in a chain and alone.
 #pragma once
 
 #include <span>
@@ -12,27 +12,29 @@
 
 namespace nibble {
 
-// Where a token of a run stands.
+// The position of a token of a run, and the slots that it attends to.
 struct PlaceInRun {
   int position{0};
-  // The slots of the last positions up to its own, in order; empty where every position is its own slot, as it is in a chain.
+  // The slots of the last positions up to its own, in order. Empty if every position is in its own slot, as
+  // in a chain.
   std::vector<int> path{};
 };
 std::vector<PlaceInRun> places_of(const Run& run);
 
-// The slot of `position`, as a row at `last_position` with this path sees it. Without a path it may lie behind the row.
+// Returns the slot of `position` as seen by a row at `last_position` with this path. Without a path,
+// `position` may come after the row.
 inline int slot_of(int position, int last_position, std::span<const int> path) {
   if (path.empty()) return position;
   const int place = position - (last_position + 1 - static_cast<int>(path.size()));
   return place < 0 ? position : path[static_cast<size_t>(place)];
 }
 
-// The last token of the run that is known, and the drafts behind it that are right: indices of tokens, each behind the one before it.
-// `outputs`: what the run's output rows chose.
+// Returns the run's last known token and the accepted drafts after it, as token indices; each is the parent
+// of the next. `outputs`: the tokens sampled in the run's output rows.
 std::vector<int> right_path(const Run& run, std::span<const SampledToken> outputs);
 
-// StepResult::kept, from what the output rows of the batch chose. Calls move(run, from, to) for each slot whose keys and values are to be
-// those of another, in an order in which nothing is lost.
+// Returns StepResult::kept, given the tokens sampled in the output rows of the batch. Calls move(run, from,
+// to) for each slot whose keys and values must move, in an order in which nothing is overwritten too early.
 template <typename Move>
 std::vector<std::vector<int>> keep_right_drafts(const Batch& batch, std::span<const SampledToken> outputs,
                                                 const Move& move) {
@@ -45,7 +47,7 @@ std::vector<std::vector<int>> keep_right_drafts(const Batch& batch, std::span<co
     const std::vector<int> path = right_path(run, chosen);
     kept.resize(batch.runs.size());
     kept[n].assign(path.begin() + 1, path.end());
-    // A draft never stands before the place that it moves to, and later ones stand behind it.
+    // A draft's slot is never before its target slot, and later drafts are in later slots.
     for (size_t i = 1; i < path.size(); ++i)
       if (const int to = path[0] + static_cast<int>(i); path[i] != to)
         move(run, run.first_position + path[i], run.first_position + to);

@@ -1,4 +1,4 @@
-// The result of checking a kernel on this machine, in the form that every backend reports.
+// The result of checking a kernel on this machine, in a form common to all backends.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,16 @@
 namespace nibble {
 
 struct KernelFinding {
-  double worst{0};  // the largest ratio of an error to its bound; at most 1 if the kernel is right
-  std::string
-      at{};  // the place of that error: shape, values, output, row, column, actual and expected number
-  size_t num_compared{0};  // numbers
+  double worst{0};  // largest ratio of an error to its bound; at most 1 if the kernel is right
+  // Where that error is: shape, values, output, row, column, actual and expected number.
+  std::string at{};
+  size_t num_compared{0};  // of numbers
 
   bool is_right() const { return worst <= 1 && num_compared > 0; }
 };
 
 struct KernelCheck {
-  std::string name;  // the name in the kernel table
+  std::string name;  // the kernel's name in the kernel table
   std::function<KernelFinding()> run;
 };
 

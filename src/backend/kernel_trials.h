@@ -1,4 +1,4 @@
-// What a backend finds when it tries its kernels on other numbers of rows than those that its table gives them.
+// Timings of kernels on other numbers of rows than the kernel table gives them.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace nibble {
 
-// A kernel in steps of so many rows.
+// One kernel, timed in steps of `num_rows` rows.
 struct KernelTrial {
   Operation operation;
-  std::string kernel;  // as KernelChoice has it
+  std::string kernel;  // as in KernelChoice
   int num_rows;
-  double microseconds{
-      0};  // for a layer, or for the step where it is no layer's; of several repetitions the median
-  std::string fault{};  // why it was not timed: what its check found wrong
+  // Median of several repetitions; per layer, or per step if the operation is not part of a layer.
+  double microseconds{0};
+  std::string fault{};  // the error that its check found, if it was not timed for that reason
 };
 
 struct KernelTrials {
   std::vector<KernelTrial> trials;
-  // The kernels of the operations that were tried, in the order of rows: as the table has them, and as these times would. Rows of a kernel
-  // that follow each other are one.
+  // The kernels of the tried operations, in order of rows: `chosen` as the table has them, `fastest`
+  // according to these times. Adjacent ranges of the same kernel are merged.
   std::vector<KernelChoice> chosen, fastest;
 };
 

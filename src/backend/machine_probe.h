@@ -1,4 +1,5 @@
-// A question that `nibble verify` asks a device before it checks its kernels: is it as they take it to be, and how fast is it?
+// A probe that `nibble verify` runs before it checks kernels: does the device behave as the kernels assume,
+// and how fast is it?
 #pragma once
 
 #include <string>
@@ -9,17 +10,17 @@ namespace nibble {
 
 struct ProbeFinding {
   enum class Result {
-    kOk,       // as the kernels take it to be; or a measurement
-    kTwin,     // the same, of a twin in software: the device does not have the instruction
-    kMissing,  // the device does not have what is asked about, and needs it for no kernel
-    kOther,    // not as the kernels take it to be
+    kOk,       // behaves as the kernels assume; or a measurement
+    kTwin,     // likewise, but emulated in software: the device lacks the instruction
+    kMissing,  // the device lacks the feature, and no kernel needs it there
+    kOther,    // does not behave as the kernels assume
   };
   struct Figure {
-    std::string name;  // with its unit
+    std::string name;  // including its unit
     double value;
   };
   Result result{};
-  std::string found;  // a line
+  std::string found;  // one line
   std::vector<Figure> figures{};
 };
 constexpr std::string_view kProbeResults[]{"ok", "twin", "missing", "other"};

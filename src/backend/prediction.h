@@ -1,4 +1,4 @@
-// A backend's prediction of a step on a device that need not be here, in the form that every backend reports.
+// A backend's prediction of a step on a device that need not be present, in a form common to all backends.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,19 @@
 
 namespace nibble {
 
-// A step of one sequence, or of several that are alike.
+// A step of one sequence, or of several with the same sizes.
 struct PredictedStep {
-  int num_tokens{1};  // new ones of each sequence; 1: decoding
-  int context{1};     // positions that the last of them sees
+  int num_tokens{1};  // new tokens of each sequence; 1: decode
+  int context{1};     // positions that the last of them attends to
   bool wants_next{true};
   int num_sequences{1};
 
   int num_rows() const { return num_sequences * num_tokens; }
 };
 
-// An operation of a step, summed over the layers; times in microseconds. Memory, the issue of instructions and the tensor cores work at
-// the same time: an operation takes the longest of the three, and what is serial. An operation that is part of another's launch has no
-// launches of its own.
+// One operation of a step, summed over the layers; times in microseconds. Memory, instruction issue and the
+// tensor cores work in parallel: an operation takes the longest of these three plus its serial time. An
+// operation fused into another's launch has no launches of its own.
 struct PredictedTime {
   Operation operation{};
   int num_launches{0};
@@ -38,35 +38,36 @@ struct PredictedTime {
 };
 
 struct PredictedDevice {
-  std::string description;       // in a line
+  std::string description;       // one line
   double read_bandwidth{0};      // bytes per second, of the whole device
-  bool is_read_measured{false};  // else expected
+  bool is_read_measured{false};  // else estimated
   std::string read_source;
   size_t memory_bytes{0};
 };
 
 // How several devices share a model.
 struct PredictedSharing {
-  // How long a sum of one row takes, beside its bytes; not set: as long as their library takes.
+  // Fixed time of an all-reduce of one row, without its bytes. Not set: that of the devices' library.
   std::optional<double> sum_seconds{};
   ExpertSplit split{ExpertSplit::kUnits};
 };
 
 // How several devices are linked.
 struct PredictedLink {
-  double bandwidth{0};      // bytes per second, one way
-  double sum_seconds{0};    // of a sum of one row, beside its bytes
-  bool is_measured{false};  // else expected
+  double bandwidth{0};      // bytes per second, in one direction
+  double sum_seconds{0};    // fixed time of an all-reduce of one row, without its bytes
+  bool is_measured{false};  // else estimated
   std::string source;
 };
 
 struct StepPrediction {
-  PredictedDevice device;  // one of them
-  // In the order of a step. Of several devices: those of the one with the largest share, in whose serial times the sums are.
+  PredictedDevice device;  // one of the devices
+  // In the order of a step. With several devices: those of the device with the largest share; its serial
+  // times include the all-reduces.
   std::vector<PredictedTime> operations;
   PredictedLink link{};
-  double sums{0};     // microseconds of a step that sums over devices take
-  ExpertLoad load{};  // in a layer, of the device with the most
+  double sums{0};     // microseconds per step spent in all-reduces
+  ExpertLoad load{};  // per layer, of the device with the largest load
 };
 
 }  // namespace nibble

@@ -1,5 +1,6 @@
-// The ranks of a model (model/shares/share.h) exchange sums and tokens in a step through these calls, where each rank is a process of its own.
-// All make the same calls in the same order and with the same shapes. The data lie in the memory that the backend computes in.
+// Exchanges sums and tokens between the ranks of a model (model/shares/share.h) during a step, if each rank
+// is a process of its own. All ranks make the same calls in the same order and with the same shapes. The data
+// are in the memory that the backend computes in.
 #pragma once
 
 #include <array>
@@ -11,21 +12,22 @@
 
 namespace nibble {
 
-// By what the devices of a group of ranks find each other, where they have links of their own. Made by the first rank's process.
+// An id by which the devices of a group of ranks find each other, if they have links of their own. Made by
+// the process of the first rank.
 using GroupId = std::array<uint8_t, 128>;
 
 class RankLinks {
  public:
   virtual ~RankLinks() = default;
   virtual const Share& share() const = 0;  // of this process
-  // Replaces the terms by the sums over all ranks, added in float32 in the order of ranks: all have the same bits, and an element's do not
-  // depend on how many there are.
+  // All-reduce: replaces `terms` by the sums over all ranks, added in float32 in rank order. All ranks get
+  // the same bits, and the bits of an element do not depend on the number of elements.
   virtual void add_up(std::span<float> terms) = 0;
-  // Gives the first rank what it lacks of `logits` [n, V]. Each rank has the columns of its share.
+  // Gathers the missing columns of `logits` [n, V] on the first rank. Each rank has the columns of its share.
   virtual void collect(View<float, 2> logits) = 0;
-  // For devices that do both by links of their own.
+  // For devices that do both over links of their own.
   virtual const GroupId& group() const = 0;
-  // Throws where another rank was lost. Whoever waits for a device asks again and again.
+  // Throws if another rank was lost. To be called repeatedly while waiting for a device.
   virtual void check_alive() const = 0;
 };
 

@@ -1,12 +1,13 @@
-// The rule by which drafts are right when the rows of a step have chosen: one for the host (draft_tree.h) and for the kernels of a GPU. C++17,
-// for device code.
+// The rule by which drafts are accepted after the rows of a step have sampled. Shared by the host
+// (draft_tree.h) and GPU kernels; C++17, for device code.
 #pragma once
 
 namespace nibble {
 
-// Calls keep(i) for each right one of the drafts [first, end) of a run, in order, and returns the last of them, or `last` where there is none.
-// A draft is right where it stands behind the last token that is known, or behind a right draft, and fits(i) says that the row of that
-// token has chosen it, or that there is no such row, because nothing else could follow. `last`: which of these is the last before `first`.
+// Calls keep(i) for each accepted draft among the drafts [first, end) of a run, in order. Returns the last
+// one, or `last` if there is none. A draft is accepted if its parent is the last known token or an accepted
+// draft, and fits(i) is true: the row of the parent sampled it, or the parent has no row because nothing else
+// could follow. `last`: the last known token or accepted draft before `first`.
 template <typename Parent, typename Fits, typename Keep>
 constexpr int for_right_drafts(int last, int first, int end, const Parent& parent, const Fits& fits,
                                const Keep& keep) {

@@ -1,6 +1,7 @@
-// The formulas are in the header. A row has up to 201,088 logits, so sorting is avoided: greedy takes one pass, plain
-// sampling four, top_k keeps a heap of k, and top_p sorts only the tokens that it may keep. exp is float32 (accurate
-// to 1 ulp, 6e-8 of a weight, far below the error of the logits); sums are float64 in a fixed order.
+// The formulas are in the header. A row has up to 201,088 logits, so sorting is avoided: greedy takes one
+// pass, plain sampling four, top_k keeps a heap of k, and top_p sorts only the tokens that it may keep. exp
+// is float32 (accurate to 1 ulp, 6e-8 of a weight, far below the error of the logits); sums are float64 in a
+// fixed order.
 #include "backend/sample.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr float kMinusInfinity{-std::numeric_limits<float>::infinity()};
 
-float ordered(float logit) {  // replaces NaN and +infinity, which do not compare or subtract
+float ordered(float logit) {  // replaces NaN and +infinity, which do not compare or subtract correctly
   return std::isnan(logit) ? kMinusInfinity : std::min(logit, std::numeric_limits<float>::max());
 }
 
@@ -56,7 +57,7 @@ void apply_bias_and_penalties(std::span<float> logits, const OutputRow& row) {
   for (const auto& [token, bias] : params.logit_bias) at(token) = ordered(at(token) + bias);
 
   if (params.repetition_penalty != 1) {
-    std::vector<bool> is_done(logits.size());  // applies once to each token, however often it occurs
+    std::vector<bool> is_done(logits.size());  // applies once to each token, even if it occurs often
     for (const auto tokens : {row.prompt, row.output}) {
       for (const TokenId token : tokens) {
         float& logit = at(token);
@@ -76,7 +77,7 @@ void apply_bias_and_penalties(std::span<float> logits, const OutputRow& row) {
     }
     for (const TokenId token : row.output) {
       const int count = std::exchange(counts[static_cast<size_t>(token)], 0);
-      if (count == 0) continue;  // was penalised at its first occurrence
+      if (count == 0) continue;  // already penalised at its first occurrence
       const float penalty = params.frequency_penalty * static_cast<float>(count) + params.presence_penalty;
       at(token) = ordered(at(token) - penalty);
     }
@@ -90,8 +91,8 @@ TokenId likeliest(std::span<const float> logits) {
   return static_cast<TokenId>(best);
 }
 
-// Returns the n likeliest tokens, likeliest first. Keeps a heap whose top is the least likely of the best so far:
-// after the first few thousand logits nearly all fail one comparison.
+// Returns the n likeliest tokens, likeliest first. Keeps a heap whose top is the least likely of the best so
+// far: after the first few thousand logits nearly all fail a single comparison.
 std::vector<Candidate> top(std::span<const float> logits, size_t n) {
   std::vector<Candidate> best;
   n = std::min(n, logits.size());
@@ -117,11 +118,12 @@ double sum_weights(std::span<const Candidate> candidates) {
   return sum;
 }
 
-// Keeps the smallest set of likeliest tokens whose weights sum to `top_p` of the total. The order is unspecified.
+// Keeps the smallest set of the likeliest tokens whose weights sum to `top_p` of the total. The order is
+// unspecified.
 void keep_nucleus(std::vector<Candidate>& candidates, float top_p) {
   const double total = sum_weights(candidates);
-  // All tokens below this together weigh less than (1 - top_p) of the total, so the others reach top_p without them.
-  // That leaves hundreds of 201,088 tokens to sort.
+  // All tokens below this threshold together weigh less than (1 - top_p) of the total, so the others reach
+  // top_p without them. That leaves hundreds of 201,088 tokens to sort.
   const double negligible = (1 - double{top_p}) * total / static_cast<double>(candidates.size());
   std::erase_if(candidates, [&](const Candidate& c) { return double{c.weight} < negligible; });
 
@@ -136,7 +138,7 @@ void keep_nucleus(std::vector<Candidate>& candidates, float top_p) {
   candidates.erase(candidates.begin(), rest_end);
 }
 
-// Returns the tokens that min_p, top_k and top_p leave, ids ascending.
+// Returns the tokens that min_p, top_k and top_p leave, in ascending order of id.
 std::vector<Candidate> keep(std::span<const float> logits, float max_logit, const SampleParams& params) {
   const bool has_top_k = params.top_k > 0 && static_cast<size_t>(params.top_k) < logits.size();
   std::vector<Candidate> candidates;
@@ -147,7 +149,7 @@ std::vector<Candidate> keep(std::span<const float> logits, float max_logit, cons
     for (size_t v = 0; v < logits.size(); ++v) candidates.push_back({static_cast<TokenId>(v), logits[v], 0});
   }
   for (Candidate& c : candidates) c.weight = std::exp((c.logit - max_logit) / params.temperature);
-  // min_p comes before top_k, but both keep a number of the likeliest tokens, so their order makes no difference.
+  // min_p comes before top_k, but both keep a number of the likeliest tokens, so their order does not matter.
   if (params.min_p > 0)
     std::erase_if(candidates, [&](const Candidate& c) { return c.weight < params.min_p; });
   if (params.top_p < 1) keep_nucleus(candidates, params.top_p);

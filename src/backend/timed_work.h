@@ -7,12 +7,13 @@
 
 namespace nibble {
 
-// One launch or loop of a step, with the time since the step began, in microseconds on the clock of the device that ran it.
+// One launch or loop of a step. Times are in microseconds since the step began, on the clock of the device
+// that ran it.
 struct TimedWork {
-  Operation operation;    // of one that runs several operations, the first
-  std::string_view name;  // the backend's own
+  Operation operation;    // the first one, if the launch runs several operations
+  std::string_view name;  // the backend's name for it
   double begin{0}, end{0};
-  bool is_draft{false};  // of a draft head, behind the step or in it
+  bool is_draft{false};  // of a draft head, after the step or in it
 };
 
 }  // namespace nibble

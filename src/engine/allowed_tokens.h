@@ -1,4 +1,5 @@
-// The tokens that an answer may go on with: those that the request lists, and those that its constraint allows, where it has these.
+// The tokens that an answer may continue with: the intersection of the request's list (if it has one) and
+// what its constraint allows (if it has one).
 #pragma once
 
 #include <memory>
@@ -14,24 +15,26 @@ namespace nibble {
 
 class AllowedTokens final : public TokenMask {
  public:
-  // null: everything is allowed by it.
+  // A null argument restricts nothing.
   AllowedTokens(std::shared_ptr<const std::vector<TokenId>> listed, const grammar::Constraint* constraint);
 
-  // At the same place; what one of them goes on by does not move the other.
+  // The copy starts at the same point of the answer. Afterwards the two advance independently.
   AllowedTokens(const AllowedTokens& other);
 
   bool are_all() const { return !listed_ && !constraint_; }
   bool are_listed() const { return listed_ != nullptr; }
   bool depend_on_answer() const { return constraint_ != nullptr; }
-  // Where the constraint takes too much work, everything is allowed and fault() says why.
+  // Writes the mask of allowed tokens. If the constraint takes too much work, allows every listed token and
+  // sets fault().
   void fill(std::span<uint32_t> words) override;
 
-  // Goes on behind a token of the answer. Returns those that must follow it, which the caller adds to the answer and does not hand in
-  // here.
+  // Advances the constraint past a token of the answer. Returns the tokens that must follow it: the caller
+  // adds them to the answer and does not push them here.
   std::vector<TokenId> push(TokenId token);
-  // The same for a token that may come next or not. Nothing, and of no more use, where it may not, or where that takes too much work.
+  // Like push(), for a token that may be disallowed. Returns nothing if the token is disallowed or the
+  // constraint takes too much work; the object must not be used after that.
   std::optional<std::vector<TokenId>> try_push(TokenId token);
-  // Why the answer can't go on. It is nothing that other answers would suffer from.
+  // The reason why the answer can't continue. Other answers are not affected.
   const std::optional<std::string>& fault() const { return fault_; }
 
  private:

@@ -1,10 +1,12 @@
-// The tokens that a request bans at a place of its answer. Each becomes a logit bias of -infinity, which every sampler obeys to the
-// letter: the token's weight is 0. Log-probabilities are the model's own and do not change (backend/sample.h).
+// The tokens that a request bans at one place of its answer. Each becomes a logit bias of -infinity, so every
+// sampler gives it weight 0. Log-probabilities come from the model's own logits and do not change
+// (backend/sample.h).
 //
-//   runs        the last token of a run is banned where the tokens before it are the answer's last ones: so no answer has the run
-//   min_tokens  stop tokens are banned before the answer has so many tokens
+//   runs        the last token of a banned run is banned where the answer ends in the tokens before it, so
+//               the run never appears
+//   min_tokens  stop tokens are banned until the answer has this number of tokens
 //
-// They are few. What bans most of a vocabulary is a mask: allowed_tokens.h.
+// These are few tokens. To ban most of the vocabulary, use a mask: allowed_tokens.h.
 #pragma once
 
 #include <span>
@@ -18,16 +20,16 @@ class BannedSampling {
  public:
   BannedSampling(SampleParams sample, std::vector<std::vector<TokenId>> runs, const StopParams& stop);
 
-  // True if what is banned depends on the answer's tokens, not only on their number.
+  // True if the bans depend on the answer's tokens, not only on their number.
   bool needs_output() const { return needs_output_; }
-  // True if the number of the answer's tokens, or they themselves, decide how the next one is sampled.
+  // True if the answer's tokens, or their number, influence how the next one is sampled.
   bool depends_on_output() const {
     return needs_output_ || min_tokens_ > 0 || sample_.repetition_penalty != 1 ||
            sample_.presence_penalty != 0 || sample_.frequency_penalty != 0;
   }
   bool has_bans() const { return !runs_.empty() || min_tokens_ > 0; }
-  // How the token behind `output` is sampled. Where needs_output() is false the answer may have more tokens than `output`: `index` is
-  // how many. Valid until the next call.
+  // Returns how to sample the token after `output`. `index` is the number of tokens in the answer; it may
+  // exceed output.size() if needs_output() is false. The result is valid until the next call.
   const SampleParams& at(std::span<const TokenId> output, int index);
 
  private:
@@ -36,7 +38,7 @@ class BannedSampling {
   std::vector<TokenId> stop_tokens_;
   int min_tokens_;
   bool needs_output_{false};
-  size_t num_fixed_;  // biases that apply everywhere
+  size_t num_fixed_;  // number of biases that apply at every place
 };
 
 }  // namespace nibble

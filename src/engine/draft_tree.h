@@ -1,9 +1,10 @@
-// The drafts of one sequence in a step, and the rows that check them. Row 0 stands behind the tokens that are known and is not part of
-// this; each further one behind some of the drafts, and chooses its token as if these had come: with the bans, penalties and the mask of
-// that place. Mostly the drafts are a chain; where the backend takes trees, several may stand behind one token.
+// The drafts of one sequence in a step, and the output rows that verify them. Row 0 comes after the known
+// tokens and is not stored here. Every further row comes after a draft and samples as if that draft and its
+// ancestors were accepted: with the bans, penalties and mask of that place. Usually the drafts form a chain;
+// if the backend takes trees, several drafts may follow one token.
 //
-// Tokens that a constraint forces are drafts that are certain, where the draft before them is right. They need no row of their own; where
-// log-probabilities are wanted they have one, as all tokens then.
+// Tokens forced by a constraint are drafts that are certain once the draft before them is accepted. They need
+// no output row, except if log-probabilities are wanted: then every token has one.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +20,16 @@ namespace nibble {
 
 struct DraftTree {
   struct Row {
-    int draft{0};  // that it stands behind, as do those that lead to this one
+    // The draft that this row comes after: its context ends with that draft.
+    int draft{0};
     SampleParams sample{};
-    std::unique_ptr<AllowedTokens> allowed{};  // null: all
+    std::unique_ptr<AllowedTokens> allowed{};  // null: all tokens
   };
   std::vector<TokenId> drafts{};
-  std::vector<int> parents{};  // the draft that each stands behind, -1: the known tokens
-  std::vector<Row> rows{};     // ascending
+  std::vector<int> parents{};  // the draft before each one, -1: the known tokens
+  std::vector<Row> rows{};     // ascending by draft
 
-  // Leaves the first drafts.
+  // Keeps only the first `num_drafts` drafts, and their rows.
   void cut(int num_drafts) {
     drafts.resize(static_cast<size_t>(num_drafts));
     parents.resize(static_cast<size_t>(num_drafts));
@@ -38,7 +40,7 @@ struct DraftTree {
       if (parents[i] != static_cast<int>(i) - 1) return false;
     return true;
   }
-  // The drafts that lead to one, itself the last.
+  // Returns the path of drafts that ends in `draft`.
   std::vector<TokenId> drafts_to(int draft) const {
     std::vector<TokenId> path;
     for (; draft >= 0; draft = parents[static_cast<size_t>(draft)])
@@ -46,8 +48,8 @@ struct DraftTree {
     std::reverse(path.begin(), path.end());
     return path;
   }
-  // Leaves these drafts, each of which stands behind the one before it, and their rows. Returns what these and row 0 gave, of the `tokens`
-  // that all rows gave.
+  // Keeps only the drafts of `path`, where each follows the one before it, and their rows. `tokens`: the
+  // results of row 0 and of all rows. Returns the results of row 0 and of the rows kept.
   std::vector<SampledToken> keep(std::span<const int> path, std::span<SampledToken> tokens) {
     DraftTree kept;
     std::vector<SampledToken> kept_tokens{std::move(tokens.front())};

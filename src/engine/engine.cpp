@@ -1,12 +1,15 @@
-// The engine's loop: take new requests, plan a step, run it, send out its events. Two queues connect it to other threads:
-// requests and cancellations in, events out. Everything else belongs to the engine's thread alone.
+// The engine's loop: take new requests, plan a step, run it, send out its events. Two queues connect it to
+// other threads: requests and cancellations in, events out. Everything else belongs to the engine's thread
+// alone.
 //
-// Where the backend can (Backend::steps_ahead), the next step is planned and launched before this one's tokens are waited for: stop
-// rules, text and events of this step are worked out while the next one runs. Drafts are made of tokens that are known, and a
-// constraint goes on by them: while there is something to draft, or a sequence with a constraint, a step begins when the one before it
-// has ended. Only drafts that the backend makes itself (Speculator::has_head_alone) need not be known to be launched.
+// If the backend can (Backend::steps_ahead), the next step is planned and launched before the tokens of this
+// one are known: stop rules, text and events of this step are worked out while the next one runs. Drafts
+// depend on known tokens, and so does the state of a constraint. While there is something to draft, or a
+// sequence has a constraint, a step therefore starts only after the one before it has ended. The exception is
+// drafts that the backend makes itself (Speculator::has_head_alone): they need not be known at launch.
 //
-// Where no answer goes on, the next step has prompts alone. It is not planned ahead, and waits a moment for more of them (gathering.h).
+// If no answer continues, the next step only prefills. It is not planned ahead, and waits briefly for more
+// prompts (gathering.h).
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -32,7 +35,8 @@
 namespace nibble {
 namespace {
 
-// After this number of steps in a row with the same fault, the next step is expected to fail too.
+// After this number of consecutive steps with the same fault, the engine gives up: the next step is expected
+// to fail too.
 constexpr int kMostSameFaults{3};
 
 std::string cause(const std::exception& error) {
@@ -120,33 +124,37 @@ struct Engine::Impl {
   }
 
   void run();
-  bool advance();  // returns false when the engine is to end
+  bool advance();  // returns false when the engine must end
   void discard_steps();
   void recover(const std::string& why);
-  bool take_orders();  // waits while there is nothing to do; returns false when the engine is to end
+  bool take_orders();  // waits while there is nothing to do; returns false when the engine must end
   void take(Order& order);
-  bool gather();  // waits for requests that come together with those that are there; returns false as above
-  // Says whether a sequence that runs has a row in the next step, as far as that can be counted ahead: a stop token may end any.
+  // Waits briefly for requests that arrive together with those already waiting. Returns false when the engine
+  // must end.
+  bool gather();
+  // Returns whether any running sequence has a row in the next step, as far as token counts tell: a stop
+  // token may end any sequence earlier.
   bool goes_on() const;
-  // Says whether the next step has to wait for the tokens of the one under way: something may be drafted behind them, or they decide how
-  // a sequence is sampled, as those of a constraint do. If it did not wait, such a sequence would have a row in every second step alone;
-  // while it waits, the backend stands still for what the host does between two steps.
+  // Returns whether the next step must wait for the tokens of the one under way: because drafts may follow
+  // them, or because they decide how a sequence is sampled, as with a constraint. Without this wait such a
+  // sequence would have a row only in every second step. The price: the device is idle during the host's work
+  // between two steps.
   bool waits_for_tokens() const {
     const bool needs_drafts =
         speculator && speculator->is_drafting() && !(runs_behind_drafts && under_way->all_draft);
     return backend.steps_ahead() > 0 && (scheduler.waits_for_tokens() || needs_drafts);
   }
-  std::optional<Launched> launch();  // nothing where there is nothing to run
+  std::optional<Launched> launch();  // nothing if there is nothing to run
   std::unordered_map<RequestId, DraftTree> plan_drafts(const DraftRoom& room);
   void consider_drafts(const Launched& next);
   void tell_drafts(RequestId request, const Drafts& made, Launched& next);
   speculative::DraftModel::CatchUp make_drafts(const Launched& step);
-  void finish(Launched& step, Launched* next);  // `next`: the one launched after it, if there is one
+  void finish(Launched& step, Launched* next);  // `next`: the step launched after it, or null
   void fail_step(const std::exception& error);
-  // Counts a step that could not be run. The engine is lost if it was the last that ever will be.
+  // Counts a failed step. Declares the engine lost if the backend is lost or the same fault repeats.
   void count_fault(const std::string& why, bool is_lost);
   void lose(std::string why);
-  void publish();  // copies the state to where other threads may read it
+  void publish();  // copies the state to where other threads can read it
   int hand_out(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
                const Drafts& made);
   void end(RequestId id, Event event);
@@ -157,37 +165,39 @@ struct Engine::Impl {
   const Tokenizer& tokenizer;
   const RequestLimits limits;
 
-  mutable std::mutex mutex;  // guards the members up to `state`
+  mutable std::mutex mutex;  // guards the members from `orders` to `state`
   std::condition_variable order_came, event_came;
   std::vector<Order> orders;
   std::deque<Event> events;
   bool is_closing{false};
   uint64_t num_requests{0};
   EngineState state;
-  Progress progress;  // guards itself
+  Progress progress;  // thread-safe without the mutex
 
   // Used by the engine's thread only.
   std::optional<speculative::Speculator> speculator;
-  // A step is launched before its drafts are known, and which of those before are right.
+  // Steps are launched before their drafts are known, and before it is known which earlier drafts are
+  // accepted.
   const bool runs_behind_drafts;
   Scheduler scheduler;
   Sequences sequences;
-  std::unordered_map<RequestId, std::unique_ptr<speculative::Track>>
-      tracks;  // of sequences that have a token
+  // Of the sequences that have a token.
+  std::unordered_map<RequestId, std::unique_ptr<speculative::Track>> tracks;
   speculative::DraftCounts drafts;
   uint64_t num_faults{0};
-  std::string last_fault;  // of the last step that could not be run
-  int num_same_faults{0};  // steps in a row that it came in
+  std::string last_fault;  // of the last step that failed
+  int num_same_faults{0};  // consecutive failed steps with that fault
   std::string lost;        // EngineState::lost
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
   std::optional<Launched> under_way;
-  int num_launched{0};                  // steps that were launched and not collected
+  int num_launched{0};                  // steps launched and not collected yet
   std::optional<Stopwatch> since_step;  // started when the last step ended
-  // When the last step ended by the device's clock, if it gave every sequence a token and there has been work since.
+  // The device's clock at the end of the last step, if that step gave every sequence a token and there has
+  // been work since.
   std::optional<uint64_t> decode_ended_ns;
 
-  std::thread thread;  // last, so that it starts when the other members exist
+  std::thread thread;  // last, so that it starts after all other members are constructed
 };
 
 void Engine::Impl::run() {
@@ -218,7 +228,7 @@ bool Engine::Impl::advance() {
   return true;
 }
 
-// Nothing comes of the steps under way. A lost backend is not waited for: that may take forever.
+// Drops the steps under way and their results. Does not wait for a lost backend: that could take forever.
 void Engine::Impl::discard_steps() {
   for (; num_launched > 0; --num_launched) {
     if (!lost.empty()) continue;
@@ -231,9 +241,10 @@ void Engine::Impl::discard_steps() {
   progress.end_all_steps();
 }
 
-// Memory ran out, or something else failed outside the backend: it is not known how far a step was planned, run or handed out. All running
-// sequences are run again from their first token, with the tokens that they have, and get the same answers as without this. One gives way:
-// the next step needs less, and a sequence that makes every step fail does not stay.
+// Memory ran out, or something else failed outside the backend: it is unknown how far a step was planned, run
+// or handed out. Restarts all running sequences from their first token, with the tokens that they have; their
+// answers do not change. Fails one request, the youngest: so the next step needs less memory, and a sequence
+// that makes every step fail does not stay.
 void Engine::Impl::recover(const std::string& why) {
   discard_steps();
   decode_ended_ns.reset();
@@ -296,7 +307,7 @@ bool Engine::Impl::goes_on() const {
   return num_going_on > 0;
 }
 
-// The device has nothing to do meanwhile.
+// The device is idle during this wait.
 bool Engine::Impl::gather() {
   if (under_way || scheduler.is_idle() || goes_on()) return true;
   gathering.begin(scheduler.num_waiting());
@@ -319,7 +330,7 @@ std::optional<Launched> Engine::Impl::launch() {
                               ? scheduler.next([&](const DraftRoom& room) { trees = plan_drafts(room); })
                               : scheduler.next()};
   publish();
-  if (next.slices.empty()) return {};  // everything was cancelled, or waits for its last token
+  if (next.slices.empty()) return {};  // everything was cancelled or waits for its last token
   next.has_prompts_alone = true;
   for (const Slice& slice : next.slices) {
     Sequence& sequence = sequences.at(slice.request);
@@ -345,7 +356,7 @@ std::optional<Launched> Engine::Impl::launch() {
     backend.launch(batch.batch());
     ++num_launched;
   } catch (const std::bad_alloc&) {
-    throw;  // to recover(): another try may find memory
+    throw;  // handled by recover(): a retry may find memory
   } catch (const std::exception& error) {
     progress.end_step(next.num_rows);
     fail_step(error);
@@ -368,9 +379,8 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
     decode_ended_ns.reset();
     if (step.slices.empty()) return;
     fail_step(error);
-    if (next)
-      *next = {.num_rows =
-                   next->num_rows};  // its sequences have failed: whether it fails too matters to no request
+    // The sequences of `next` have failed too, so whether it also fails matters to no request.
+    if (next) *next = {.num_rows = next->num_rows};
     return;
   }
   if (!step.slices.empty()) num_same_faults = 0;
@@ -432,7 +442,8 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
   if (on_step) on_step(report);
 }
 
-// A step that was launched before these drafts were known has them: the first of them.
+// Fills the drafts of a request into `next`, which was launched before they were known. If `next` has fewer
+// drafts, it has the first ones.
 void Engine::Impl::tell_drafts(RequestId request, const Drafts& made, Launched& next) {
   for (size_t i = 0; i < next.slices.size() && !made.tokens.empty(); ++i)
     if (next.slices[i].request == request && next.slices[i].follows)
@@ -440,7 +451,7 @@ void Engine::Impl::tell_drafts(RequestId request, const Drafts& made, Launched& 
         next.trees[i].drafts[n] = made.tokens.at(n).token;
 }
 
-// The model that drafts, if there is one, makes drafts behind the texts that got a token.
+// Lets the draft model, if any, draft for the sequences that got a token.
 speculative::DraftModel::CatchUp Engine::Impl::make_drafts(const Launched& step) {
   std::vector<speculative::Track*> texts;
   for (const Slice& slice : step.slices)
@@ -449,7 +460,7 @@ speculative::DraftModel::CatchUp Engine::Impl::make_drafts(const Launched& step)
   return speculator->make_drafts(texts, step.num_to_draft);
 }
 
-// Drafts along what is believed to follow, for the sequences that have a place in the next step.
+// Chooses the drafts for the sequences that have a place in the next step.
 std::unordered_map<RequestId, DraftTree> Engine::Impl::plan_drafts(const DraftRoom& room) {
   std::unordered_map<RequestId, DraftTree> trees;
   std::vector<DraftRoom::Place*> places;
@@ -461,7 +472,7 @@ std::unordered_map<RequestId, DraftTree> Engine::Impl::plan_drafts(const DraftRo
       continue;
     }
     const auto track = tracks.find(place.request);
-    if (track == tracks.end()) continue;  // in its prompt
+    if (track == tracks.end()) continue;  // still in its prompt
     places.push_back(&place);
     proposed.push_back({.track = track->second.get(), .most = place.most});
   }
@@ -476,7 +487,8 @@ std::unordered_map<RequestId, DraftTree> Engine::Impl::plan_drafts(const DraftRo
   return trees;
 }
 
-// Asks whether there would be something to draft, when the next step was launched without: then the one after it waits for its tokens.
+// Checks whether a draft would have been worthwhile, when the next step was launched without drafts. If so,
+// the step after it waits for its tokens.
 void Engine::Impl::consider_drafts(const Launched& next) {
   std::vector<speculative::Speculator::Choice> proposed;
   int num_rows = 0;
@@ -489,14 +501,15 @@ void Engine::Impl::consider_drafts(const Launched& next) {
                        limits.scheduler.max_batch_tokens - num_rows, proposed);
 }
 
-// Every sequence that runs may have shared pages that the step was to write. Those that wait have none, and run afterwards.
+// Fails all running sequences: each may share pages that the step was to write. Waiting sequences have no
+// pages and run later.
 void Engine::Impl::fail_step(const std::exception& error) {
   const std::string why = with_memory([&] { return std::string(error.what()); });
   const std::string message = with_memory([&] { return fmt::format("the model could not be run: {}", why); });
   const std::vector<RequestId> failed = with_memory([&] { return scheduler.remove_running(); });
   const bool is_lost = dynamic_cast<const BackendLost*>(&error);
   ++num_faults;
-  publish();  // before the events, so that whoever sees one finds the fault counted
+  publish();  // before the events, so that the receiver of one finds the fault counted
   for (const RequestId id : failed) fail(id, message);
   count_fault(why, is_lost);
 }
@@ -513,7 +526,7 @@ void Engine::Impl::count_fault(const std::string& why, bool is_lost) {
     }));
 }
 
-// Those that wait fail too.
+// Also fails the waiting requests.
 void Engine::Impl::lose(std::string why) {
   lost = std::move(why);
   while (!sequences.empty()) fail(sequences.begin()->first, lost);
@@ -534,7 +547,7 @@ void Engine::Impl::publish() {
   std::vector<Counter> steps;
   try {
     steps = backend.counters();
-  } catch (const std::bad_alloc&) {  // the next call has them
+  } catch (const std::bad_alloc&) {  // the next call updates them
   }
   const std::lock_guard lock(mutex);
   state.num_running = scheduler.num_running();
@@ -547,12 +560,13 @@ void Engine::Impl::publish() {
   if (!steps.empty()) state.steps = std::move(steps);
 }
 
-// Adds the token of the row behind the known tokens, then that of each further row while the drafts before it are the tokens that came.
-// Returns how many tokens were added. `made`: what the backend's draft head expects behind them.
+// Adds the token of the row after the known tokens, then that of each further row as long as the drafts
+// before it match the tokens added. Returns the number of tokens added. `made`: what the backend's draft head
+// expects after them.
 int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
                            const Drafts& made) {
   const auto found = sequences.find(slice.request);
-  if (found == sequences.end()) return 0;  // it ended or was cancelled when this step was already launched
+  if (found == sequences.end()) return 0;  // it ended or was cancelled after this step was launched
   Sequence& sequence = found->second;
   const size_t num_known = sequence.tokens().size();
   const auto added = [&] { return sequence.tokens().subspan(num_known); };
@@ -568,7 +582,7 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span
       const DraftTree::Row& checked = chain.rows[row - 1];
       const int num_before = checked.draft + 1;
       if (num_right() < num_before || std::ssize(added()) != num_before) break;
-      if (checked.allowed && checked.allowed->fault()) break;  // a row of its own will say so
+      if (checked.allowed && checked.allowed->fault()) break;  // a row after known tokens will report it
     }
     if (token.token == -1) {
       failure = sequence.failure_at(static_cast<int>(sequence.tokens().size()) - 1);
@@ -599,7 +613,7 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span
   } else if (speculator) {
     auto& track = tracks[slice.request];
     if (!track) track = speculator->start(sequence.prompt(), sequence.prediction(), sequence.cache_salt());
-    // Tokens that a constraint forces may stand behind those that the head's drafts follow.
+    // The constraint may have forced more tokens than the head's drafts follow, so find where they begin.
     int position = static_cast<int>(num_known);
     for (const TokenId token : added()) {
       if (position++ == made.first_position) speculator->take(*track, made);
@@ -610,13 +624,14 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span
   return num_added;
 }
 
-// The pages are freed, and the request no longer counts as running, before the event is sent, so that its receiver can rely on that.
+// Frees the pages and stops counting the request as running before the event is sent, so that the receiver
+// can rely on both.
 void Engine::Impl::end(RequestId id, Event event) {
   if (speculator && std::holds_alternative<FinishedEvent>(event)) {
     try {
       const Sequence& sequence = sequences.at(id);
       speculator->finish(sequence.output(), sequence.cache_salt());
-    } catch (const std::bad_alloc&) {  // no draft comes from it
+    } catch (const std::bad_alloc&) {  // later drafts will not use this answer
     }
   }
   tracks.erase(id);
@@ -633,7 +648,7 @@ void Engine::Impl::fail(RequestId id, const std::string& message) {
 void Engine::Impl::put(Event event) {
   with_memory([&] {
     const std::lock_guard lock(mutex);
-    events.push_back(std::move(event));  // where this fails, the event is still there
+    events.push_back(std::move(event));  // if this throws, `event` is unchanged
   });
   event_came.notify_one();
 }
@@ -660,7 +675,7 @@ std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num
     added[choice].request = request;
   }
   {
-    // All of them or none, where memory runs out.
+    // Adds all or none if memory runs out.
     const std::lock_guard lock(impl_->mutex);
     impl_->orders.reserve(impl_->orders.size() + added.size());
     for (RequestId& id : ids) id = static_cast<RequestId>(++impl_->num_requests);

@@ -1,5 +1,5 @@
-// Events that the engine reports: plain values, in order for each request. Every request ends in exactly one FinishedEvent
-// or FailedEvent.
+// Events that the engine reports: plain values, in order for each request. Every request ends in exactly one
+// FinishedEvent or FailedEvent.
 #pragma once
 
 #include <string>
@@ -16,11 +16,11 @@ namespace nibble {
 struct TokenEvent {
   RequestId request{};
   SampledToken token{};
-  // Text that is now certain: valid UTF-8 that can no longer be part of a stop string. A control token adds no text, but
-  // releases text that was held back: neither characters nor stop strings span it.
+  // Text that is now certain: valid UTF-8 that can no longer become part of a stop string. A control token
+  // adds no text itself, but releases text that was held back, because no character or stop string spans it.
   std::string text{};
-  int num_cached_tokens{0};  // tokens of the prompt that were in the prefix cache and not run
-  // In the first event of a request with prompt_logprobs: the prompt's tokens from the second on.
+  int num_cached_tokens{0};  // tokens of the prompt taken from the prefix cache and not run
+  // Set in the first event of a request with prompt_logprobs: the prompt's tokens, without the first.
   std::vector<SampledToken> prompt{};
 };
 
@@ -31,7 +31,7 @@ enum class FinishReason {
   kContextFull,
   kCancelled,
 };
-std::string_view name(FinishReason reason);  // "stop token"
+std::string_view name(FinishReason reason);  // for example "stop token"
 
 struct FinishedEvent {
   RequestId request{};
@@ -39,17 +39,20 @@ struct FinishedEvent {
   std::string text{};  // text that was still held back
   int num_prompt_tokens{0}, num_output_tokens{0};
   int num_cached_tokens{0};  // as in TokenEvent
-  int num_steps{
-      0};  // that gave tokens of the answer; fewer than tokens where drafts were right, or a grammar forced some
+  // Steps that gave tokens of the answer. Fewer than the tokens if drafts were accepted or a grammar forced
+  // tokens.
+  int num_steps{0};
   speculative::DraftCounts drafts{};
-  // From submit() to the first step, from there to the first token, and from there to the last.
+  // From submit() to the first step, from the first step to the first token, and from there to the last
+  // token.
   double queue_seconds{0}, prefill_seconds{0}, decode_seconds{0};
 };
 
 struct FailedEvent {
   RequestId request{};
   std::string message{};  // one line: what, where, what to do
-  // True if it asks for what contradicts itself, or takes too much work: nothing is wrong with the model or this machine.
+  // True if the request itself is at fault (it contradicts itself or takes too much work). The model and the
+  // machine work.
   bool is_requests_own{false};
 };
 

@@ -16,25 +16,31 @@ namespace nibble {
 
 enum class RequestId : uint64_t {};
 
-// Limits of accepted values, beside those that the formulas demand. The first two are those of OpenAI's API.
-inline constexpr float kMaxPenalty{2};  // presence and frequency, either sign
+// Limits of accepted values, besides those that the formulas imply. The first two are those of OpenAI's API.
+inline constexpr float kMaxPenalty{2};  // presence and frequency penalty, either sign
 inline constexpr float kMaxLogitBias{100};
 inline constexpr size_t kMaxStopStrings{16};
 
 struct StopParams {
-  int max_tokens{0};  // 0: as many as the context and the KV cache have room for
-  // Before so many tokens none of `tokens` is chosen, and in their text no stop string is looked for.
+  int max_tokens{0};  // 0: up to the room in the context and in the KV cache
+  // Until the answer has this number of tokens, none of `tokens` is chosen and no stop string is searched
+  // for.
   int min_tokens{0};
-  std::vector<TokenId> tokens{};  // any of them ends the text; it is reported as a token, but adds no text
-  // The text ends before the first of these, also where it spans tokens: engine/stop.h.
+  // Any of these ends the answer. It is reported as a token, but adds no text.
+  std::vector<TokenId> tokens{};
+  // The text ends before the first of these strings, even if the string spans tokens: engine/stop.h.
   std::vector<std::string> strings{};
-  bool keeps_stop{false};  // the text of the stop string or stop token that ended the answer belongs to it
+  // The text of the stop string or stop token that ended the answer is part of the answer.
+  bool keeps_stop{false};
 };
 
-// Names what may not be chosen at all: engine/bans.h, and `allowed` engine/allowed_tokens.h.
+// What must not be chosen: engine/bans.h for `runs`, engine/allowed_tokens.h for `allowed`.
 struct Bans {
-  std::shared_ptr<const std::vector<TokenId>> allowed{};  // null: all; choices of a request share it
-  std::vector<std::vector<TokenId>> runs{};  // no answer has one of these: the last token of it is banned
+  // Null: all tokens. The choices of a request share it.
+  std::shared_ptr<const std::vector<TokenId>> allowed{};
+  // Token sequences that must not appear in the answer: the last token of each is banned after the ones
+  // before it.
+  std::vector<std::vector<TokenId>> runs{};
 };
 
 struct GenerationRequest {
@@ -42,18 +48,22 @@ struct GenerationRequest {
   SampleParams sample{};
   StopParams stop{};
   Bans bans{};
-  // null: the answer may be anything. Else what it may be from its first token on: each choice of the request has a fork of it.
+  // Null: the answer is free. Else the constraint that the answer satisfies from its first token on; each
+  // choice of the request has a fork of it.
   std::shared_ptr<const grammar::Constraint> constraint{};
-  // n >= 0: the log-probability of each token of the prompt but the first, and of the n likeliest there; at most kMaxLogprobs. The whole
-  // prompt is run, whatever the prefix cache has of it.
+  // -1: none. n >= 0: return the log-probability of each prompt token except the first, and of the n
+  // likeliest tokens at its place; at most kMaxLogprobs. The whole prompt is then run, even if the prefix
+  // cache holds part of it.
   int prompt_logprobs{-1};
-  // Requests with the same salt share what the engine keeps of their texts: pages of the prefix cache, and answers that drafts are made
-  // of. Those with another salt, or none, neither use it nor notice it.
+  // Requests share cached data only with requests of the same salt: pages of the prefix cache, and finished
+  // answers that drafts are taken from. Other requests, with another salt or none, can neither use nor detect
+  // that data.
   std::string cache_salt{};
-  // Requests with lower numbers come first, wherever requests compete: in the queue, for rows of a step, and for pages (scheduler.h).
+  // Requests with lower numbers come first wherever requests compete: in the queue, for rows of a step, and
+  // for pages (scheduler.h).
   int priority{0};
-  // The client expects this text as the answer. The engine drafts it, if it drafts at all, and the answer is the same. Null: nothing is
-  // expected.
+  // The text that the client expects as the answer; null: none. If the engine drafts at all, it drafts this
+  // text. The answer does not depend on it.
   std::shared_ptr<const speculative::Prediction> prediction{};
 };
 

@@ -1,5 +1,5 @@
-// How long the engine has gone without ending a step. Other threads read it while the engine's thread waits inside the backend, and so see a
-// backend that hangs.
+// Time since the engine last ended a step. Other threads read it while the engine's thread waits inside the
+// backend, and thereby detect a backend that hangs.
 #pragma once
 
 #include <atomic>
@@ -9,9 +9,10 @@
 namespace nibble {
 
 struct EngineProgress {
-  double seconds{
-      0};  // since the last step ended, or since the first request came after that; 0 while there is nothing to do
-  // Expected time of the running steps, at the slowest rate per row measured so far; 0 before the first step.
+  // Since the last step ended, or since the first request arrived after that; 0 while there is nothing to do.
+  double seconds{0};
+  // Expected time of the steps under way, at the slowest time per row measured so far; 0 before the first
+  // step.
   double expected_seconds{0};
 };
 
@@ -19,21 +20,21 @@ class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // There is work: starts the clock if it stands still.
+  // Work has arrived: starts the clock if it is stopped.
   void begin_work(Clock::time_point now = Clock::now()) {
     int64_t nothing = kNoWork;
     since_.compare_exchange_strong(nothing, ticks(now));
   }
-  // There is no work: stops the clock.
+  // No work is left: stops the clock.
   void end_work() { since_ = kNoWork; }
 
   void begin_step(int num_rows) { num_rows_ += num_rows; }
-  // The step has ended, well or not: starts the clock anew.
+  // A step has ended, successfully or not: restarts the clock.
   void end_step(int num_rows, Clock::time_point now = Clock::now()) {
     num_rows_ -= num_rows;
     since_ = ticks(now);
   }
-  // The steps under way were given up.
+  // The steps under way were abandoned: restarts the clock.
   void end_all_steps(Clock::time_point now = Clock::now()) {
     num_rows_ = 0;
     since_ = ticks(now);

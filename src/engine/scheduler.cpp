@@ -10,13 +10,13 @@
 namespace nibble {
 namespace {
 
-// The number of `pages` that no sequence holds: sharing them leaves so many fewer free.
+// Returns the number of `pages` that no sequence holds. Sharing them reduces the free pages by this number.
 int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
   return static_cast<int>(
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
 }
 
-// The order of sequences, whether they wait or run.
+// The order of sequences, both waiting and running.
 template <typename A, typename B>
 bool comes_before(const A& a, const B& b) {
   return std::pair(a.needs.priority, a.arrival) < std::pair(b.needs.priority, b.arrival);
@@ -75,7 +75,7 @@ void Scheduler::remove(RequestId request) {
   if (found == running_.end()) return;
   try {
     add_to_cache(*found);
-  } catch (const std::bad_alloc&) {  // later prompts find less of it
+  } catch (const std::bad_alloc&) {  // later prompts find less of it in the cache
   }
   --found->cache->num_running;
   running_.erase(found);
@@ -121,7 +121,8 @@ void Scheduler::add_to_cache(Running& sequence) {
     sequence.pages.add_to(*prefixes, sequence.tokens, sequence.needs.cache_salt);
 }
 
-// Pages that a sequence of `num_tokens` known tokens needs to run them all, once `num_filled` positions are filled.
+// Returns the pages that a sequence of `num_tokens` known tokens needs to run them all, once `num_filled`
+// positions are filled.
 PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
   const auto num_known = static_cast<int>(num_tokens);
   const int full = num_pages_for(num_known);
@@ -131,7 +132,8 @@ PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
 }
 
 bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Prefix& known) const {
-  // A sequence that runs alone has the whole cache; if its prompt does not fit at once it is fed in smaller chunks.
+  // A sequence that runs alone has the whole cache. If its prompt does not fit at once, it is fed in smaller
+  // chunks.
   if (cache.num_running == 0) return true;
   int full_left = cache.full.num_free(), sliding_left = cache.sliding.num_free();
   for (const Running& other : running_) {
@@ -147,16 +149,19 @@ bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Pr
   return full_left >= 0 && sliding_left >= 0;
 }
 
-// A KV cache with more running sequences takes no other for what it knows of the prompt. A step waits for the rank with most rows, so
-// sequences are spread evenly; but a prompt that is known need not run. An eighth more is a compromise that has not been measured.
+// Returns the largest number of running sequences with which a KV cache may still take a sequence because it
+// holds part of the prompt. A step waits for the rank with the most rows, so sequences are spread evenly; but
+// a cached prompt need not run. One eighth above the minimum is a compromise that has not been measured.
 int Scheduler::most_running() const {
   const auto fewer = [](const KvCache& a, const KvCache& b) { return a.num_running < b.num_running; };
   const int fewest = std::min_element(caches_.begin(), caches_.end(), fewer)->num_running;
   return fewest + std::max(1, fewest / 8);
 }
 
-// Only prompts count. An answer fills a page every kPageTokens steps, which is too slow to wait for. A prompt that is run whole may be
-// known already. Others are waited for only if they get rows soon: the first in order, and those that are at most twice as long.
+// Returns whether another running prompt will soon fill pages that this sequence can share. Only prompts
+// count: an answer fills a page every kPageTokens steps, which is too slow to wait for. A prompt that must be
+// run whole does not count either: its pages may be in the prefix cache already. The other prompt must get
+// its rows soon: it is the first in order, or has at most twice as many tokens left as this sequence has.
 bool Scheduler::is_being_filled(const Waiting& sequence) const {
   if (!may_share(sequence)) return false;
   const auto tokens = std::span(sequence.tokens).first(sequence.tokens.size() - 1);  // the last is always run
@@ -203,7 +208,7 @@ void Scheduler::admit() {
     }
     const std::optional<Room> room = find_room(*next);
     if (!room) {
-      // Looking for room for each of a long queue, in every step, would take long.
+      // Stop here: searching room for every sequence of a long queue in every step would take too long.
       if (next->num_overtaking == kMaxOvertaking || overtaken.size() == kMaxOvertaking) return;
       overtaken.push_back(&*next++);
       continue;
@@ -227,7 +232,7 @@ void Scheduler::start(Waiting& sequence, const Room& room) {
                                                           sequence.max_tokens,
                                                           std::move(pages),
                                                           sequence.needs});
-  admitted->tokens = std::move(sequence.tokens);  // nothing can fail any more
+  admitted->tokens = std::move(sequence.tokens);  // nothing can fail from here on
   ++room.cache->num_running;
   if (!sequence.has_run) {
     counts_.num_prompt_tokens += admitted->tokens.size();
@@ -235,7 +240,8 @@ void Scheduler::start(Waiting& sequence, const Room& room) {
   }
 }
 
-// Says how many rows each sequence gets. One that decodes has one token left, as has a prompt before its last token.
+// Decides how many rows each sequence gets. A decoding sequence has one token left to run, as has a prompt
+// before its last token.
 void Scheduler::share_rows() {
   int num_left = options_.max_batch_tokens;
   std::vector<Running*> prompts;
@@ -261,10 +267,10 @@ void Scheduler::share_rows() {
   for (Running* prompt : prompts) give(*prompt, num_left);
 }
 
-// Frees pages that the window has left. In a chat the next turn's prompt continues where this prompt ends, without the
-// reasoning that is being generated now. So the sliding pages at the end of the prompt are worth more to the prefix cache than
-// those freed here, and are marked as just used. The next prompt may agree a few tokens beyond this one's end, which can
-// reach into the next page.
+// Frees pages that the window has passed. In a chat, the next turn's prompt continues where this prompt ends,
+// without the reasoning that is being generated now. So the sliding pages at the end of the prompt are worth
+// more to the prefix cache than the pages freed here, and are marked as just used. The next prompt may match
+// a few tokens beyond the end of this one, which can reach into the next page.
 int Scheduler::make_room(Running& sequence) {
   const int num_sliding_before = sequence.pages.sliding().first_page;
   const int num_tokens = sequence.pages.make_room();
@@ -294,14 +300,14 @@ void Scheduler::preempt(std::list<Running>::iterator sequence) {
                                                           sequence->max_tokens,
                                                           true,
                                                           sequence->needs});
-  put_back->tokens = std::move(sequence->tokens);  // nothing can fail any more
+  put_back->tokens = std::move(sequence->tokens);  // nothing can fail from here on
   --sequence->cache->num_running;
   running_.erase(sequence);
   ++counts_.num_preemptions;
 }
 
-// Positions that a slice may need, and the one behind its last draft where a step that is planned ahead may need that, up to the last one
-// that is ever run: that of the answer's last token but one.
+// Returns the positions that a slice may need. A step planned ahead may also need the position after the last
+// draft. The last position ever run is that of the answer's last token but one.
 int Scheduler::num_places(const Slice& slice, const Running& sequence) const {
   const bool has_one_behind = options_.runs_behind_drafts && slice.num_drafts > 0;
   return std::min(slice.num_unsure + slice.num_tokens + has_one_behind,
@@ -341,7 +347,7 @@ void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& sl
                .places = places});
   for (size_t i = 0; i < places.size(); ++i) {
     const auto [running, slice] = drafted[i];
-    // Those before it may have taken the pages.
+    // Sequences before this one may have taken the pages.
     const int most = std::min({places[i].most, num_rows_left, most_drafts(*running, *slice)});
     slice->num_drafts = std::clamp(places[i].num_drafts, 0, most);
     slice->num_tokens += slice->num_drafts;
@@ -357,18 +363,19 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, behind {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not earlier: until the step before was launched, its page tables must not change.
+    // Not earlier: the page tables of the step before must not change until it is launched.
     add_to_cache(sequence);
   }
   admit();
   share_rows();
   std::vector<Slice> slices;
   int num_rows_left = options_.max_batch_tokens;
-  // In order, so that a sequence that is preempted has no slice in the step yet.
+  // In order, so that a preempted sequence has no slice in this step yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
     int num_tokens = sequence->num_rows;
     if (num_tokens == 0) continue;
-    const int num_unsure = std::exchange(sequence->num_drafts, 0);  // has its place: see num_places()
+    // Their positions are already reserved: see num_places()
+    const int num_unsure = std::exchange(sequence->num_drafts, 0);
     sequence->num_drafts_before = num_unsure;
     int room = make_room(*sequence);
     NIBBLE_CHECK(num_unsure == 0 || room > num_unsure, "request {} has room for {} of {} drafts",
@@ -382,8 +389,8 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(num_tokens > 0 || sequence->cache->num_running > 1,
                  "request {} is alone and has no room after {} tokens",
                  static_cast<uint64_t>(sequence->request), sequence->pages.length());
-    if (num_tokens == 0)
-      continue;  // no room for the last in order: it keeps its pages until another needs them
+    // No room for the last in order: it keeps its pages until another sequence needs them.
+    if (num_tokens == 0) continue;
     const bool has_room = sequence->pages.reserve(num_unsure + num_tokens);
     NIBBLE_CHECK(has_room);
     num_rows_left -= num_tokens;
@@ -436,8 +443,8 @@ void Scheduler::accept(RequestId request, int num_drafts) {
 void Scheduler::add_token(RequestId request, TokenId token, bool is_awaited) {
   const auto is_meant = [&](const auto& sequence) { return sequence.request == request; };
   if (const auto found = std::find_if(running_.begin(), running_.end(), is_meant); found != running_.end()) {
-    const int num_ahead =
-        options_.runs_behind_drafts;  // what a step that is planned ahead gives may be awaited
+    // The token of a step planned ahead may still be awaited.
+    const int num_ahead = options_.runs_behind_drafts;
     NIBBLE_CHECK(is_awaited ? found->num_awaited > 0 : found->num_awaited <= num_ahead,
                  "request {} awaits {} tokens", static_cast<uint64_t>(request), found->num_awaited);
     found->tokens.push_back(token);

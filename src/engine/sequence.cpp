@@ -9,13 +9,13 @@
 namespace nibble {
 namespace {
 
-// A row that chooses this token, because its bias outweighs all logits. So it reports that token's log-probability, which is the
-// model's own.
+// Returns parameters with which a row chooses this token: its bias exceeds all logits. The row then reports
+// the token's log-probability, which comes from the model's own logits.
 SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }
 
-// Gives what such a row said of the token.
+// Corrects the result of such a row: a token that the model excludes gets log-probability -infinity.
 void correct(SampledToken& token, TokenId asked) {
   if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();  // the model excludes it
   token.token = asked;
@@ -76,14 +76,14 @@ DraftTree Sequence::tree_along(std::span<const TokenId> proposed, std::span<cons
   const auto fork = [](const AllowedTokens* allowed) {
     return allowed ? std::make_unique<AllowedTokens>(*allowed) : nullptr;
   };
-  // What stands behind a proposed token.
+  // A place in the tree: what may follow a proposed token.
   struct Place {
-    int draft{-1};                          // that it is
+    int draft{-1};                          // the draft of the proposed token
     std::vector<int> forced{};              // drafts that must follow
-    bool goes_on{false};                    // others may follow behind these
-    const AllowedTokens* allowed{nullptr};  // then; null: all
+    bool goes_on{false};                    // other drafts may follow these
+    const AllowedTokens* allowed{nullptr};  // tokens allowed then; null: all
   };
-  // How the token behind a draft is chosen, where several may follow.
+  // Returns how to sample the token after a draft where several may follow.
   const auto sample_behind = [&](int draft) {
     const std::vector<TokenId> path = tree.drafts_to(draft);
     std::vector<TokenId> output_then;
@@ -93,7 +93,7 @@ DraftTree Sequence::tree_along(std::span<const TokenId> proposed, std::span<cons
     }
     return sampling_.at(output_then, static_cast<int>(output().size() + path.size()));
   };
-  // Adds the drafts that must follow one (-1: the known tokens), and the rows behind it and behind these.
+  // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after it and after them.
   const auto go_on = [&](int draft, std::span<const TokenId> forced, std::unique_ptr<AllowedTokens> allowed) {
     Place place{.draft = draft};
     for (int last = draft;; forced = forced.subspan(1)) {
@@ -153,7 +153,7 @@ DraftTree Sequence::unknown_chain(int num_drafts) {
 }
 
 FailedEvent Sequence::failure_at(int position) const {
-  if (!sampling_.has_bans() && !allowed_.are_listed())  // a constraint alone leaves a token
+  if (!sampling_.has_bans() && !allowed_.are_listed())  // a constraint alone always leaves a token
     return {id_, fmt::format("the model gave no number as logit at position {}: its weights may be damaged",
                              position)};
   if (!allowed_.depend_on_answer())
@@ -186,7 +186,7 @@ TokenEvent Sequence::push(SampledToken token) {
   TokenEvent event{id_, std::move(token), {}, num_cached_tokens_, std::exchange(prompt_tokens_, {})};
   const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
   if (tokenizer_->is_special(id)) {
-    // No text spans a control token: half a character will not be completed, nor a stop string.
+    // No text spans a control token: neither half a character nor a stop string will be completed.
     event.text = stop_strings_.push(utf8_.finish());
     event.text += stop_strings_.flush();
   } else if (!is_stop_token || stop_.keeps_stop) {

@@ -1,5 +1,5 @@
-// One request while it runs: its tokens, their text, when it ends, how long it takes. The scheduler knows where its keys and
-// values are.
+// One request while it runs: its tokens, their text, its end, its times. The scheduler knows where its keys
+// and values are stored.
 #pragma once
 
 #include <deque>
@@ -23,34 +23,37 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: see validate.h. `submitted` was started when the request came. The tokenizer must outlive
-  // this.
+  // `max_output_tokens`: see validate.h. `submitted` was started when the request arrived. The tokenizer must
+  // outlive this.
   Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 
   std::span<const TokenId> tokens() const { return tokens_; }  // prompt, then output
   std::span<const TokenId> prompt() const { return tokens().first(num_prompt_tokens_); }
   std::span<const TokenId> output() const { return tokens().subspan(num_prompt_tokens_); }
-  // How the token of the answer with this index is sampled, behind the `output` that is known, and which tokens it may be.
+  // Returns how to sample the token with this index in the answer. `output`: the known tokens of the answer.
   const SampleParams& sample(std::span<const TokenId> output, int index);
   TokenMask* mask() { return allowed_.are_all() || !forced_.empty() ? nullptr : &allowed_; }
-  // At most `most` drafts along `proposed`, which stand behind each other as parent_of() has it: those that may follow and do not end the
-  // answer, and what must follow these.
+  // Returns a tree of at most `most` drafts along `proposed` (`parents` as in parent_of()). Includes the
+  // proposed tokens that the constraint allows and that do not end the answer, and the tokens forced after
+  // them.
   DraftTree tree_along(std::span<const TokenId> proposed, std::span<const int> parents, int most);
-  // A chain of drafts that nobody knows yet: their tokens are to be filled in. Only where needs(true) does not ask for known tokens.
+  // Returns a chain of drafts whose tokens are not known yet and will be filled in. Allowed only if
+  // needs(true).known_tokens is false.
   DraftTree unknown_chain(int num_drafts);
-  // While a step is launched its drafts stand behind the tokens that are known.
+  // While a step is being launched, its drafts follow the known tokens here.
   void add_drafts(std::span<const TokenId> drafts) {
     tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());
   }
   void drop_drafts(size_t num_drafts) { tokens_.resize(tokens_.size() - num_drafts); }
-  // Says why no token may be sampled at a position.
+  // Returns the reason why no token can be sampled at a position.
   FailedEvent failure_at(int position) const;
-  // Why the answer can't go on, whatever was sampled.
+  // The reason why the answer can't continue, whatever was sampled.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
-  // `behind_drafts`: steps are planned behind drafts of a head that nobody knows yet. Where nobody knows which of these are right, no more is
-  // said of the answer than where it began: neither its tokens nor their number.
+  // `behind_drafts`: steps are planned after drafts of a head that are not known yet. While it is unknown
+  // which of them are accepted, neither the answer's tokens nor their number are known, only where the answer
+  // began.
   SequenceNeeds needs(bool behind_drafts) const {
     const bool is_unlike_others = sampling_.depends_on_output() || !allowed_.are_all() || prediction_;
     return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer() ||
@@ -59,28 +62,29 @@ class Sequence {
             .priority = priority_,
             .cache_salt = cache_salt_};
   }
-  // Log-probabilities of the prompt, where they are asked for: before a step that runs `num_tokens` from `first_position` on, how its
-  // rows are to choose the prompt's next tokens, from the first of these rows on that was not in a step before; and what they gave.
+  // For prompt log-probabilities: returns how to sample the prompt's next tokens, one entry for each row that
+  // an earlier step has not had. The step runs `num_tokens` tokens from `first_position` on. Empty if they
+  // are not requested.
   std::vector<SampleParams> take_prompt_rows(int first_position, int num_tokens);
   void push_prompt(SampledToken token);
-  // The steps that were to run such rows were given up: those that gave nothing are taken once more.
+  // Requeues the prompt rows of abandoned steps that returned no result.
   void take_prompt_rows_again() {
     if (output().empty()) num_prompt_rows_ = prompt_tokens_.size();
   }
 
-  // Called before each step that runs tokens of this sequence, from `first_position` on. The first call ends the time in the
-  // queue; the tokens before its position were in the prefix cache.
+  // Called before each step that runs tokens of this sequence, from `first_position` on. The first call ends
+  // the time in the queue; the tokens before its position came from the prefix cache.
   void start(int first_position);
   // Adds a token to the answer.
   TokenEvent push(SampledToken token);
-  // The token that must follow the last one and is to be added without a step. Where log-probabilities are wanted there is none: then
-  // such tokens are rows of steps like others, which choose nothing else.
+  // Returns the token that must follow the last one and is added without a step. Nothing if log-probabilities
+  // are wanted: then forced tokens have rows of their own, which can choose only that token.
   std::optional<TokenId> next_forced() const;
-  // The reason why the answer has ended; nothing while it goes on.
+  // Why the answer has ended; nothing while it continues.
   std::optional<FinishReason> end() const { return end_; }
-  // The next token ends the answer, whatever it is: there may be no more.
+  // Whether the next token ends the answer in any case, because the limit is reached.
   bool ends_with_next() const { return output().size() + 1 >= max_output_tokens_; }
-  // A step gave tokens, and was to give those that were drafted, if there were any.
+  // Counts a step that gave tokens, and its drafts, if it had any.
   void count_step(int num_drafted, int num_right) {
     ++num_steps_;
     if (num_drafted > 0) drafts_.add(num_drafted, num_right);
@@ -98,11 +102,11 @@ class Sequence {
   BannedSampling sampling_;
   AllowedTokens allowed_;
   std::deque<TokenId> forced_;  // tokens that must follow
-  SampleParams forced_sample_;  // of the first of them, where log-probabilities are wanted
+  SampleParams forced_sample_;  // how to sample the first of them if log-probabilities are wanted
   size_t max_output_tokens_;
   std::optional<FinishReason> end_;
   std::optional<int> prompt_logprobs_;
-  size_t num_prompt_rows_{0};  // that were in a step
+  size_t num_prompt_rows_{0};  // prompt rows that were in a step
   std::vector<SampledToken> prompt_tokens_;
   std::shared_ptr<const speculative::Prediction> prediction_;
   std::string cache_salt_;
@@ -115,7 +119,7 @@ class Sequence {
   StopStrings stop_strings_;
 
   Stopwatch submitted_;
-  std::optional<Stopwatch> clock_;  // started with the first step
+  std::optional<Stopwatch> clock_;  // started by the first step
   int num_cached_tokens_{0};
   double queue_seconds_{0}, first_token_seconds_{0}, last_token_seconds_{0};
 };

@@ -12,7 +12,7 @@ constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
 
 }  // namespace
 
-// The other constructor delegates to this one: where it throws, the destructor runs and takes the drafts away.
+// The other constructor delegates to this one. If it throws, the destructor runs and removes the drafts.
 StepBatch::StepBatch(Launched& step, Sequences& sequences) : step_(step), sequences_(sequences) {
   for (const Slice& slice : step.slices) {
     prompt_rows_.push_back(
@@ -51,7 +51,8 @@ void StepBatch::drop_drafts(size_t num_slices) {
 void StepBatch::add_outputs(size_t i) {
   const Slice& slice = step_.slices[i];
   Sequence& sequence = sequences_.at(slice.request);
-  // The rows are the slice's last, but for the prompt's last token, which gives the answer's first.
+  // The rows are the last ones of the slice, without the row of the prompt's last token: that row gives the
+  // answer's first token.
   int row =
       std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
       slice.first_position - step_.num_prompt_rows[i];
@@ -71,7 +72,8 @@ void StepBatch::add_outputs(size_t i) {
   add_tree(slice, step_.trees[i], output);
 }
 
-// The rows that check drafts, behind the one that stands behind the known tokens. `output`: the tokens that are known.
+// Adds the rows that verify drafts, after the row of the known tokens. `output`: the known tokens of the
+// answer.
 void StepBatch::add_tree(const Slice& slice, const DraftTree& tree, std::span<const TokenId> output) {
   const Sequence& sequence = sequences_.at(slice.request);
   const int num_known = slice.num_tokens - slice.num_drafts;

@@ -1,8 +1,8 @@
-// Ends a text before its first stop string while the text is still being generated. Text that may be the beginning of a stop
-// string is held back, and no more than that.
+// Ends a text before its first stop string while the text is still being generated. Holds back only text that
+// may be the beginning of a stop string.
 //
-// The first stop string is the one that is complete first; of several complete at the same place, the longest. So the result
-// does not depend on how the text was cut into pieces.
+// The first stop string is the one that completes first; if several complete at the same place, the longest.
+// So the result does not depend on how the text was split into pieces.
 #pragma once
 
 #include <span>
@@ -14,25 +14,26 @@ namespace nibble {
 
 class StopStrings {
  public:
-  // None of them empty. `keeps_stop`: the text ends behind the stop string, not before it.
+  // No string may be empty. `keeps_stop`: the text ends after the stop string, not before it.
   explicit StopStrings(std::span<const std::string> strings, bool keeps_stop = false);
 
-  // Adds to the text; returns the text that can no longer be part of a stop string. After the stop it returns nothing.
+  // Adds to the text; returns the text that can no longer be part of a stop string. After the stop it returns
+  // nothing.
   std::string push(std::string_view text);
-  // Returns the text that was held back. No stop string spans this point.
+  // Returns the text that was held back, and resets the match: no stop string spans this point.
   std::string flush();
   bool has_stopped() const { return has_stopped_; }
-  const std::string& stopped_by() const { return stopped_by_; }  // empty while the text goes on
+  const std::string& stopped_by() const { return stopped_by_; }  // empty until a stop string ends the text
 
  private:
-  // The automaton of Knuth, Morris and Pratt for one string: amortised constant time for each byte.
+  // The Knuth-Morris-Pratt automaton of one string: amortised constant time per byte.
   struct Matcher {
     explicit Matcher(std::string text);
     void advance(char next);
     bool is_complete() const { return num_matched == string.size(); }
 
     std::string string;
-    // [n]: length of the longest proper prefix of the first n + 1 bytes that is also their suffix.
+    // fallback[n]: length of the longest proper prefix of the first n + 1 bytes that is also their suffix.
     std::vector<size_t> fallback;
     size_t num_matched{0};  // length of the longest prefix of the string that is a suffix of the text
   };

@@ -36,7 +36,7 @@ Fault find_fault_of_prompt(const GenerationRequest& request, const RequestLimits
 }
 
 Fault find_fault_of_sampling(const SampleParams& params, const RequestLimits& limits) {
-  // The comparisons are written so that a NaN fails too.
+  // Each comparison is written so that it rejects a NaN too.
   if (!(params.temperature >= 0) || std::isinf(params.temperature))
     return fault("temperature is {}: it must be 0 or more", params.temperature);
   if (params.top_k < 0) return fault("top_k is {}: it must be 1 or more, or 0 for all", params.top_k);
@@ -100,7 +100,7 @@ Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& 
         return fault("a banned run has token {}, the vocabulary has 0 to {}", token, limits.vocab - 1);
   }
   if (!bans.allowed) return {};
-  const auto is_left = [&](TokenId token) {  // at the answer's first place, where most is banned
+  const auto is_left = [&](TokenId token) {  // at the answer's first place, where most tokens are banned
     if (std::find(bans.runs.begin(), bans.runs.end(), std::vector{token}) != bans.runs.end()) return false;
     const auto& stops = request.stop.tokens;
     return request.stop.min_tokens == 0 || std::find(stops.begin(), stops.end(), token) == stops.end();
@@ -117,7 +117,7 @@ Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& 
 Fault find_fault_of_memory(const GenerationRequest& request, const RequestLimits& limits) {
   const SchedulerOptions& cache = limits.scheduler;
   const auto num_prompt_tokens = static_cast<int>(request.prompt.size());
-  // Without max_tokens the answer is cut to the room there is; at least one token must fit.
+  // Without max_tokens the answer is cut to the room available; at least one token must fit.
   const int num_output_tokens = std::max(1, max_output_tokens(request, limits));
   const PageCounts needed = max_pages(num_prompt_tokens, num_output_tokens, cache);
   if (needed.full > cache.num_full_pages)

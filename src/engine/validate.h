@@ -1,4 +1,5 @@
-// Checks whether a request can be run at all. Called before it joins the queue, so that no later code can fail on a value.
+// Checks whether a request can be run at all. Called before the request is queued, so that no later code can
+// fail on a value.
 #pragma once
 
 #include <optional>
@@ -11,12 +12,13 @@ namespace nibble {
 
 struct RequestLimits {
   int vocab{0};
-  int max_context{0};  // prompt and output together
+  int max_context{0};  // prompt and answer together
   SchedulerOptions scheduler{};
 };
 
-// The most tokens that the answer may have: max_tokens, cut to the room left in the context. If max_tokens is not given, it
-// is also cut to what the KV cache holds, so that the default never fails. 0 or less: there is no room for an answer.
+// Returns the limit on the answer's tokens: max_tokens, cut to the room left in the context. Without
+// max_tokens, the limit is also cut to what the KV cache holds, so that the default never fails. 0 or less:
+// no room for an answer.
 int max_output_tokens(const GenerationRequest& request, const RequestLimits& limits);
 
 // Returns nothing if the request can be run, else one line: what, where, what to do.

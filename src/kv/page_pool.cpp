@@ -14,7 +14,7 @@ PagePool::PagePool(int num_pages, int first_page)
 }
 
 size_t PagePool::index_of(PageId page) const {
-  const size_t index = static_cast<size_t>(page) - first_page_;  // wraps around for a page before them
+  const size_t index = static_cast<size_t>(page) - first_page_;  // wraps around for a page below first_page_
   NIBBLE_CHECK(index + 1 < pages_.size(), "page {} of {} from {} on", static_cast<size_t>(page), num_pages(),
                first_page_);
   return index;
@@ -34,8 +34,8 @@ void PagePool::unlink(size_t index) {
   pages_[pages_[index].after].before = pages_[index].before;
 }
 
-// Pages not worth keeping are reused last in, first out: the page written last is the likeliest to still be in a
-// cache.
+// Pages not worth keeping are reused last in, first out: the page written last is the likeliest to still be
+// in a hardware cache.
 std::optional<PageId> PagePool::take() {
   if (num_free_ == 0) return std::nullopt;
   if (worthless_.empty()) {

@@ -1,9 +1,9 @@
-// Reference counts of the KV pages of one kind of layer, and the pages whose content is cached. It handles page
-// numbers only; the storage is the backend's.
+// Reference counts of the KV pages of one kind of layer, and the set of pages whose content is cached.
+// Handles page numbers only; the storage belongs to the backend.
 //
-// Any number of sequences can hold a page. A page whose content is worth keeping (prefix_cache.h) stays intact when
-// its last holder gives it back, until a sequence needs a page and no other page is free; the least recently used one
-// is then reclaimed first.
+// Any number of sequences can hold a page. A page whose content is worth keeping (prefix_cache.h) stays
+// intact after its last holder gives it back, until a sequence needs a page and no other is free. Then the
+// least recently used one is reclaimed first.
 #pragma once
 
 #include <functional>
@@ -17,25 +17,26 @@ namespace nibble {
 
 class PagePool {
  public:
-  // Its pages have the numbers [first_page, first_page + num_pages).
+  // The pages are numbered [first_page, first_page + num_pages).
   explicit PagePool(int num_pages, int first_page = 0);
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
   std::optional<PageId> take();  // nothing: all pages are held, which the scheduler handles
   void share(PageId page);       // adds a holder to a page that is held or kept
-  void give_back(PageId page);   // removes a holder; giving back a page that has none is a bug
+  void give_back(PageId page);   // removes a holder; the page must have one
 
   void keep(PageId page);    // marks the content of a held page as worth keeping
-  void forget(PageId page);  // removes the mark of a kept page
-  void touch(PageId page);   // marks a kept page as used most recently
-  // Sets a function that is called with each kept page that take() is about to reuse; the page is then forgotten.
+  void forget(PageId page);  // removes that mark
+  void touch(PageId page);   // marks a kept page as most recently used
+  // Sets a function that is called with each kept page that take() is about to reuse, just before the page is
+  // forgotten.
   void on_reclaim(std::function<void(PageId)> reclaim) { reclaim_ = std::move(reclaim); }
 
   int num_pages() const { return static_cast<int>(pages_.size()) - 1; }
   PageId page_at(size_t index) const { return static_cast<PageId>(first_page_ + index); }
-  size_t index_of(PageId page) const;         // of a page of this pool; it is below num_pages()
-  int num_free() const { return num_free_; }  // pages without a holder: take() succeeds that often
+  size_t index_of(PageId page) const;         // of a page of this pool; below num_pages()
+  int num_free() const { return num_free_; }  // pages without a holder: take() can succeed this many times
   bool is_held(PageId page) const { return at(page).num_holders > 0; }
   bool is_kept(PageId page) const { return at(page).is_kept; }
 
@@ -43,14 +44,15 @@ class PagePool {
   struct Page {
     int num_holders{0};
     bool is_kept{false};
-    size_t before{0}, after{0};  // links in the order of use, if it is kept and has no holder
+    size_t before{0}, after{0};  // links of the list in order of use, if it is kept and has no holder
   };
   Page& at(PageId page);
   const Page& at(PageId page) const { return const_cast<PagePool*>(this)->at(page); }
   void link_last(size_t index);
   void unlink(size_t index);
 
-  std::vector<Page> pages_;  // the pages, and a sentinel that closes the ring of kept pages without a holder
+  // All pages, then a sentinel that closes the ring of kept pages without a holder.
+  std::vector<Page> pages_;
   size_t first_page_;
   std::vector<PageId> worthless_;  // neither held nor kept
   int num_free_;

@@ -13,7 +13,7 @@ void give_back(PagePool& pool, std::span<const PageId> pages) {
   for (; !pages.empty(); pages = pages.first(pages.size() - 1)) pool.give_back(pages.back());
 }
 
-// Grows as push_back() does.
+// Reserves capacity with geometric growth, as push_back() would.
 void reserve_places(std::vector<PageId>& pages, int num_pages) {
   const auto wanted = static_cast<size_t>(std::max(num_pages, 0));
   if (wanted > pages.capacity()) pages.reserve(std::max(wanted, 2 * pages.capacity()));
@@ -26,7 +26,7 @@ SequencePages::SequencePages(PagePool& full, PagePool& sliding, int window)
   NIBBLE_CHECK(window > 0, "window {}", window);
 }
 
-// A vector that was moved from is empty: the source holds no page any more.
+// A vector that was moved from is empty: the source no longer holds pages.
 SequencePages::SequencePages(SequencePages&&) noexcept = default;
 
 SequencePages::~SequencePages() {
@@ -36,7 +36,8 @@ SequencePages::~SequencePages() {
 
 void SequencePages::resume(const Prefix& prefix) {
   NIBBLE_CHECK(full_.empty() && length_ == 0, "{} positions are here already", length_);
-  std::vector<PageId> full = prefix.full, sliding = prefix.sliding;  // a copy that fails shares nothing
+  // If copying throws, nothing has been shared yet.
+  std::vector<PageId> full = prefix.full, sliding = prefix.sliding;
   full_ = std::move(full);
   sliding_ = std::move(sliding);
   for (const PageId page : full_) full_pool_->share(page);
@@ -47,7 +48,7 @@ void SequencePages::resume(const Prefix& prefix) {
 }
 
 int SequencePages::make_room() {
-  // Later positions see no page before the first one that position length_ sees.
+  // Later positions reach no page before the first one that position length_ reaches.
   const int first_reached = first_reached_page(length_, window_);
   if (const int num_left = first_reached - first_sliding_page_; num_left > 0) {
     const auto end = sliding_.begin() + num_left;
@@ -64,7 +65,8 @@ bool SequencePages::reserve(int num_tokens) {
   NIBBLE_CHECK(num_tokens >= 0, "{} tokens", num_tokens);
   if (num_tokens > make_room()) return false;
   const int num_pages = num_pages_for(length_ + num_tokens);
-  reserve_places(full_, num_pages);  // before pages are taken, which would be lost where this fails
+  // Reserve first: pages already taken would leak if this threw.
+  reserve_places(full_, num_pages);
   reserve_places(sliding_, num_pages - first_sliding_page_);
   while (static_cast<int>(full_.size()) < num_pages) full_.push_back(*full_pool_->take());
   while (first_sliding_page_ + static_cast<int>(sliding_.size()) < num_pages)

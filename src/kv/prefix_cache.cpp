@@ -45,7 +45,7 @@ std::optional<PageId> PrefixCache::find_run(std::optional<PageId> before, std::s
 
 Prefix PrefixCache::find(std::span<const TokenId> tokens, std::string_view salt) const {
   Prefix known;
-  std::vector<PageId> sliding;  // those of the last runs, without a gap
+  std::vector<PageId> sliding;  // of the last runs without a gap
   size_t num_full = 0;
   while (tokens.size() > static_cast<size_t>(kPageTokens)) {
     const auto before = known.full.empty() ? std::nullopt : std::optional(known.full.back());
@@ -76,7 +76,7 @@ PrefixCache::Pages PrefixCache::add(std::optional<PageId> before, std::span<cons
     full = filled.full;
     const uint64_t hash = hash_of(before, tokens, salt);
     std::string own_salt(before ? "" : salt);
-    full_by_hash_.emplace(hash, *full);  // nothing after it can fail
+    full_by_hash_.emplace(hash, *full);  // nothing after this can fail
     full_pool_->keep(*full);
     TokenRun& run = at(*full);
     run = {.hash = hash,
@@ -113,7 +113,7 @@ void PrefixCache::forget_full(PageId page) {
   TokenRun& run = at(page);
   NIBBLE_CHECK(run.num_after == 0, "page {} goes before those that need it", static_cast<size_t>(page));
   if (run.before) --at(*run.before).num_after;
-  if (run.sliding) sliding_pool_->forget(*run.sliding);  // no sequence can continue behind it any more
+  if (run.sliding) sliding_pool_->forget(*run.sliding);  // no sequence can continue after this page any more
   run.sliding.reset();
   const auto [first, last] = full_by_hash_.equal_range(run.hash);
   full_by_hash_.erase(std::find_if(first, last, [&](const auto& entry) { return entry.second == page; }));

@@ -1,5 +1,5 @@
-// The input and the result of one step of a backend. Prefill, chunked prefill, decode and any mixture are the same
-// call.
+// The input and the result of one step of a backend. Prefill, chunked prefill, decode and any mixture are the
+// same call.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,24 @@
 
 namespace nibble {
 
-// A page holds kPageTokens consecutive positions of one sequence for all layers of one kind. Full and sliding layers
-// have a pool each, and page ids count within a pool.
+// A page holds kPageTokens consecutive positions of one sequence for all layers of one kind. Full and sliding
+// layers have a pool each, with page ids of their own.
 enum class PageId : uint32_t {};
 inline constexpr int kPageTokens{32};
 
-// The page table of one sequence and one kind of layer: position p is in pages[p / kPageTokens - first_page], at p %
-// kPageTokens.
+// The page table of one sequence and one kind of layer. Position p is slot p % kPageTokens of pages[p /
+// kPageTokens - first_page].
 struct PageTableView {
   std::span<const PageId> pages{};
-  int first_page{0};  // earlier pages were given back: no sliding window reaches them any more
+  // Index of the first page kept: earlier pages were given back, because no sliding window reaches them any
+  // more.
+  int first_page{0};
 };
 
 inline constexpr int kMaxLogprobs{20};  // the limit of OpenAI's API
 
-// The parameters that a token is sampled with. The steps apply in vLLM's order: the row's mask, logit bias, penalties, temperature, min_p,
-// top_k, top_p, draw. backend/sample.h has the formulas.
+// How to sample a token. The steps apply in vLLM's order: the row's mask, logit bias, penalties, temperature,
+// min_p, top_k, top_p, draw. backend/sample.h has the formulas.
 struct SampleParams {
   float temperature{0};  // 0: the likeliest token, ties to the lower id
   int top_k{0};          // 0: no limit
@@ -37,30 +39,33 @@ struct SampleParams {
   float presence_penalty{0};    // over output
   float frequency_penalty{0};   // over output
   std::vector<std::pair<TokenId, float>> logit_bias{};
-  uint64_t seed{0};  // the draw is a function of (seed, position) alone: same seed, same text
-  // -1: none; n >= 0: those of the chosen token and of the n likeliest; at most kMaxLogprobs
+  uint64_t seed{0};  // the draw is a function of (seed, position) only: same seed, same text
+  // -1: none. n >= 0: report log-probabilities of the chosen token and of the n likeliest; at most
+  // kMaxLogprobs.
   int num_logprobs{-1};
 };
 
-// The tokens that may be chosen in an output row: bit token % 32 of word token / 32, in mask_words(V) words. A backend asks once in a step,
-// by one of its threads, and where it can while the forward pass runs: an answer may take some microseconds.
+// The tokens that may be chosen in an output row: bit (token % 32) of word (token / 32), in mask_words(V)
+// words. A backend calls fill() once per step and row, from one thread, and if it can while the forward pass
+// runs: a call may take some microseconds.
 class TokenMask {
  public:
   virtual ~TokenMask() = default;
   virtual void fill(std::span<uint32_t> words) = 0;
 };
 
-// A row of the batch whose next token is wanted.
+// A row of the batch whose next token is requested.
 struct OutputRow {
   int token_index{0};                   // index in the run's tokens
   const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
-  // The sequence so far; read for penalties only. Where the run `follows`, the token it waits for is not in it and counts all the same.
+  // The sequence so far; read for penalties only. If the run `follows`, the token it waits for is missing
+  // here, but counts too.
   std::span<const TokenId> prompt{}, output{};
   TokenMask* mask{nullptr};  // null: every token may be chosen
 };
 
-// The index of the token that token i of a tree stands behind, -1 where that is none of these. `parents` is empty where each stands
-// behind the one before it: a chain.
+// Returns the index of the token before token i of a tree; -1 if it follows none of these tokens. An empty
+// `parents` means a chain: each token follows the one before it.
 inline int parent_of(std::span<const int> parents, size_t i) {
   return parents.empty() ? static_cast<int>(i) - 1 : parents[i];
 }
@@ -71,51 +76,55 @@ struct Run {
   int first_position{0};
   PageTableView full{}, sliding{};
   std::span<const OutputRow> outputs{};  // ascending token_index
-  // n >= 0: the step before makes the run's tokens, and what `tokens` holds is not read. The first is the one that is chosen in output row n
-  // of that step or, where drafts stand behind that row, behind the last of them that is right. The others are drafts, the first that the
-  // step makes behind that token, of a chain (num_to_draft). Only for backends with steps_ahead() > 0 (backend/backend.h).
+  // n >= 0: the step before produces the run's tokens, and the contents of `tokens` are not read. The first
+  // token is the one sampled in output row n of that step; if drafts follow row n, the one sampled after the
+  // last accepted draft. The others are drafts from the chain that the step makes after that token
+  // (num_to_draft), starting with its first. Only for backends with steps_ahead() > 0 (backend/backend.h).
   int follows{-1};
-  // Of a run that follows: the number of drafts behind row n. Each that is right puts all tokens one position further behind first_position,
-  // and the page tables cover that. More than 0, or drafts of its own, only where the run before it asked for drafts; then its rows have no
-  // penalties, and no run of the batch has a tree.
+  // Only if the run follows: the number of drafts after row n. Each accepted one moves all tokens of this run
+  // one position beyond first_position; the page tables cover that. May be above 0, and the run may have
+  // drafts of its own, only if the run before it requested drafts. Its rows then have no penalties, and no
+  // run of the batch has a tree.
   int num_unsure{0};
-  int num_drafted{
-      0};  // of the tokens, the last ones that are drafts: right as long as the rows before them choose them
-  // Not empty: the drafts are a tree, for which a backend must have takes_trees() (backend/backend.h). See parent_of(); the tokens that are
-  // known are a chain, no two drafts behind the same token are equal, and one without an output row has one draft behind it at most.
-  // A token's position is one behind its parent's; it sees the cache before the run, and the tokens that lead to it. Token i's slot in the
-  // cache is that of position first_position + i: the pages cover all of these. Behind the step the right drafts lie at their positions
+  // The last num_drafted tokens are drafts: accepted while the rows before them sample the same tokens.
+  int num_drafted{0};
+  // Not empty: the drafts form a tree, which needs a backend with takes_trees() (backend/backend.h). See
+  // parent_of(). The known tokens form a chain, no two drafts with the same parent are equal, and a token
+  // without an output row has at most one child. A token's position is one after its parent's. It attends to
+  // the cache before the run and to its ancestors. Token i uses the cache slot of position first_position +
+  // i; the pages cover all of these. After the step, accepted drafts are in the slots of their positions
   // (StepResult::kept).
   std::span<const int> parents{};
 
-  // The rest is for a draft head (model/draft_head/draft_head.h) and not read without one.
-  TokenId next{-1};  // the token behind the last one, where it is known; else the last row chooses it
-  int num_to_draft{
-      0};  // tokens that the head drafts, behind the one that is chosen behind the last right draft
-  int draft_topk{1};  // and how many for each of these places: more than 1 only with takes_trees()
+  // The rest is for a draft head (model/draft_head/draft_head.h), and ignored without one.
+  TokenId next{-1};  // the token after the last one, if known; else the last row samples it
+  // Number of tokens for the head to draft, after the token that is sampled after the last accepted draft.
+  int num_to_draft{0};
+  // Drafts per place. Values above 1 need takes_trees().
+  int draft_topk{1};
 };
 
-// At most so many runs of a step may ask for drafts, and each for so many.
+// Limits: the runs of a step that may request drafts, and the drafts of each.
 inline constexpr int kMaxDraftingRuns{64}, kMaxDraftsOfHead{16};
 
 struct Batch {
   std::span<const Run> runs{};
-  bool want_logits{false};  // returns the logits of all output rows as well
+  bool want_logits{false};  // also return the logits of all output rows
 };
 
 struct TokenLogprob {
   TokenId token{0};
-  float logprob{
-      0};  // natural logarithm; from the model's own distribution, before the mask, temperature and penalties
+  // Natural logarithm, from the model's own distribution: before the mask, temperature and penalties.
+  float logprob{0};
 };
 
 struct SampledToken {
-  TokenId token{-1};                // -1: no token was requested, or no logit is a number above -infinity
+  TokenId token{-1};                // -1: no token was requested, or no logit is above -infinity
   float logprob{0};                 // set if num_logprobs >= 0
   std::vector<TokenLogprob> top{};  // descending; num_logprobs entries
 };
 
-// A token that a draft head believes to come, and how much it believes so after those before it.
+// A token drafted by a head, and its probability given the drafts before it.
 struct Draft {
   TokenId token{0};
   float probability{0};
@@ -123,10 +132,10 @@ struct Draft {
 struct Drafts {
   int first_position{0};
   std::vector<Draft> tokens{};
-  std::vector<int> parents{};  // as parent_of() has them; the likeliest of those behind one token comes first
+  std::vector<int> parents{};  // as in parent_of(); siblings in descending order of probability
 };
 
-// When a device began a step and had its last token, by a clock of its own, in nanoseconds.
+// When a device began a step and had its last token, in nanoseconds of the device's own clock.
 struct DeviceTimes {
   uint64_t begin_ns{0}, end_ns{0};
 };
@@ -134,12 +143,13 @@ struct DeviceTimes {
 struct StepResult {
   std::vector<SampledToken> outputs;  // one for each output row, runs in order
   std::vector<float> logits;          // [output rows, V] if requested, else empty
-  std::vector<Drafts> drafts{};       // of each run, if any asked for some
-  // Of each run, if any has a tree of drafts: the right ones of a tree, as indices of its tokens, each behind the one before it. A draft
-  // is right where the row of the right token before it chose it, or where that has no row. Their keys and values now lie behind those of
-  // the known tokens, one at each position.
+  std::vector<Drafts> drafts{};       // for each run, if any requested drafts
+  // For each run, if any has a tree of drafts: the accepted drafts, as indices of the run's tokens, each the
+  // parent of the next. A draft is accepted if the row of its accepted parent sampled it, or if the parent
+  // has no row. Their keys and values now follow those of the known tokens, one per position.
   std::vector<std::vector<int>> kept{};
-  // Not set where a backend has no such clock, by a step that gives no token, and with a draft head, whose work comes behind the tokens.
+  // Not set if the backend has no such clock, if the step gives no token, or with a draft head, whose work
+  // comes after the tokens.
   std::optional<DeviceTimes> device_times{};
 };
 

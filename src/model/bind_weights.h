@@ -10,13 +10,13 @@
 
 namespace nibble {
 
-// A tensor in memory, row-major: BF16 or F32 where its spec says BF16, U8 where it says U8.
+// A tensor in memory, row-major. Its dtype is BF16 or F32 if its spec says BF16, and U8 if its spec says U8.
 struct StoredTensor {
   const void* data;
   DType dtype;
 };
-// A tensor that Weights describes. Vectors are in memory; the blocks of experts' codes include the scales, whose own
-// description is then ignored.
+// How a tensor is stored: vectors are in memory; matrices may also be blocks or generated. Blocks of experts'
+// codes include the scales, whose own entry is then ignored.
 using DescribedTensor = std::variant<StoredTensor, Blocks, RandomWords>;
 
 // Calls `describe` once for every tensor of the configuration, in the order of tensor_specs().

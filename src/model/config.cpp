@@ -1,5 +1,5 @@
-// Reads and writes the configuration. A field that changes what the model computes must not be ignored: where nibble
-// implements one value only, the field is checked against it.
+// Reads and writes the configuration. A field that changes what the model computes must not be ignored: if
+// nibble implements only one value, the field is checked against it.
 #include "model/config.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 using Element = Fields::Element;
 
-// Limits far above any existing model, and low enough that no product of two of them that is kept in an int
+// Limits far above any existing model, but low enough that no product of two limits that is kept in an int
 // overflows.
 constexpr int kMaxLayers{1024};
 constexpr int kMaxWidth{1 << 16};  // H, I
@@ -29,9 +29,9 @@ constexpr int kMaxHeadDim{1024};
 constexpr int kMaxExperts{4096};
 constexpr int kMaxVocab{1 << 24};
 constexpr int kMaxContext{1 << 24};
-constexpr int kBlock{kMxfp4BlockSize};  // a row of an expert's matrix consists of whole blocks
+constexpr int kBlock{kMxfp4BlockSize};  // a row of an expert's matrix must consist of whole blocks
 constexpr size_t kMaxFileBytes{1 << 20};
-constexpr size_t kMaxDepth{32};  // a configuration has 3
+constexpr size_t kMaxDepth{32};  // a real configuration has 3
 
 constexpr std::string_view kSlidingName{"sliding_attention"}, kFullName{"full_attention"};
 
@@ -41,7 +41,7 @@ int width(const Fields& fields, std::string_view name) {
   return value;
 }
 
-// Reads the fields that both spellings have under the same names.
+// Reads the fields that have the same names in both spellings.
 Config read_sizes(const Fields& fields) {
   Config config;
   config.num_layers = fields.integer({"num_hidden_layers"}, 1, kMaxLayers);
@@ -94,7 +94,7 @@ void read_window(const Fields& fields, Config& config) {
 double read_theta(const Fields& fields) { return fields.number("rope_theta", 1.001, 1e12); }
 double read_factor(const Fields& fields, std::string_view name) { return fields.number(name, 1, 1e6); }
 
-// YaRN scales cos and sin by 0.1 ln(factor) + 1. A file may state this value, but no other.
+// YaRN scales cos and sin by 0.1 ln(factor) + 1. A file may state this value but no other.
 void check_attention_factor(const Fields& fields, double factor) {
   const double concentration = 0.1 * std::log(factor) + 1;
   if (fields.find("attention_factor") &&
@@ -131,7 +131,8 @@ RopeConfig read_rope_object(const Fields& config, std::string_view name) {
   return rope;
 }
 
-// Old transformers write `rope_theta` beside `rope_scaling`, new ones put it into `rope_parameters`.
+// Older versions of transformers write `rope_theta` next to `rope_scaling`; newer ones put it into
+// `rope_parameters`.
 RopeConfig read_rope(const Fields& fields) {
   const bool has_old = fields.find("rope_scaling").has_value();
   const bool has_new = fields.find("rope_parameters").has_value();
@@ -187,8 +188,8 @@ Config read_huggingface(const Fields& fields) {
   return config;
 }
 
-// OpenAI's file: its code has epsilon and the missing truncation as constants, and the context length is what YaRN
-// extends it to.
+// Reads OpenAI's file. Its code has epsilon and the absence of truncation as constants; the context length is
+// what YaRN extends it to.
 Config read_openai(const Fields& fields) {
   Config config = read_sizes(fields);
   config.layer_kinds = read_layer_kinds(fields, config.num_layers);
@@ -206,8 +207,8 @@ Config read_openai(const Fields& fields) {
   return config;
 }
 
-// The corners of YaRN's blend must lie in order and within a head's pairs. Where they do not, published
-// implementations differ (OpenAI's fails, transformers clamps), so no result would be right.
+// The corners of YaRN's blend must be in order and within the pairs of a head. Otherwise published
+// implementations differ (OpenAI's fails, transformers clamps), so no result would be the right one.
 void check_yarn(const Config& config, const std::string& origin) {
   const RopeConfig& rope = config.rope;
   if (rope.factor == 1) return;
@@ -237,7 +238,7 @@ Config gpt_oss(int num_layers, int num_experts) {
   return config;
 }
 
-// The shortest decimal that reads back as the same float: 1e-05, not 9.999999747378752e-06.
+// Returns the shortest decimal that reads back as the same float: 1e-05, not 9.999999747378752e-06.
 double in_decimal(float value) {
   const std::string text = fmt::format("{}", value);
   double decimal{0};

@@ -1,5 +1,5 @@
-// The configuration of a model of the gpt-oss architecture. The 20b and the 120b differ only in the number of layers
-// and experts; other widths, heads and windows work as well.
+// The configuration of a model of the gpt-oss architecture. The 20b and the 120b differ only in the number of
+// layers and experts; other widths, heads and windows work as well.
 #pragma once
 
 #include <filesystem>
@@ -15,13 +15,13 @@ namespace nibble {
 
 enum class LayerKind { kSliding, kFull };
 
-// YaRN (Peng et al. 2023): low frequencies are divided by `factor`, high ones kept, those between blended.
+// YaRN (Peng et al. 2023): divides low frequencies by `factor`, keeps high ones, and blends between.
 struct RopeConfig {
   double theta{150000};
   double factor{32};  // 1: plain RoPE
   double beta_fast{32}, beta_slow{1};
   int original_context{4096};
-  bool truncate{false};  // rounds the corners of the blend to whole dimensions; gpt-oss does not
+  bool truncate{false};  // round the corners of the blend to whole dimensions; gpt-oss does not
 
   friend bool operator==(const RopeConfig&, const RopeConfig&) = default;
 };
@@ -42,25 +42,28 @@ struct Config {
   float swiglu_limit{7.0f};
   RopeConfig rope;
   int max_context{131072};
-  std::vector<TokenId> eos;  // from config.json; harmony's stop tokens are added where the tokenizer has them
-  // The experts that a rank has, where ranks have whole ones (model/shares/share.h). The router still chooses among all. Not set: all are here.
+  // From config.json. Harmony's stop tokens are added if the tokenizer has them.
+  std::vector<TokenId> eos;
+  // The experts of this rank, if ranks have whole experts (model/shares/share.h). The router still chooses
+  // among all. Not set: all experts.
   std::optional<IndexRange> own_experts{};
 
   IndexRange experts() const { return own_experts.value_or(IndexRange{0, num_experts}); }
 
   friend bool operator==(const Config&, const Config&) = default;
 };
-// a constant of the architecture that no configuration file states
+// A constant of the architecture that no configuration file states.
 inline constexpr float kSwigluAlpha{1.702f};
 
-// Parses a config.json of Hugging Face (the old spelling `rope_scaling` or the new `rope_parameters`) or of OpenAI's
-// `original/` folder. Throws InputError, which names file (`origin`), field, value and what is accepted.
+// Parses a config.json of Hugging Face (older spelling `rope_scaling`, newer `rope_parameters`) or of
+// OpenAI's `original/` folder. Throws InputError that names file (`origin`), field, value and what is
+// accepted.
 Config parse_config(std::string_view json, const std::string& origin);
 Config read_config(const std::filesystem::path& file);
-// Writes it in Hugging Face's spelling.
+// Returns a config.json in Hugging Face's spelling.
 std::string to_json(const Config& config);
 
-// Knows "gpt-oss-20b" and "gpt-oss-120b".
+// Returns the configuration of "gpt-oss-20b" or "gpt-oss-120b"; nothing for other names.
 std::optional<Config> named_config(std::string_view name);
 
 }  // namespace nibble

@@ -15,7 +15,8 @@
 namespace nibble {
 namespace {
 
-// A matrix in the weights, or the first of `count` consecutive ones of experts, and the group that log lines name.
+// A matrix of the weights, or `count` consecutive matrices of experts starting with `matrix`; and the name of
+// its group in log lines.
 struct BlockedMatrix {
   Matrix* matrix;
   size_t count;
@@ -52,7 +53,7 @@ std::vector<BlockedMatrix> blocked_matrices(Weights& weights,
   return parts;
 }
 
-// Converts one part into `to`. Returns false where a value had to be rounded.
+// Converts one part into `to`. Returns false if a value had to be rounded.
 bool convert_one(const BlockedMatrix& part, const Buffer& to, ThreadPool& pool) {
   const Blocks blocks = *part.matrix->blocks();
   const size_t rows = part.count * static_cast<size_t>(part.matrix->rows),

@@ -1,4 +1,4 @@
-// Converts matrices in ggml blocks to elements, for backends that do not take the blocks.
+// Converts matrices in ggml blocks to plain elements, for backends that do not read blocks.
 #pragma once
 
 #include <functional>
@@ -10,19 +10,22 @@
 
 namespace nibble {
 
-// A matrix [rows, cols] to BF16, to nearest even. Returns false where a value had to be rounded.
+// Converts a matrix [rows, cols] to BF16, rounding to nearest even. Returns false if a value had to be
+// rounded.
 bool to_bf16(const Blocks& blocks, size_t rows, size_t cols, Bf16* to, ThreadPool& pool);
-// Blocks of MXFP4 to separate codes and scales, the same numbers; a null pointer leaves one of them out.
+// Unpacks MXFP4 blocks into separate codes and scales, without changing a number. A null pointer skips that
+// output.
 void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, uint8_t* codes, uint8_t* scales,
               ThreadPool& pool);
 
-// Converts those matrices of `weights` that are in blocks and for which `stays` is false: dense ones to BF16, experts to
-// codes and scales. Reports bytes of elements, and logs a line for each group and type.
+// Converts the matrices of `weights` that are in blocks and for which `stays` is false: dense ones to BF16,
+// experts to codes and scales. Reports progress in bytes of converted elements, and logs one line per group
+// and type.
 void convert_blocks(Weights& weights, const std::function<bool(const Matrix&)>& stays, ThreadPool& pool,
                     const ReportProgress& report = {});
 
-// The same weights, converted for a backend. With `takes_blocks` the matrices stay as they are that backends can use or
-// repack: the embedding, and Q8_0 and MXFP4 of all others but the router.
+// Returns the same weights, converted for a backend. With `takes_blocks`, matrices that a backend can use or
+// repack stay blocks: the embedding, and all others but the router if they are Q8_0 or MXFP4.
 std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weights, bool takes_blocks,
                                              ThreadPool& pool, const ReportProgress& report = {});
 

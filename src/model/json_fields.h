@@ -1,5 +1,5 @@
-// Reads the fields of a JSON object with type and range checks: an invalid value throws one line that names file,
-// field, value and what is accepted. A null field counts as absent, as in Python.
+// Reads the fields of a JSON object with type and range checks. An invalid value throws a one-line message
+// with file, field, value and what is accepted. A null field counts as absent, as in Python.
 #pragma once
 
 #include <simdjson.h>
@@ -16,25 +16,26 @@ class Fields {
   using Names = std::initializer_list<std::string_view>;
   using Element = simdjson::dom::element;
 
-  // Throws if `object` is not an object or has a name twice (JSON readers differ in which of the two they take).
+  // Throws if `object` is not an object or has a duplicate name (JSON readers differ in which one they take).
   // Messages begin with `where`. The parser that owns `object` must outlive this.
   Fields(Element object, std::string where);
 
   std::optional<Element> find(std::string_view name) const;
   Fields object(std::string_view name) const;
 
-  // `names`: spellings of one field; those that are present must agree.
+  // `names`: alternative spellings of one field; those present must agree.
   int integer(Names names, int least, int most) const;
   int integer_or(std::string_view name, int otherwise, int least, int most) const;
   double number(std::string_view name, double least, double most) const;
   double number_or(std::string_view name, double otherwise, double least, double most) const;
   bool boolean_or(std::string_view name, bool otherwise) const;
 
-  // The field, if present, must have this value: nibble implements no other.
+  // If the field is present, it must have this value: nibble implements no other.
   void must_be(std::string_view name, std::string_view text) const;
   void must_be_flag(std::string_view name, bool value) const;
   void must_be_number(std::string_view name, double value) const;
-  // Throws if there is a field that is not listed: for objects in which an unknown field changes what is computed.
+  // Throws if the object has a field that is not listed. For objects in which an unknown field would change
+  // what is computed.
   void only(Names names) const;
 
   [[noreturn]] void refuse(std::string_view name, const std::string& accepted) const;

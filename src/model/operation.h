@@ -1,5 +1,6 @@
-// The operations of the forward pass, in their order, and the only list of their names: kernel tables, `inspect --kernels`,
-// --require, profiles and records use them. model/ops.h says what each one means and costs. C++17, for device code.
+// The operations of the forward pass, in order, and the only list of their names: kernel tables, `inspect
+// --kernels`, --require, profiles and records use them. model/ops.h defines what each computes and costs.
+// C++17, for device code.
 #pragma once
 
 #include <string_view>
@@ -10,7 +11,8 @@ enum class Operation {
   kEmbed,
   kRmsNorm,
   kQkv,
-  kAppend,  // the last part of qkv, where a backend has a kernel of its own for it: rotate, store keys and values
+  // The last part of qkv, if a backend has a separate kernel for it: rotate, store keys and values.
+  kAppend,
   kAttend,
   kProject,
   kRoute,

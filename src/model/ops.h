@@ -1,20 +1,20 @@
-// The operations of the forward pass: the meaning of each, and a lower bound of its cost. Every backend runs these
-// operations, in this order; it may fuse some, and then says which:
+// The operations of the forward pass: what each computes, and a lower bound of its cost. Every backend runs
+// these operations in this order; it may fuse some, and then reports which:
 //
 //   embed   for each layer: rms_norm, qkv, attend, project, rms_norm, route, experts up, experts down
 //   rms_norm, unembed
 //
-// T tokens in the step, H hidden, D head dimension, Nq and Nkv heads, E experts, K experts per token, I width of an
-// expert, V vocabulary. Linear weights are [out, in]. Each struct holds what determines the cost of an operation; a
-// cost is
+// T tokens in the step, H hidden, D head dimension, Nq and Nkv heads, E experts, K experts per token, I width
+// of an expert, V vocabulary. Linear weights are [out, in]. Each struct holds what determines the cost of its
+// operation. A cost is
 //
-//   weight_bytes   every weight that is needed, once: however many tokens share it
+//   weight_bytes   every weight that is needed, counted once even if many tokens share it
 //   kv_bytes       of the KV cache, read or written
-//   flops          two for a multiply-add of the matrix products; the element-wise rest is left out, but for rms_norm,
-//                  which is nothing else
+//   flops          two per multiply-add of the matrix products; element-wise work is left out, except in
+//                  rms_norm, which has nothing else
 //
-// The bytes leave out activations: they are small compared to the weights or stay in a cache, and each backend stores
-// them its own way.
+// The bytes exclude activations: they are small compared to the weights or stay in a cache, and each backend
+// stores them its own way.
 #pragma once
 
 #include <cstddef>
@@ -51,15 +51,18 @@ Cost cost(const RmsNorm& op);
 
 // q, k, v = rope(Wq x + bq), rope(Wk x + bk), Wv x + bv; k and v are appended to the cache
 //   Wq [Nq D, H]    Wk, Wv [Nkv D, H]
-// rope turns the pairs (i, i + D/2) of a head by position * inv_freq_i, YaRN's frequencies, and scales by its magnitude.
+// rope rotates the pairs (i, i + D/2) of a head by position * inv_freq_i (YaRN's frequencies), and scales by
+// YaRN's concentration.
 struct Qkv {
   int num_tokens, hidden, num_heads, num_kv_heads, head_dim;
   Format weights, vectors, kv;
 };
 Cost cost(const Qkv& op);
 
-// For each head:  p_j = exp(s_j - M) / (sum_k exp(s_k - M) + exp(sink - M)),  s_j = q . k_j / sqrt(D),  out = sum p_j v_j
-// over positions j up to the token's own, of which a sliding layer sees the last `window`. The sink has no value row.
+// For each head:
+//   p_j = exp(s_j - M) / (sum_k exp(s_k - M) + exp(sink - M)),   s_j = q . k_j / sqrt(D),   out = sum p_j v_j
+// over positions j up to the token's own; a sliding layer only sees the last `window`. The sink has no value
+// row.
 //   q, out [T, Nq D]    k, v [context, Nkv D]    sinks [Nq]
 struct Attend {
   int num_tokens;
@@ -77,18 +80,19 @@ struct Project {
 };
 Cost cost(const Project& op);
 
-// The K largest of W x + b, and a softmax over those K alone             W [E, H]
+// The K largest of W x + b, and a softmax over only these K              W [E, H]
 struct Route {
   int num_tokens, hidden, num_experts;
   Format weights, vectors;
 };
 Cost cost(const Route& op);
 
-// For the K experts of each token:  (g, l) = rows (2i, 2i+1) of W[e] x + b[e];  g~ = min(g, 7);  l~ = clamp(l, -7, 7)
+// For the K experts of each token:
+//   (g, l) = rows (2i, 2i+1) of W[e] x + b[e];   g~ = min(g, 7);   l~ = clamp(l, -7, 7)
 //   a_i = g~ sigmoid(1.702 g~) (l~ + 1)                 W [E, 2I, H]    a [T, K, I]
 struct ExpertsUp {
   int num_tokens, hidden, intermediate, experts_per_token;
-  double num_experts_hit;  // distinct experts that the tokens chose: counted or expected
+  double num_experts_hit;  // distinct experts chosen by the tokens: counted or expected
   Format weights, vectors;
 };
 Cost cost(const ExpertsUp& op);
@@ -101,7 +105,7 @@ struct ExpertsDown {
 };
 Cost cost(const ExpertsDown& op);
 
-// logits = W x, for the rows whose next token is wanted                  W [V, H]
+// logits = W x, for the output rows                                    W [V, H]
 struct Unembed {
   int num_rows, hidden, vocab;
   Format weights;
@@ -115,26 +119,27 @@ struct StorageFormats {
   Format vectors{Format::kBf16};  // norms, biases, sinks
   Format kv{Format::kBf16};
 };
-// The formats that the first layer is stored in: checkpoints store all layers alike. The KV cache's format is the
+// Returns the formats of the first layer, which stand for all layers. The format of the KV cache is the
 // backend's choice.
 StorageFormats formats_of(const Weights& weights);
 
-// The expected number of different experts that n tokens choose in a layer if routing is independent and uniform: E
-// (1 - (1 - K/E)^n). Neighbouring tokens tend to choose the same experts, so this is an upper estimate.
+// Returns the expected number of distinct experts that num_tokens tokens choose in a layer if routing is
+// independent and uniform: E (1 - (1 - K/E)^T). Neighbouring tokens tend to choose the same experts, so this
+// is an upper estimate.
 double expected_experts_hit(int num_experts, int experts_per_token, int num_tokens);
 
 struct OperationCost {
   Operation operation;
   Cost cost;  // sum over all layers
 };
-// The costs of a step of so many sequences, each with a cache of its own: of each `num_tokens` new tokens, of which the last sees `context`
-// positions, and one row of logits. num_tokens is 1 in decoding.
+// Returns the costs of a step of `num_sequences` sequences. Each has its own cache, `num_tokens` new tokens
+// (1 in decode), the last of which attends to `context` positions, and one row of logits.
 std::vector<OperationCost> step_costs(const Config& config, const StorageFormats& formats, int num_tokens,
                                       int context, int num_sequences = 1);
 Cost total(const std::vector<OperationCost>& costs);
 
-// Bytes that a sequence takes in the KV cache: full layers keep all positions, sliding layers those that the window
-// reaches.
+// Returns the bytes of one sequence in the KV cache: full layers keep all positions, sliding layers those
+// that the window reaches.
 size_t kv_cache_bytes(const Config& config, Format kv, int num_positions);
 
 }  // namespace nibble

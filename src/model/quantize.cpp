@@ -30,8 +30,8 @@ void widen(const Matrix& matrix, size_t row, std::span<float> to) {
   }
 }
 
-// Calls `visit(name, format, matrices)` for each group that changes, under the name that flags and log lines have for
-// it.
+// Calls `visit(name, format, matrices)` for each group that changes. `name` is the group's name in flags and
+// log lines.
 template <typename Visit>
 void for_each_converted(Weights& weights, const DenseFormats& formats, const Visit& visit) {
   std::vector<Matrix*> qkv, o;
@@ -58,7 +58,7 @@ float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes) {
   float largest = 0;
   for (const float value : row) {
     const float magnitude = std::abs(value);
-    if (!(magnitude <= largest)) largest = magnitude;  // is true of a NaN as well
+    if (!(magnitude <= largest)) largest = magnitude;  // also true for a NaN
     if (std::isnan(largest)) break;
   }
   const float quotient = largest / kE4m3Max;
@@ -73,7 +73,7 @@ QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) 
   NIBBLE_CHECK(format == Format::kE4m3 || format == Format::kMxfp4, "to {}", name(format));
   const size_t rows = as_size(matrix.rows), cols = as_size(matrix.cols);
   const bool is_fp8 = format == Format::kE4m3;
-  // The codes come first, then the scales, aligned for a float.
+  // First the codes, then the scales, aligned for a float.
   const size_t row_codes = is_fp8 ? cols : cols / 2, row_scales = is_fp8 ? 1 : cols / kMxfp4BlockSize;
   const size_t code_bytes =
       (rows * row_codes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
@@ -129,8 +129,8 @@ ConvertedBytes converted_bytes(const Config& config, const DenseFormats& formats
   ConvertedBytes bytes;
   const auto add = [&](Format format, int rows, int cols, int count) {
     if (format == Format::kBf16) return;
-    // Rows that are not whole blocks are refused when they are converted; here their last block counts as a whole
-    // one.
+    // Rows that are not whole blocks are refused later, at conversion; here their last block counts as a
+    // whole one.
     const size_t held = format == Format::kMxfp4
                             ? (as_size(cols) + kMxfp4BlockSize - 1) / kMxfp4BlockSize * kMxfp4BlockSize
                             : as_size(cols);

@@ -7,7 +7,7 @@
 namespace nibble {
 namespace {
 
-// The index of the pair, as a real number, that makes `beta` turns over the original context.
+// Returns the index of the pair, as a real number, that makes `beta` turns over the original context.
 double corner(const RopeConfig& config, int head_dim, double beta) {
   return head_dim / 2.0 * std::log(config.original_context / (2 * std::numbers::pi * beta)) /
          std::log(config.theta);
@@ -23,7 +23,7 @@ RopeFrequencies rope_frequencies(const RopeConfig& config, int head_dim) {
   }
   low = std::max(low, 0.0);
   high = std::min(high, head_dim - 1.0);
-  const double width = std::max(high - low, 0.001);  // a width of 0 would divide by 0
+  const double width = std::max(high - low, 0.001);  // avoids a division by 0
 
   RopeFrequencies rope{.frequencies = {},
                        .concentration = static_cast<float>(0.1 * std::log(config.factor) + 1)};

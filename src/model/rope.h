@@ -1,10 +1,11 @@
-// YaRN's frequencies (Peng et al. 2023, "by parts") for rotary positions:
+// YaRN's RoPE frequencies (Peng et al. 2023, "by parts"):
 //
-//   f_i = (1 - r_i) theta^(-2i/D) + r_i theta^(-2i/D) / factor       r_i = clamp((i - low) / (high - low), 0, 1)
-//   low, high = D/2 ln(original_context / (2 pi beta)) / ln theta    for beta_fast, beta_slow
+//   f_i = (1 - r_i) theta^(-2i/D) + r_i theta^(-2i/D) / factor
+//   r_i = clamp((i - low) / (high - low), 0, 1)
+//   low, high = D/2 ln(original_context / (2 pi beta)) / ln theta    for beta = beta_fast, beta_slow
 //   c = 0.1 ln(factor) + 1                                           at every position
 //
-// The reference computes them on its own, so that tests compare two implementations.
+// The reference has its own implementation of these formulas, so that tests compare two.
 #pragma once
 
 #include <vector>
@@ -14,8 +15,8 @@
 namespace nibble {
 
 struct RopeFrequencies {
-  std::vector<float>
-      frequencies;      // f [D/2], radians per position; rounded to float32, as the model was trained with
+  // f [D/2], radians per position. Rounded to float32, as in training.
+  std::vector<float> frequencies;
   float concentration;  // c
 };
 RopeFrequencies rope_frequencies(const RopeConfig& config, int head_dim);

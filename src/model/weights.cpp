@@ -1,4 +1,4 @@
-// The list of a model's tensors, their layout, and their binding to Weights.
+// The list of a model's tensors, their layout, and how they are bound to Weights.
 #include "model/weights.h"
 
 #include <fmt/format.h>
@@ -14,14 +14,14 @@
 namespace nibble {
 namespace {
 
-// The layout of a row in a format: elements and bytes of a block, including its scale.
+// The layout of a row in a format: elements per block, and bytes per block including its scale.
 struct FormatRow {
   Format format;
   std::string_view name;
   size_t block_elements, block_bytes;
 };
 constexpr FormatRow kFormats[] = {
-    // in the order of the enumeration
+    // In the order of the enumeration.
     {Format::kF32, "F32", 1, 4},
     {Format::kBf16, "BF16", 1, 2},
     {Format::kMxfp4, "MXFP4", kMxfp4BlockSize, kMxfp4CodeBytes + 1},
@@ -37,7 +37,7 @@ const FormatRow& row(Format format) {
   return kFormats[index];
 }
 
-// Looks tensors up by name.
+// Looks up tensors by name.
 class Binder {
  public:
   Binder(const Config& config, const std::function<DescribedTensor(const TensorSpec&)>& describe) {

@@ -1,4 +1,5 @@
-// The weights of a model from any source: shapes, and views of what is stored. Linear weights are [out, in]: y = x W^T + b.
+// The weights of a model from any source: shapes, and views of the stored data. Linear weights are [out, in]:
+// y = x W^T + b.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +22,16 @@
 
 namespace nibble {
 
-// The elements of a matrix or a vector are stored in one of these. kQ8_0 exists in Blocks only; kMxfp8, E4M3 with an E8M0 scale for each
-// 32, and kMxfp8x2, the sum of two of them, of activations only.
+// How the elements of a matrix or vector are stored. kQ8_0 exists only in Blocks. Two are only for
+// activations: kMxfp8 is E4M3 with an E8M0 scale per 32 elements, and kMxfp8x2 is the sum of two of these.
 enum class Format { kF32, kBf16, kMxfp4, kE4m3, kQ8_0, kMxfp8, kMxfp8x2 };
 std::string_view name(Format format);
-// Bytes of `num_elements` consecutive elements of a row, including the scales of blocks.
+// Returns the bytes of `num_elements` consecutive elements of a row, including the scales of blocks.
 size_t num_bytes(Format format, size_t num_elements);
-// Bytes of a matrix: those of its elements and, for kE4m3, of its row scales.
+// Returns the bytes of a matrix: its elements and, for kE4m3, its row scales.
 size_t matrix_bytes(Format format, size_t rows, size_t cols);
 
-// A vector of float32 or bfloat16: the scale of a norm, a bias, or sinks.
+// A vector of float32 or bfloat16: norm weights, a bias, or sinks.
 struct Vector {
   const void* data = nullptr;
   Format format = Format::kBf16;  // kF32 or kBf16
@@ -41,57 +42,57 @@ struct Vector {
   }
 };
 
-// Elements in memory, row-major. kMxfp4: `data` has the codes, 16 bytes for 32 elements with the even element in the low
-// nibble. kE4m3: `data` has a byte for each element, and element (r, c) is e4m3(data[r cols + c]) * row_scales[r]; a
-// product with a row is scaled once, at its end.
+// Elements in memory, row-major. kMxfp4: `data` has the codes, 16 bytes per 32 elements, with the even
+// element in the low nibble. kE4m3: `data` has one byte per element; element (r, c) is e4m3(data[r * cols +
+// c]) * row_scales[r], and the scale is applied once to a finished dot product.
 struct Elements {
   Format format{Format::kBf16};
   const void* data{nullptr};
-  const uint8_t* scales{nullptr};    // of kMxfp4: an E8M0 byte for each 32 elements
-  const float* row_scales{nullptr};  // of kE4m3: [rows]
+  const uint8_t* scales{nullptr};    // kMxfp4 only: an E8M0 byte per 32 elements
+  const float* row_scales{nullptr};  // kE4m3 only: [rows]
 };
 
-// Consecutive rows in blocks of a ggml type, as a GGUF file stores them (formats/ggml_blocks.h).
+// Consecutive rows in blocks of a ggml type, as stored in a GGUF file (formats/ggml_blocks.h).
 struct Blocks {
   GgmlType type{GgmlType::kQ8_0};
   const std::byte* rows{nullptr};
-  const std::byte* odd_rows{nullptr};  // if set, it has every second row, and `rows` has the even ones
+  const std::byte* odd_rows{nullptr};  // if set, holds every second row; `rows` then holds the even ones
 };
-// Row r of a matrix of `cols` columns.
+// Returns row `row` of a matrix with `cols` columns.
 std::span<const std::byte> row_of(const Blocks& blocks, size_t row, size_t cols);
 
-// Random bytes: word i of 64 bits is (random_bits(seed, i) & mask) + base (core/random.h).
+// Random bytes: 64-bit word i is (random_bits(seed, i) & mask) + base (core/random.h).
 struct RandomWords {
   uint64_t seed{0}, mask{0}, base{0};
 };
-// Elements that are not in memory: whoever needs them generates them. A device generates them in its own memory.
+// Elements that are not in memory but generated on demand. A device generates them in its own memory.
 struct Recipe {
   Format format{Format::kBf16};
-  RandomWords data{}, scales{};  // the bytes of Elements::data and, of kMxfp4, of Elements::scales
+  RandomWords data{}, scales{};  // the bytes of Elements::data and, for kMxfp4, of Elements::scales
 };
 
-// A weight matrix, described in one of three ways.
+// A weight matrix, stored in one of three ways.
 struct Matrix {
   int rows{0}, cols{0};
-  // Nothing: only the shape is left of a matrix that a backend has copied into a layout of its own.
+  // Empty (monostate): a backend has copied the matrix into a layout of its own, and only the shape is left.
   std::variant<std::monostate, Elements, Blocks, Recipe> stored{};
 
-  const Elements& elements() const;  // the matrix must have them
+  const Elements& elements() const;  // checks that it has them
   const Blocks* blocks() const { return std::get_if<Blocks>(&stored); }
   bool is_gone() const { return std::holds_alternative<std::monostate>(stored); }
-  // Blocks of a type that Format lacks count as kBf16, which they are converted to.
+  // Blocks of a type without a Format count as kBf16, to which they are converted.
   Format format() const;
 };
-// The name of what is stored: that of a Format, or of a ggml type.
+// Returns the name of the stored type: a Format or a ggml type.
 std::string_view stored_name(const Matrix& matrix);
-// The format of a dense matrix whose blocks, if it has any, are converted (model/convert_blocks.h).
+// Returns the format of a dense matrix after converting its blocks, if it has any (model/convert_blocks.h).
 Format converted_format(const Matrix& matrix);
 
-// E consecutive matrices of one shape and format, with a bias vector each.
+// E consecutive matrices of one shape and format, with one bias vector each.
 struct ExpertMatrices {
-  Matrix first;                     // of expert 0, which the others follow without gaps
+  Matrix first;                     // of expert 0; those of the others follow without gaps
   Vector first_bias;                // likewise
-  Matrix matrix(int expert) const;  // not of a recipe
+  Matrix matrix(int expert) const;  // not for a Recipe
   Vector bias(int expert) const;
 };
 
@@ -108,8 +109,8 @@ struct LayerWeights {
   Vector router_bias;      // [E]
   ExpertMatrices gate_up;  // [E, 2I, H]: row 2i is gate i, row 2i+1 is up i
   ExpertMatrices down;     // [E, H, I]
-  // Keeps the experts' codes and scales alive if they are allocated layer by layer: a backend that has packed a layer
-  // can free them. Null: Weights::storage keeps them.
+  // Keeps the codes and scales of the experts alive if they are allocated layer by layer: a backend that has
+  // packed a layer can free them. Null: Weights::storage keeps them alive.
   std::shared_ptr<const void> experts_storage;
 };
 
@@ -120,8 +121,8 @@ struct Weights {
   Vector final_norm;   // [H]
   Matrix unembedding;  // [V, H]
 
-  // The files, if any, that the matrices are mapped from, except for those that were converted: a backend that has copied one can
-  // release or drop its pages (core/mapped_file.h).
+  // The files, if any, from which the matrices are mapped (converted ones are not). A backend that has copied
+  // a matrix can release or drop its pages (core/mapped_file.h).
   MappedFiles files;
   bool is_mapped() const { return !files.empty(); }
   std::string source;                   // for messages: a path, or "synthetic:gpt-oss-20b"
@@ -131,7 +132,7 @@ bool has_blocks(const Weights& weights);  // of any matrix
 
 enum class TensorKind { kNorm, kBias, kSinks, kDense, kCodes, kScales };
 
-// One tensor of a checkpoint in Hugging Face's naming: what a model of this configuration consists of.
+// One tensor of a model of this configuration, in Hugging Face's naming.
 struct TensorSpec {
   std::string name;
   TensorKind kind;
@@ -142,17 +143,18 @@ struct TensorSpec {
 std::vector<TensorSpec> tensor_specs(const Config& config);
 size_t total_bytes(const std::vector<TensorSpec>& specs);
 
-// Scales of MXFP4 do not count as parameters. `active`: those that one token reads, including one row of the
-// embedding.
+// The number of parameters, without the scales of MXFP4. `active`: those that one token reads, including one
+// row of the embedding.
 struct ParameterCount {
   size_t total, active;
 };
 ParameterCount count_parameters(const Config& config);
 
-// Opens a Hugging Face checkpoint folder, OpenAI's `original/` folder, one safetensors file beside its config.json, or a GGUF file
-// (the first of several), which needs no other. Every tensor is checked by name, dtype and shape; one that the model has no
-// use for is refused as well, because then the file is not what its config says. Dense tensors may be BF16 or F32; those
-// of a GGUF file may have any type that formats/gguf.h names, and are blocks unless they are BF16. Throws InputError.
+// Opens a Hugging Face checkpoint folder, OpenAI's `original/` folder, a safetensors file next to its
+// config.json, or a GGUF file (the first one of a split model), which needs no other file. Checks every
+// tensor by name, dtype and shape. Also refuses a tensor that the model has no use for, because then the file
+// is not what its config says. Dense tensors may be BF16 or F32; in a GGUF file any type that formats/gguf.h
+// names, and they are Blocks unless they are BF16. Throws InputError.
 Weights open_weights(const std::filesystem::path& path);
 
 }  // namespace nibble

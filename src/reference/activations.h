@@ -1,4 +1,4 @@
-// The activations between operations: T rows, float32.
+// The activations passed between operations: T rows, float32.
 #pragma once
 
 #include "model/config.h"
@@ -19,7 +19,7 @@ struct Activations {
   Array<float, 3> q;               // [T, Nq, D]
   Array<float, 2> attended;        // [T, Nq D]
   Array<float, 2> normed;          // [T, H]
-  Array<int, 2> chosen;            // [T, K]: experts
+  Array<int, 2> chosen;            // [T, K]: indices of experts
   Array<float, 2> chosen_weights;  // [T, K]
 };
 

@@ -1,5 +1,5 @@
-// An array that owns its elements and converts to a View. It starts as zeros; the view stays valid when the array is
-// moved.
+// An array that owns its elements and converts to a View. Starts as zeros. The view stays valid when the
+// array is moved.
 #pragma once
 
 #include <array>

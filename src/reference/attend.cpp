@@ -10,7 +10,7 @@
 namespace nibble::reference {
 namespace {
 
-// Computes the softmax over scores and sink, in place.
+// Computes the softmax over the scores and the sink, in place.
 void softmax_with_sink(std::span<double> scores, double sink) {
   const double max = std::max(sink, *std::max_element(scores.begin(), scores.end()));
   double sum = std::exp(sink - max);
@@ -18,7 +18,7 @@ void softmax_with_sink(std::span<double> scores, double sink) {
   for (double& score : scores) score /= sum;
 }
 
-// The first position that a row sees.
+// Returns the first position that a row attends to.
 int first_seen(const BatchRow& row, const std::optional<int>& window) {
   return window ? std::max(0, row.position - *window + 1) : 0;
 }
@@ -46,7 +46,7 @@ void attend_head(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head) {
 void attend(const AttendArgs& args) {
   NIBBLE_CHECK(args.sinks.count == args.q.shape[1], "sinks [{}], q [T, {}, D]", args.sinks.count,
                args.q.shape[1]);
-  ptrdiff_t num_seen = 0;  // positions, over all rows
+  ptrdiff_t num_seen = 0;  // positions attended to, summed over all rows
   for (const BatchRow& row : args.rows) num_seen += row.position + 1 - first_seen(row, args.window);
   const ptrdiff_t num_products = 2 * num_seen * args.q.shape[1] * args.q.shape[2];
   const ptrdiff_t num_heads = args.q.shape[1];

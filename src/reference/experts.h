@@ -1,7 +1,9 @@
-// Mixture of experts: x[t] += sum_k weights[t,k] (W2[e] swiglu(W1[e] h[t] + b1[e]) + b2[e]),   e = experts[t,k].
+// Mixture of experts, with e = experts[t,k]:
 //
-// Runs each expert for all its tokens, so that a row of weights is decoded once. Adds the terms of the sum over k in
-// the order of the router, so that the result does not depend on which other tokens share the batch.
+//   x[t] += sum_k weights[t,k] (W2[e] swiglu(W1[e] h[t] + b1[e]) + b2[e])
+//
+// Runs each expert for all its tokens, so that each row of weights is decoded once. Adds the terms of the sum
+// over k in the router's order, so that the result does not depend on the other tokens in the batch.
 #pragma once
 
 #include "core/thread_pool.h"
@@ -20,7 +22,7 @@ struct ExpertsArgs {
   float swiglu_limit;
   View<float, 2> x;  // [T, H]
   ThreadPool* pool{};
-  Rounding rounding{};  // of h and of what swiglu makes
+  Rounding rounding{};  // of h and of the output of swiglu
 };
 void experts(const ExpertsArgs& args);
 

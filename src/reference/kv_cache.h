@@ -16,16 +16,16 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   PageTableView full{}, sliding{};
-  std::vector<int> path{};  // where it sees its last positions: slot_of()
+  std::vector<int> path{};  // slots of its last positions: see slot_of()
 };
-std::vector<BatchRow> rows_of(const Batch& batch);  // runs in order
+std::vector<BatchRow> rows_of(const Batch& batch);  // rows of all runs, in order
 
 // The pages of one layer.
 struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   View<float, 4> keys, values;  // [page, kv head, position in the page, D]
 
-  // The [D] elements of a position of the sequence that `row` belongs to, as the row sees it.
+  // Returns the [D] elements at `position` in the sequence of `row`, as that row sees it.
   float* key(const BatchRow& row, int kv_head, int position) const {
     return at(keys, row, kv_head, position);
   }
@@ -41,7 +41,7 @@ class KvCache {
  public:
   KvCache(const Config& config, int num_full_pages, int num_sliding_pages);
   const LayerKv& layer(size_t index) const { return layers_[index]; }
-  // Puts what lies in slot `from` of the run's sequence in slot `to`, in all layers.
+  // Copies the contents of slot `from` of the run's sequence to slot `to`, in all layers.
   void move(const Run& run, int from, int to) const;
 
   static size_t num_bytes(const Config& config, int num_full_pages, int num_sliding_pages);

@@ -8,7 +8,8 @@
 namespace nibble::reference {
 namespace {
 
-// Calls store(t, o, W[o] x[t] + b[o]) for every token and output. Decodes each row of weights once for all tokens.
+// Calls store(t, o, W[o] x[t] + b[o]) for every token t and output o. Decodes each row of weights once for
+// all tokens.
 template <typename Store>
 void for_each_output(View<const float, 2> x, const Matrix& weight, const Vector& bias, ThreadPool* pool,
                      const Rounding& rounding, Store store) {
@@ -19,7 +20,7 @@ void for_each_output(View<const float, 2> x, const Matrix& weight, const Vector&
                weight.rows, weight.cols);
   const ptrdiff_t num_products = x.shape[0] * weight.rows * weight.cols;
   const ptrdiff_t cols = weight.cols;
-  std::vector<float> decoded(cols * (pool ? pool->num_threads() : 1));  // a row for each thread
+  std::vector<float> decoded(cols * (pool ? pool->num_threads() : 1));  // one row for each thread
   for_each(pool, weight.rows, num_products, [&](ptrdiff_t o, int thread) {
     float* row = &decoded[thread * cols];
     decode_row(weight, o, row);

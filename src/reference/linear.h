@@ -13,12 +13,12 @@ struct LinearArgs {
   Matrix weight;           // [out, in]
   Vector bias;             // [out]; empty: no bias
   View<float, 2> y;        // [T, out]
-  ThreadPool* pool{};      // null: on the calling thread, here as in the other operations
+  ThreadPool* pool{};      // null: runs on the calling thread; the same in all other operations
   Rounding rounding{};     // of x
 };
 void linear(const LinearArgs& args);
 
-// Adds the result to x: x[t,o] += y[t,o]. Last part of the attention block: x += W attended + b.
+// Adds the result to x: x[t,o] += y[t,o]. The last part of the attention block: x += W attended + b.
 struct ProjectArgs {
   View<const float, 2> attended;  // [T, Nq D]
   Matrix weight;                  // [H, Nq D]

@@ -2,7 +2,7 @@
 //
 //   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
 //
-// Queries are passed on to attend(); keys and values are stored in the pages of each row's sequence at the row's
+// attend() reads the queries. Keys and values are stored in the pages of each row's sequence, at the row's
 // position.
 #pragma once
 
@@ -26,7 +26,7 @@ struct QkvArgs {
   View<float, 3> q;  // [T, Nq, D]
   LayerKv kv;
   ThreadPool* pool{};
-  Rounding rounding{};  // of h, and of what goes to the pages
+  Rounding rounding{};  // of h, and of the stored keys and values
 };
 void qkv(const QkvArgs& args);
 

@@ -61,7 +61,7 @@ StepResult ReferenceBackend::step(const Batch& batch) {
   const std::vector<BatchRow> rows = rows_of(batch);
   NIBBLE_CHECK(std::ssize(rows) <= options_.max_batch_tokens, "{} rows, {} allowed", rows.size(),
                options_.max_batch_tokens);
-  std::vector<int> outputs;  // indices of rows of the batch
+  std::vector<int> outputs;  // indices into `rows`
   int first_row = 0;
   for (const Run& run : batch.runs) {
     for (const OutputRow& output : run.outputs) outputs.push_back(first_row + output.token_index);
@@ -96,7 +96,7 @@ StepResult ReferenceBackend::step(const Batch& batch) {
 }  // namespace
 
 void check(const BackendOptions& options) {
-  // The reference keeps a float32 cache, from which the formats of other backends are rounded.
+  // The reference has a float32 cache only; other backends round keys and values to their formats.
   if (options.kv_format == Format::kE4m3)
     throw InputError("--kv-dtype fp8: the reference keeps keys and values in float32: try --backend cpu");
 }
@@ -108,19 +108,19 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
                experts_per_token = config.experts_per_token;
   const size_t q = size_t{1} * config.num_heads * config.head_dim,
                kv = size_t{1} * config.num_kv_heads * config.head_dim;
-  // The peak for one row: activations that live for the whole step, then those of qkv or of the experts (for each
-  // chosen one its activations and a copy of its output), then the logits.
+  // Peak memory for one row: activations that live for the whole step, then those of qkv or of the experts
+  // (for each chosen expert its activations and a copy of its output), then the logits.
   const size_t step_floats = 2 * hidden + 2 * q + 2 * experts_per_token;
   const size_t qkv_floats = hidden + 2 * kv;
   const size_t expert_floats = experts_per_token * (3 * hidden + 3 * intermediate);
   const size_t output_floats = hidden + config.vocab;
   size_t row_floats = step_floats + std::max(qkv_floats, expert_floats) + output_floats;
   size_t kv_bytes = KvCache::num_bytes(config, options.num_full_pages, options.num_sliding_pages);
-  if (options.draft_head) {  // three outputs of layers, and the head's input with what it is made of
+  if (options.draft_head) {  // the outputs of three layers, the head's input and its parts
     row_floats += 9 * hidden;
     kv_bytes += HeadDrafter::num_bytes(options.draft_head->config, options.num_full_pages);
   }
-  return {.weight_bytes = converted.after,  // the rest is used where it is mapped
+  return {.weight_bytes = converted.after,  // all other weights are used where they are mapped
           .replaced_weight_bytes = converted.before,
           .kv_bytes = kv_bytes,
           .workspace_bytes = options.max_batch_tokens * row_floats * sizeof(float)};

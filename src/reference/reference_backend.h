@@ -1,4 +1,4 @@
-// The reference as a backend: plain loops on a paged float32 KV cache. It is slow; the other backends are tested
+// The reference as a backend: plain loops on a paged float32 KV cache. It is slow; other backends are tested
 // against it.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace nibble::reference {
 
-// Throws InputError for options that it can't run with.
+// Throws InputError for options that the reference does not support.
 void check(const BackendOptions& options);
 MemoryPlan plan(const Config& config, const BackendOptions& options);
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options);

@@ -9,7 +9,7 @@
 namespace nibble::reference {
 namespace {
 
-// The index of the pair, as a real number, that makes `beta` turns over the original context.
+// Returns the index of the pair, as a real number, that makes `beta` turns over the original context.
 double corner(const RopeConfig& config, int head_dim, double beta) {
   const double turns_per_radian = config.original_context / (2 * std::numbers::pi * beta);
   return head_dim / 2.0 * std::log(turns_per_radian) / std::log(config.theta);
@@ -25,8 +25,8 @@ RopeTable make_rope_table(const RopeConfig& config, int head_dim) {
     high = std::ceil(high);
   }
   low = std::max(low, 0.0);
-  high = std::clamp(high, low + 0.001,
-                    std::max(low + 0.001, head_dim - 1.0));  // a ramp of width 0 would divide by 0
+  // The minimum width 0.001 avoids a division by 0.
+  high = std::clamp(high, low + 0.001, std::max(low + 0.001, head_dim - 1.0));
 
   RopeTable table;
   for (int i = 0; i < head_dim / 2; ++i) {

@@ -13,7 +13,7 @@
 namespace nibble::reference {
 namespace {
 
-constexpr size_t kChunk{128};  // tokens that pass through the model together
+constexpr size_t kChunk{128};  // tokens per step
 
 void add_top(std::span<const float> logits, GoldenPrompt& answer) {
   std::vector<TokenId> order(logits.size());

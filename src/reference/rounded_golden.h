@@ -1,4 +1,4 @@
-// Golden data that the reference makes itself, rounding as another backend does.
+// Golden data that the reference computes itself, with the roundings of another backend.
 #pragma once
 
 #include "core/thread_pool.h"
@@ -8,7 +8,8 @@
 
 namespace nibble::reference {
 
-// The reference's answer to the ids of `prompt`: logits, the likeliest tokens and the router's margin, all of every position.
+// Returns the reference's results for the ids of `prompt`: logits, likeliest tokens and router margins at
+// every position.
 GoldenPrompt rounded_golden(const Weights& weights, const GoldenPrompt& prompt, const Rounding& rounding,
                             ThreadPool& pool);
 

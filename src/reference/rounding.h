@@ -1,5 +1,6 @@
-// Roundings of other backends that the reference can repeat. Compared with it, such a backend differs by the order of its float32
-// sums alone, and by those values that lie so near the middle between two codes that this order decides which one they get.
+// Roundings of other backends that the reference can imitate. With them, such a backend differs from the
+// reference only by the order of its float32 sums, and where a value is so close to the middle between two
+// codes that this order decides which code it gets.
 #pragma once
 
 #include "core/view.h"
@@ -9,21 +10,22 @@
 namespace nibble::reference {
 
 struct Rounding {
-  Format kv{Format::kF32};  // keys and values: kF32 as they are, kBf16, or kE4m3 with the scale 1
-  // The inputs of products with weights that are stored in MXFP4 or Q8_0, as the CPU backend rounds them (backend/cpu/q8.h).
+  Format kv{Format::kF32};  // of keys and values: kF32 (unchanged), kBf16, or kE4m3 with scale 1
+  // Rounds the inputs of products with weights stored in MXFP4 or Q8_0, as the CPU backend does
+  // (backend/cpu/q8.h).
   bool int8_activations{false};
 };
 
 float round_to(Format kv, float value);
 
-// True if a product with this matrix takes its input in int8.
+// Returns whether products with this matrix take their input in int8.
 bool takes_int8(const Rounding& rounding, const Matrix& weight);
 
-// Each block of 32 elements of a row in int8, with a float32 scale:
+// Rounds each block of 32 elements of a row to int8 with a float32 scale:
 //
 //   x~[c] = (a / 127) code[c]      code[c] = x[c] (127 / a), to nearest, ties to even      a = max |x[c]|
 //
-// A block below 2^-120 counts as zeros. Rows are whole blocks.
+// A block whose maximum is below 2^-120 becomes zeros. Rows must be whole blocks.
 Array<float, 2> rounded_to_int8(View<const float, 2> x);
 
 }  // namespace nibble::reference

@@ -13,7 +13,8 @@
 namespace nibble::reference {
 namespace {
 
-// Chooses for one token: logits [E], experts and weights [K]. Returns the margin by which the last one was chosen.
+// Routes one token, given logits [E]: writes experts and weights [K]. Returns the logit margin between the
+// last expert chosen and the first one not chosen.
 float choose(const float* logits, int num_experts, int* experts, float* weights, int experts_per_token) {
   std::vector<int> order(num_experts);
   std::iota(order.begin(), order.end(), 0);

@@ -1,9 +1,9 @@
-// Router: norm, gate, top K, softmax over the chosen.
+// Router: norm, gate, top K, softmax over the chosen experts.
 //
 //   h = rms_norm(x)      l = Wr h + br      experts[t] = the K largest of l[t], descending
 //   weights[t,k] = exp(l[t,experts[t,k]]) / sum over the K chosen
 //
-// The lower index wins among equal logits. Experts that are not chosen have no part in the softmax.
+// Among equal logits the lower index wins. Experts that are not chosen have no part in the softmax.
 #pragma once
 
 #include <span>
@@ -20,7 +20,8 @@ struct RouteArgs {
   View<float, 2> normed;   // h [T, H]
   View<int, 2> experts;    // [T, K]
   View<float, 2> weights;  // [T, K]
-  // [T] or empty. Each is lowered to the distance from the last logit chosen to the first not chosen, where that is less.
+  // [T] or empty. Each entry is lowered to the token's margin if that is smaller: the last chosen logit minus
+  // the first one not chosen.
   std::span<float> margins{};
 };
 void route(const RouteArgs& args);

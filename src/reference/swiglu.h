@@ -1,8 +1,9 @@
-// The activation of gpt-oss's experts: a SwiGLU with alternating rows, clamped, whose linear part is shifted by one.
+// The activation of gpt-oss's experts: a clamped SwiGLU. Gate and linear part alternate; the linear part is
+// shifted by 1.
 //
 //   h[t,i] = g sigmoid(1.702 g) (l + 1)      g = min(u[t,2i], limit)      l = clamp(u[t,2i+1], -limit, limit)
 //
-// The gate has no lower bound: the sigmoid closes it there.
+// The gate has no lower bound: there the sigmoid goes to 0.
 #pragma once
 
 #include "core/view.h"

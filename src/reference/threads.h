@@ -1,5 +1,5 @@
-// Distributes the loops of the reference over threads: one thread computes each item as a whole, so that threads
-// change no bit.
+// Distributes the loops of the reference over threads. One thread computes each item as a whole, so the
+// number of threads changes no bit.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,11 @@
 
 namespace nibble::reference {
 
-// Loops of fewer products than this (about 0.3 ms) stay on the calling thread: waking the others costs more than they save.
+// Loops with fewer products than this (about 0.3 ms) stay on the calling thread: waking the others would cost
+// more than it saves.
 inline constexpr ptrdiff_t kProductsWorthThreads{1 << 20};
 
-// Calls body(item, thread). Without a pool everything runs on the calling thread, as thread 0.
+// Calls body(item, thread) for each item. Without a pool everything runs on the calling thread, as thread 0.
 template <typename Body>
 void for_each(ThreadPool* pool, ptrdiff_t num_items, ptrdiff_t num_products, const Body& body) {
   if (pool && num_products >= kProductsWorthThreads) return pool->for_each(num_items, body);

@@ -1,4 +1,4 @@
-// Head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu has no bias, no scale, and is not tied to
+// LM head: logits[o] = Wu rms_norm(x)[t] with t = outputs[o]. Wu has no bias and no scale, and is not tied to
 // the embedding.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Decodes a row of a weight matrix of any format to float32, and the two loops over rows that the operations share.
+// Decodes a row of a weight matrix of any format to float32. Also the two loops over rows that the operations
+// share.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +11,12 @@ namespace nibble::reference {
 // Decodes a row of elements or blocks into `row` [weight.cols]. The matrix itself is never expanded.
 void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row);
 
-// Sum of a[i] b[i] in double, in which the product of two float32 is exact: the error is far below a float32 rounding
-// of the result, so that routers decide near ties as exact arithmetic does. Element i is added to partial sum i % 8,
-// an order that compilers can vectorise and that is the same with all of them.
+// Returns the sum of a[i] b[i] in double. The product of two float32 is exact in double, so the error is far
+// below a float32 rounding of the result, and routers decide near ties as exact arithmetic does. Element i is
+// added to partial sum i % 8: an order that compilers can vectorise and that is the same with all of them.
 //
-// Sanitizers do not instrument it: that made it forty times slower, and nearly all time is spent here. Callers check
-// shapes.
+// Not instrumented by sanitizers: that made it forty times slower, and nearly all time is spent here. Callers
+// check shapes.
 __attribute__((no_sanitize("address", "undefined"))) inline double dot(const float* a, const float* b,
                                                                        ptrdiff_t count) {
   constexpr ptrdiff_t kSums{8};
@@ -29,7 +30,7 @@ __attribute__((no_sanitize("address", "undefined"))) inline double dot(const flo
   return sum;
 }
 
-// sum[i] += factor * x[i], in double; not instrumented for the same reason.
+// sum[i] += factor * x[i], in double. Not instrumented, for the same reason.
 __attribute__((no_sanitize("address", "undefined"))) inline void add_scaled(double factor, const float* x,
                                                                             double* sum, ptrdiff_t count) {
   for (ptrdiff_t i = 0; i < count; ++i) sum[i] += factor * double{x[i]};

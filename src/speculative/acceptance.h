@@ -1,4 +1,5 @@
-// Counts how likely a draft is right, by its place in the proposal: the share of those that were, of which older ones count less.
+// Estimates how likely a draft is accepted, by its place in the proposal: an exponentially weighted share of
+// accepted drafts.
 #pragma once
 
 #include <array>
@@ -8,16 +9,18 @@ namespace nibble::speculative {
 
 class Acceptance {
  public:
-  // Each new count leaves the share `kept` of the earlier ones.
+  // Each new sample multiplies the weight of the earlier ones by `kept`.
   explicit Acceptance(double kept) : kept_(kept) {}
 
-  // The token at `place`, whose predecessors were right, was right or wrong.
+  // Counts the draft at `place`, all of whose predecessors were accepted, as accepted (`is_right`) or
+  // rejected.
   void add(int place, bool is_right);
-  // The chance that the token at `place` is right, given those before it. Where little was counted, `prior` counts as so much.
+  // Returns the probability that the draft at `place` is accepted, given that those before it are. `prior`
+  // counts like `prior_weight` samples, so it dominates while there are few.
   double chance(int place, double prior, double prior_weight) const;
 
  private:
-  // The places behind this many tokens share one count.
+  // The last count covers all further places.
   static constexpr size_t kNumPlaces{8};
   struct Place {
     double num_right{0}, num{0};

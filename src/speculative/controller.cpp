@@ -7,26 +7,30 @@
 namespace nibble::speculative {
 namespace {
 
-constexpr double kAllowance{0.01};  // of the time of plain steps, to lose on drafts
-// In plain steps: what may be at stake beyond what is in the account, what is in it at first, and the most that is in it. Without anything
-// in it at first, drafts of which seven in ten are right were given up behind the first that was wrong, for the hundred steps that the
-// account takes to be even: played with the times of an H200, 128 tokens then gained 8 % where 15 were to be had, and gain 12 now.
+constexpr double kAllowance{0.01};  // share of plain steps' time that drafts may lose
+// In units of a plain step: the loss that one step may risk beyond the balance, the opening balance, and the
+// largest balance. Without an opening balance, drafts with 70 % acceptance were given up after the first
+// wrong one, for the hundred steps until the account was even again: simulated with step times of an H200,
+// 128 tokens gained 8 % where 15 % was possible. They gain 12 % now.
 constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};
-// A step is booked with at most so many times what its size usually costs.
+// A step is booked with at most this multiple of the usual cost of its size.
 constexpr double kMostOfUsual{1.5};
-// The gain that is expected of drafts when they begin, and while they go on.
+// The speedup that must be expected of drafts to begin drafting, and to continue.
 constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
-// While every step has drafts one in so many has none, so that the cost of a plain step is known; and where costs speak against drafts
-// that are likely right, they are measured again after so many steps.
+// While every step has drafts, one step in kStepsToPlain has none, so that the cost of a plain step stays
+// known. If the measured costs speak against drafts that are likely to be accepted, the costs are measured
+// again every kStepsToProbe steps.
 constexpr int kStepsToPlain{128}, kStepsToProbe{128};
-// The head is tried after so many steps; each time in vain doubles that, up to the last. It goes off below this gain of late, of which
-// older steps keep this share.
+// The head is tried after steps_to_try_ steps. Each failed trial doubles that number, up to kMostStepsToTry.
+// The head is switched off when its recent gain falls below kLeastChainGain; the gain is an average that
+// keeps kKeptGain of the older steps.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
-// The head drafts a few tokens when it is tried, and two more than were worth checking when it is on.
+// The number of tokens that the head drafts in a trial; and when it is on, how many more it drafts than were
+// worth verifying.
 constexpr int kDraftsToTry{3}, kMoreDrafts{2};
 
-// A probe takes a drafted row for each sequence to cost this share of a plain step, whatever was measured.
+// A probe assumes that one drafted row per sequence costs this share of a plain step, whatever was measured.
 constexpr double kProbeShare{0.2};
 
 }  // namespace
@@ -52,7 +56,8 @@ void Controller::add(const StepMeasure& step) {
   const std::optional<double> plain = costs_.plain(step.num_sequences);
   if (!plain) return;
   if (!std::exchange(has_account_, true)) account_seconds_ = kFirstInAccount * *plain;
-  // A step that something else made slow says nothing about drafts: one such step would close the account for thousands.
+  // Caps the time. A step that something else made slow says nothing about drafts, and a single one would
+  // close the account for thousands of steps.
   const double seconds = std::min(step.seconds, kMostOfUsual * usual_seconds(step));
   const double plain_seconds = *plain * step.num_tokens / step.num_sequences;
   if (step.has_chain && step.num_drafts == 0)
@@ -69,7 +74,8 @@ void Controller::add(const StepMeasure& step) {
   account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain) - step.catch_up_seconds;
 }
 
-// The number of drafts that gives the most tokens a second in steps that make the next drafts too. `chances` descend.
+// Returns the number of drafts with the highest tokens per second, in steps that also make the next drafts.
+// `chances` descend.
 Controller::Best Controller::best_with_chain(int num_sequences, std::span<const double> chances) const {
   double num_tokens = num_sequences;
   Best best{.speed = num_tokens / chain_seconds(num_sequences, 0)};
@@ -83,15 +89,16 @@ Controller::Best Controller::best_with_chain(int num_sequences, std::span<const 
   return best;
 }
 
-// The number of places to draft for behind each sequence where so many of all are worth checking. A model drafts for one more than
-// those, to learn of its chance, only where these are all that it drafted for.
+// Returns how many tokens to draft per sequence if `num_checked` drafts of all sequences are worth verifying.
+// A model drafts one more, to learn its chance, only if these are all that it drafted (`are_all`).
 int Controller::num_to_make(int num_checked, bool are_all, int num_sequences) const {
   if (chain_ == Chain::kHead) return num_checked / num_sequences + kMoreDrafts;
   const int each = (num_checked + num_sequences - 1) / num_sequences;
   return std::max(1, each + are_all);
 }
 
-// With the head off: whether it goes on, after it was tried, or is tried now.
+// With the head off: evaluates the trial of the last step, which may switch the head on, or decides whether
+// to try it now.
 void Controller::try_head(double plain_speed, const Best& best) {
   if (std::exchange(is_trying_, false)) {
     is_chaining_ = best.num_drafts > 0 && best.speed > plain_speed * kGainToBegin;
@@ -113,7 +120,8 @@ void Controller::choose(int num_sequences, int num_rows_left, std::span<DraftOff
   num_to_draft_ = 0;
   const bool was_drafting = std::exchange(is_drafting_, false);
   const std::optional<double> plain = costs_.plain(num_sequences);
-  // A head at work may run into debt by a few steps: a trial alone costs more than the account has. Other drafts wait until that is paid.
+  // A head that is on or on trial may run into debt by a few steps, because one trial costs more than the
+  // account holds. Other drafts wait until the debt is paid.
   const bool has_head_at_work = is_chaining_ || is_trying_;
   if (!plain || account_seconds_ < (has_head_at_work ? -kStake * *plain : 0)) {
     is_chaining_ = is_trying_ = false;
@@ -121,7 +129,7 @@ void Controller::choose(int num_sequences, int num_rows_left, std::span<DraftOff
   }
   if (was_drafting && ++num_drafted_in_a_row_ >= kStepsToPlain) {
     num_drafted_in_a_row_ = 0;
-    is_drafting_ = true;  // the step after goes on
+    is_drafting_ = true;  // the step after next drafts again
     return;
   }
   const bool is_probe = ++num_plain_since_probe_ >= kStepsToProbe;
@@ -133,7 +141,7 @@ void Controller::choose(int num_sequences, int num_rows_left, std::span<DraftOff
   std::vector<Draft> drafts;
   for (DraftOffer& offer : offers)
     for (const double chance : offer.chances) drafts.push_back({chance, &offer});
-  // The sort is stable: the earlier draft of a sequence stays in front of the later one, which may stand behind it.
+  // The sort is stable: an earlier draft of a sequence stays before a later one, which may be its child.
   std::stable_sort(drafts.begin(), drafts.end(),
                    [](const Draft& a, const Draft& b) { return a.chance > b.chance; });
   drafts.resize(std::min(drafts.size(), static_cast<size_t>(std::max(0, num_rows_left))));

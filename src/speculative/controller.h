@@ -1,17 +1,19 @@
-// Decides how many drafts a step checks: as many as make the most tokens a second, by what steps of each size have cost and by how
-// likely each draft is right. None if none pays.
+// Decides how many drafts a step verifies: the number with the highest expected tokens per second, given the
+// measured cost of steps of each size and the acceptance probability of each draft. No drafts if none pays.
 //
-// What it believes can be wrong. So it keeps an account: a step with drafts pays in or takes out the time that it has won or lost
-// against plain steps, and plain steps pay in a hundredth of their time. Below zero nothing is drafted, and a step may put at stake no
-// more than is there and a few plain steps. So drafting never costs more than a hundredth of the time, and those few steps, whatever the
-// drafts are; and what was won once can't be lost for long, because the account has an upper end.
+// These estimates can be wrong. So the controller keeps an account of time: a step with drafts adds the time
+// that it won over plain steps or subtracts what it lost, and a plain step adds 1 % of its time. Below zero
+// nothing is drafted, and one step may risk no more than the balance and a few plain steps. So drafting never
+// costs more than 1 % of the time plus those few steps, whatever the drafts are. The balance is capped, so an
+// earlier gain does not allow a long loss later.
 //
-// A draft head works before anybody knows whether its drafts will be checked: a step that is to have some pays for them in the step
-// before. So the head is on or off. On, every step makes drafts for the next, and its cost is that of such steps. Off, it is tried for
-// one step now and then, at first soon and then ever more seldom; its drafts are compared with what comes, and it goes on when they
-// would have paid. It goes off when the steps with it have given no more tokens a second than plain ones.
+// A draft head works before it is known whether its drafts will be verified: the drafts of a step are paid
+// for in the step before. So the head is either on or off. On: every step makes drafts for the next, and its
+// cost is that of such steps. Off: the head is tried for one step now and then, at first soon, then less and
+// less often. Its drafts are compared with the tokens that follow, and the head is switched on if they would
+// have paid. It is switched off when steps with it have given no more tokens per second than plain ones.
 //
-// It knows no clock: the time of steps is told to it.
+// It reads no clock: the caller passes the times of steps.
 #pragma once
 
 #include <cstdint>
@@ -23,40 +25,43 @@
 
 namespace nibble::speculative {
 
-// Drafts for one sequence.
+// The drafts offered for one sequence.
 struct DraftOffer {
-  std::vector<double> chances{};  // [i] that draft i and those that lead to it are all right: never ascending
-  int num_taken{0};               // the choice: the first
-  // [i] how many of drafts 0 to i can be right at once; empty: all, as they are a chain.
+  // chances[i]: probability that draft i and all its ancestors are accepted. Never ascending.
+  std::vector<double> chances{};
+  int num_taken{0};  // out: the number of drafts taken, from the first on
+  // depths[i]: how many of drafts 0 to i can be accepted at once. Empty: all, because they form a chain.
   std::vector<int> depths{};
   int depth_taken() const { return depths.empty() || num_taken == 0 ? num_taken : depths[num_taken - 1]; }
 };
 
-// Who makes drafts in a step for the next one. A model's cost so much that it makes no more than are likely to be checked.
+// What makes drafts in a step for the next one. Drafts of a model are so expensive that it makes only those
+// that are likely to be verified.
 enum class Chain { kNone, kHead, kModel };
 
 struct StepMeasure {
   int num_sequences{0};
-  int num_more_rows{0};  // beyond one for each sequence
-  int num_drafts{0};     // of them
-  int num_tokens{0};     // that the step gave
+  int num_more_rows{0};  // rows beyond one per sequence
+  int num_drafts{0};     // of these rows, the drafts
+  int num_tokens{0};     // tokens that the step gave
   double seconds{0};
-  bool has_chain{false};  // drafts were made for the next step in it
-  // Beside these: the model that drafts read what it lagged behind by.
+  bool has_chain{false};  // the step also made drafts for the next one
+  // Not in `seconds`: time in which the draft model read text that it had not read yet.
   double catch_up_seconds{0};
 };
 
 class Controller {
  public:
   explicit Controller(Chain chain = Chain::kNone) : chain_(chain) {}
-  // A step in which every sequence got a token, prompts apart.
+  // Records a step in which every sequence got a token; not for steps with prompts.
   void add(const StepMeasure& step);
-  // For the next step, which has one row for each sequence without drafts, and room for `num_rows_left`.
+  // Chooses the drafts of the next step. Without drafts it has one row per sequence; `num_rows_left` more
+  // fit.
   void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
-  // The next step has no drafts, whatever is offered.
+  // Chooses no drafts for the next step.
   void pass();
 
-  // Tokens that are to be drafted for each sequence in the step that was chosen last.
+  // Number of tokens to draft per sequence in the step that was chosen last.
   int num_to_draft() const { return num_to_draft_; }
 
  private:
@@ -64,7 +69,7 @@ class Controller {
     size_t num_drafts{0};
     double speed{0};  // tokens a second
   };
-  // Says whether a step would put too much at stake.
+  // Returns whether a step would risk too much.
   bool is_too_much(double seconds, double plain_seconds) const;
   double usual_seconds(const StepMeasure& step) const;
   double chain_seconds(int num_sequences, int num_more_rows) const;
@@ -74,13 +79,15 @@ class Controller {
 
   Chain chain_;
   StepCosts costs_;
-  double chain_share_{0.15};  // what that is thought to cost, in plain steps, where it was not measured
+  // Assumed cost of making drafts, in plain steps, until it is measured.
+  double chain_share_{0.15};
   bool is_chaining_{false}, is_trying_{false};
   int num_to_draft_{0};
   int num_since_try_{0}, steps_to_try_{1};
-  double chain_gain_{
-      0};  // plain steps' time for the tokens of steps with the head, over the time of these: of late
-  bool has_account_{false};  // from the first step on whose cost is known
+  // Average over recent steps with the head: time that plain steps would take for the same tokens, over the
+  // actual time.
+  double chain_gain_{0};
+  bool has_account_{false};  // true from the first step whose cost is known
   double account_seconds_{0};
   int num_drafted_in_a_row_{0};
   int num_plain_since_probe_{0};

@@ -1,4 +1,4 @@
-// Counts what drafting came to.
+// Counts drafts and how many were accepted.
 #pragma once
 
 #include <array>
@@ -9,9 +9,9 @@
 namespace nibble::speculative {
 
 struct DraftCounts {
-  uint64_t num_drafts{0};                          // a sequence in a step with drafts
-  uint64_t num_tokens{0};                          // that were drafted
-  uint64_t num_accepted{0};                        // of them, those that came
+  uint64_t num_drafts{0};                          // number of (sequence, step) pairs with drafts
+  uint64_t num_tokens{0};                          // tokens drafted
+  uint64_t num_accepted{0};                        // of num_tokens, those accepted
   std::array<uint64_t, kMaxDrafts> accepted_at{};  // by place in the draft
 
   void add(int num_drafted, int num_right) {

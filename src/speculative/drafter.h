@@ -1,5 +1,5 @@
-// A drafter guesses how a sequence goes on. What it says costs speed where it is wrong, and never changes an answer: a step draws every
-// token as it would without drafts, and a draft is only kept where it equals the token that was drawn.
+// A drafter guesses how a sequence continues. A wrong guess costs time, but never changes an answer: a step
+// draws every token as it would without drafts, and a draft is kept only if it equals the token drawn.
 #pragma once
 
 #include <memory>
@@ -15,28 +15,32 @@ inline constexpr int kMaxDrafts{32};  // of one sequence in one step
 
 struct Proposal {
   std::vector<TokenId> tokens{};
-  // What each stands behind, as parent_of() has it: of those behind one token the likeliest comes first. The first tokens are worth more to
-  // the drafter than later ones.
+  // The token before each one, as in parent_of(). Among tokens after the same one, the likeliest comes first.
+  // Earlier tokens are worth more to the drafter than later ones.
   std::vector<int> parents{};
-  // So many tokens before these are the same where the drafter has them from. The more there are, the likelier these are right.
+  // Length of the match at the place that the proposal comes from: this number of tokens before it equal the
+  // end of the sequence. The longer the match, the likelier the proposal is accepted.
   int num_matched{0};
-  std::vector<float>
-      probabilities{};  // what the drafter gives each of them behind those before it; empty: it has no such figure
+  // The drafter's probability of each token, given those before it. Empty if the drafter has none.
+  std::vector<float> probabilities{};
 };
 
-// Belongs to one sequence.
+// The drafter of one sequence.
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  // The sequence went on by these tokens. The prompt comes first.
+  // Adds tokens to the sequence. The first call gets the prompt.
   virtual void push(std::span<const TokenId> tokens) = 0;
-  // At most `most` tokens that may come next; often none.
+  // Returns at most `most` tokens that may come next; often none.
   virtual Proposal propose(int most) = 0;
-  // The backend's draft head expects these behind the tokens that were pushed. Whoever proposes something else does not listen.
+  // Receives the drafts of the backend's draft head, which follow the tokens pushed so far. Other drafters
+  // ignore them.
   virtual void take(const Drafts&) {}
-  // True where drafts are made, and paid for, before they are asked for: then they are asked for in every step.
+  // True if drafts are made, and paid for, before propose() is called. Then propose() is called in every
+  // step.
   virtual bool has_made_drafts() const { return false; }
-  // So many drafts are wanted for the next step. A model makes them for all sequences together (model.h).
+  // Requests this number of drafts for the next step. Used by the draft model, which drafts for all sequences
+  // together (model.h).
   virtual void want(int) {}
 };
 

@@ -19,7 +19,7 @@ std::unique_ptr<Drafter> make_ngram(const DrafterSources& sources) {
   return std::make_unique<NgramDrafter>(sources.ngram);
 }
 
-// The first of several drafters that are believed equally is asked.
+// If several drafters are expected to do equally well, the first row wins.
 constexpr DrafterRow kDrafterTable[] = {
     {"prediction", &make_prediction, true}, {"suffix", &make_suffix, false},
     {"ngram", &make_ngram, false},          {kHeadDrafter, &make_eagle3, false},

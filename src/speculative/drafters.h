@@ -1,4 +1,4 @@
-// The table of drafters. A drafter is a file of this folder and a row.
+// The table of drafters. A drafter is one file in this folder and one row of the table.
 #pragma once
 
 #include <functional>
@@ -17,26 +17,26 @@
 
 namespace nibble::speculative {
 
-// Drafters are made of these.
+// What drafters are made from.
 struct DrafterSources {
-  const Prediction* prediction{nullptr};  // what the client expects the answer to be; null: nothing
+  const Prediction* prediction{nullptr};  // the answer that the client expects; null: none
   NgramLengths ngram{};
   const FinishedTexts* finished{nullptr};
-  DraftModel* model{nullptr};     // null: there is none
-  int topk{1};                    // tokens for one place, at most
+  DraftModel* model{nullptr};     // null: no draft model
+  int topk{1};                    // the most tokens proposed for one place
   std::string_view cache_salt{};  // of the request
 };
-// Null: the drafter has nothing to say to this request.
+// Returns null if the drafter has nothing to propose for this request.
 using MakeDrafter = std::function<std::unique_ptr<Drafter>(const DrafterSources& sources)>;
 
 struct DrafterRow {
-  std::string_view name;  // --speculate takes it
+  std::string_view name;  // the name in --speculate
   std::unique_ptr<Drafter> (*make)(const DrafterSources& sources);
-  bool by_request;  // takes part wherever a request asks for it, and has no name as an option
+  bool by_request;  // used for every request that supplies a prediction; no option names it
 };
-// The drafter for which the backend needs a draft head.
+// The drafter that needs a draft head in the backend.
 inline constexpr std::string_view kHeadDrafter{"eagle3"};
-// The drafter for which the engine needs a second backend.
+// The drafter that needs a second backend in the engine.
 inline constexpr std::string_view kModelDrafter{"model"};
 std::span<const DrafterRow> drafter_table();
 

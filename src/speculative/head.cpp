@@ -15,10 +15,11 @@ void HeadDrafter::push(std::span<const TokenId> tokens) {
   }
 }
 
-// The drafts behind the one that the text has reached, the likeliest first, by how likely all are that lead to one.
+// Proposes the drafts after the one that the text has reached, in descending order of the probability of
+// their whole path.
 Proposal HeadDrafter::propose(int most) {
   if (has_left_) return {};
-  std::vector<double> chances(drafts_.tokens.size(), -1);  // of those that are proposed
+  std::vector<double> chances(drafts_.tokens.size(), -1);  // path probability; -1: not proposed
   std::vector<size_t> order;
   for (size_t i = 0; i < chances.size(); ++i) {
     const int parent = parent_of(drafts_.parents, i);

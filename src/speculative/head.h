@@ -1,5 +1,6 @@
-// Proposes what a draft head has made of the model's own hidden states (model/draft_head/draft_head.h). The backend runs the head at the end of a
-// step; this keeps its drafts until the next one.
+// Proposes the drafts of a draft head, which works on the model's own hidden states
+// (model/draft_head/draft_head.h). The backend runs the head at the end of a step; this class keeps its
+// drafts until the next step.
 #pragma once
 
 #include "speculative/drafter.h"
@@ -20,7 +21,7 @@ class HeadDrafter final : public Drafter {
  private:
   Drafts drafts_;
   int last_{-1};          // the draft that the text has reached, -1: none yet
-  bool has_left_{false};  // it went on otherwise
+  bool has_left_{false};  // the text continued with a token that was not drafted
 };
 
 }  // namespace nibble::speculative

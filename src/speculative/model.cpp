@@ -13,11 +13,12 @@
 namespace nibble::speculative {
 namespace {
 
-// A round begins at most so many tokens behind the text: the last draft, where all of them came, and the token behind it.
+// Usual lag of a text at the start of a round, in tokens: the last draft, if all were accepted, and the token
+// after it.
 constexpr int kUsualLag{2};
 
-// True if `tokens` and the first text have whole pages in common behind the positions that the first text has filled: it then waits for
-// whoever fills them now, and shares them.
+// Returns whether `tokens`, of which `num_filled` positions are filled, shares further full pages with
+// `other`. It then waits until `other` has filled these pages, and shares them.
 bool has_more_in_common(std::span<const TokenId> tokens, std::span<const TokenId> other, int num_filled) {
   const auto [end, _] = std::mismatch(tokens.begin(), tokens.end() - 1, other.begin(), other.end());
   return (end - tokens.begin()) / kPageTokens > num_filled / kPageTokens;
@@ -25,11 +26,11 @@ bool has_more_in_common(std::span<const TokenId> tokens, std::span<const TokenId
 
 }  // namespace
 
-// What a text has in the first step of a round.
+// What one text runs in the first step of a round.
 struct DraftModel::Reading {
   ModelDrafter* text;
   int first_position, num_rows;
-  int num_drafts;  // 0: the text is not caught up with yet
+  int num_drafts;  // 0: the text has not caught up yet
 };
 
 DraftModel::DraftModel(const DraftModelOptions& options)
@@ -59,9 +60,9 @@ DraftModel::CatchUp DraftModel::run() {
   }
 }
 
-// Those that lag the least come first, so that one with much to read puts off nobody's drafts.
+// Smallest lag first: one long backlog must not delay the other drafts.
 std::vector<DraftModel::Reading> DraftModel::plan(std::vector<ModelDrafter*> wanting) {
-  // Behind a text that has not gone on the drafts of the last round stand.
+  // A text that has not grown still has the drafts of the last round.
   std::erase_if(wanting, [](const ModelDrafter* text) { return !text->pages_ || text->lag() == 0; });
   for (ModelDrafter* text : wanting) text->keep_right_drafts(cache_);
   std::stable_sort(wanting.begin(), wanting.end(),
@@ -145,7 +146,7 @@ DraftModel::CatchUp DraftModel::draft(std::span<Reading> readings) {
           .answer_seconds = seconds_of_row * (num_behind - num_of_prompts)};
 }
 
-// The likeliest tokens of each output row.
+// Returns the likeliest tokens for each output row.
 std::vector<std::vector<Draft>> DraftModel::step(std::span<const Run> runs) {
   std::vector<std::vector<Draft>> levels;
   for (const SampledToken& chosen : options_.backend->step({.runs = runs}).outputs) {
@@ -172,8 +173,8 @@ void ModelDrafter::want(int num_drafts) {
   model_->wanting_.push_back(this);
 }
 
-// Counts drafts that came as filled, but for the last token of the text, which always runs. A text that lags goes on behind pages that
-// others have filled, where these are more than its own.
+// Counts accepted drafts as filled, except the last token of the text, which always runs. A lagging text
+// switches to pages that other texts have filled if these cover more than its own.
 void ModelDrafter::keep_right_drafts(PrefixCache& cache) {
   const auto behind = std::span(text_).subspan(static_cast<size_t>(num_filled()));
   const auto [end, _] = std::mismatch(drafted_.begin(), drafted_.end(), behind.begin(), behind.end() - 1);

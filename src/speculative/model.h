@@ -1,10 +1,11 @@
-// Proposes what a smaller model says that has the same vocabulary. It runs in a backend of its own, with keys and values of its own, and
-// drafts the likeliest tokens, one behind the other.
+// Proposes the tokens of a smaller model with the same vocabulary. It runs in a backend of its own, with its
+// own KV cache, and drafts the likeliest tokens one after another.
 //
-// The model reads a text only when drafts of it are wanted, so it may lag behind. Then it first runs what it has not read, at most one step
-// of that a round, and a text that it has not caught up with has no drafts. Keys and values of drafts are kept where these came, and
-// written over where others did. Texts that begin alike share pages. A text that gets no pages is given up: nothing is drafted for it
-// again. None of that changes an answer.
+// The model reads a text only when drafts for it are requested, so it may lag behind. It then runs the unread
+// tokens first, at most one step of them per round, and a text gets no drafts until the model has caught up.
+// Keys and values of accepted drafts are kept; those of rejected drafts are overwritten. Texts with a common
+// prefix share pages. A text that gets no pages is given up and never drafted for again. None of this changes
+// an answer.
 #pragma once
 
 #include <memory>
@@ -23,26 +24,27 @@
 namespace nibble::speculative {
 
 struct DraftModelOptions {
-  std::shared_ptr<Backend> backend{};           // null: no model drafts
+  std::shared_ptr<Backend> backend{};           // null: no draft model
   int num_full_pages{0}, num_sliding_pages{0};  // must equal the backend's
-  int max_batch_tokens{0};                      // likewise
-  int topk{1};                                  // tokens that it drafts for one place, at most
+  int max_batch_tokens{0};                      // must equal the backend's
+  int topk{1};                                  // the most tokens that it drafts for one place
 };
 
 class ModelDrafter;
 
-// The model, which drafts for all sequences of an engine.
+// The draft model, shared by all sequences of an engine.
 class DraftModel {
  public:
   explicit DraftModel(const DraftModelOptions& options);
   DraftModel(const DraftModel&) = delete;
   DraftModel& operator=(const DraftModel&) = delete;
 
-  // Time in which it read what it lagged behind by, beyond the two tokens that it may be behind in every round.
+  // Time spent on reading lagging text, beyond the two tokens of lag that are usual in every round.
   struct CatchUp {
     double prompt_seconds{0}, answer_seconds{0};
   };
-  // Drafts for the texts that want it, and forgets that they did. A backend that fails is not asked again.
+  // Drafts for the texts that called want(), and clears these requests. After a failure the backend is not
+  // run again.
   CatchUp run();
 
  private:
@@ -64,7 +66,7 @@ class DraftModel {
 
 class ModelDrafter final : public Drafter {
  public:
-  // The model must outlive it. Texts with different salts share no pages.
+  // The model must outlive this. Texts with different salts share no pages.
   explicit ModelDrafter(DraftModel& model, std::string_view cache_salt = {});
 
   void push(std::span<const TokenId> tokens) override;
@@ -83,8 +85,8 @@ class ModelDrafter final : public Drafter {
   std::vector<TokenId> text_;
   int num_prompt_tokens_{0};
   int num_wanted_{0};
-  std::vector<TokenId> drafted_;        // whose keys and values lie behind those of the text
-  HeadDrafter made_;                    // what is proposed
+  std::vector<TokenId> drafted_;        // drafts whose keys and values follow those of the text
+  HeadDrafter made_;                    // the drafts to propose
   std::optional<SequencePages> pages_;  // empty: the text is given up
 };
 

@@ -1,5 +1,6 @@
-// Prompt lookup: what followed the last tokens when the sequence had them before, in its prompt or its answer. Of the latest places the
-// one with the longest match counts. Needs no training and no memory beside the text's own.
+// Prompt lookup: proposes what followed the last tokens where they occurred before, in the prompt or in the
+// answer. Among the latest occurrences the longest match wins. Needs no training, and no memory but the index
+// of the text.
 #pragma once
 
 #include "speculative/drafter.h"
@@ -8,8 +9,8 @@
 namespace nibble::speculative {
 
 struct NgramLengths {
-  int least{3};  // tokens that must match; with one, a draft comes in almost every step and is seldom right
-  int most{8};   // that count
+  int least{3};  // shortest match; with 1 nearly every step has a draft, which is seldom accepted
+  int most{8};   // longest match that counts
 };
 
 class NgramDrafter final : public Drafter {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kPredictionOrder{3};
 constexpr int kPredictionMatch{16};
-constexpr int kPredictionPlaces{32};  // that are looked at
+constexpr int kPredictionPlaces{32};  // places examined
 
 }  // namespace
 
@@ -20,8 +20,8 @@ PredictionDrafter::PredictionDrafter(const Prediction& prediction)
 }
 
 void PredictionDrafter::push(std::span<const TokenId> tokens) {
-  if (tokens.size() >
-      static_cast<size_t>(kPredictionMatch)) {  // a prompt: its end may be the beginning of what is predicted
+  // A prompt: its end may be the beginning of the prediction.
+  if (tokens.size() > static_cast<size_t>(kPredictionMatch)) {
     recent_.assign(tokens.end() - kPredictionMatch, tokens.end());
     return look_for_place();
   }
@@ -39,7 +39,7 @@ void PredictionDrafter::push(std::span<const TokenId> tokens) {
   }
 }
 
-// The longest match; of equal ones the nearest to where the answer left the prediction.
+// Takes the longest match; among equal ones, the nearest to where the answer left the prediction.
 void PredictionDrafter::look_for_place() {
   num_in_step_ = 0;
   int best = 0, place = predicted_.latest(recent_);

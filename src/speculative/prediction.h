@@ -1,5 +1,6 @@
-// Proposes a text that the client expects as the answer (OpenAI's Predicted Outputs). Follows the answer through that text; where they
-// part, it looks for the next place of the text at which the answer's last tokens stand.
+// Proposes a text that the client expects as the answer (OpenAI's Predicted Outputs). Follows the answer
+// through that text. Where they differ, it looks for another place in the text that matches the answer's last
+// tokens.
 #pragma once
 
 #include "speculative/drafter.h"
@@ -8,11 +9,12 @@
 namespace nibble::speculative {
 
 struct Prediction {
-  std::vector<TokenId>
-      before{};  // tokens that come before it, as the header of a message: they are drafted too, and not counted
-  std::vector<TokenId> text{};  // empty: nothing is predicted
+  // Tokens before the text, such as the header of a message. They are drafted too, but not counted as
+  // predicted.
+  std::vector<TokenId> before{};
+  std::vector<TokenId> text{};  // empty: no prediction
 };
-// Counts the tokens of the predicted text that an answer has, as the drafter finds them.
+// Returns how many tokens of the predicted text appear in the answer, as the drafter finds them.
 int num_predicted(const Prediction& prediction, std::span<const TokenId> answer);
 
 class PredictionDrafter final : public Drafter {
@@ -20,7 +22,7 @@ class PredictionDrafter final : public Drafter {
   explicit PredictionDrafter(const Prediction& prediction);
   void push(std::span<const TokenId> tokens) override;
   Proposal propose(int most) override;
-  // Tokens of the predicted text that were pushed, each place of it once.
+  // Returns how many places of the predicted text have been matched by pushed tokens; each place counts once.
   int num_found() const;
 
  private:
@@ -28,10 +30,11 @@ class PredictionDrafter final : public Drafter {
 
   TextIndex predicted_;
   size_t num_before_;
-  std::vector<bool> is_found_;   // by place
+  std::vector<bool> is_found_;   // by place in the prediction
   std::vector<TokenId> recent_;  // the last tokens of the sequence
-  int place_{0};                 // in the prediction: the next token is expected to be the one there
-  int num_in_step_{0};  // tokens that have been as predicted, one after the other; 0: there is no place
+  int place_{0};                 // in the prediction: the place of the next expected token
+  // Consecutive tokens that have matched the prediction; 0: the place is lost.
+  int num_in_step_{0};
 };
 
 }  // namespace nibble::speculative

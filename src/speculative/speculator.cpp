@@ -9,14 +9,18 @@
 namespace nibble::speculative {
 namespace {
 
-// Shares that remain of a sequence's own counts, which so follow a change in it soon, and of the counts of all sequences.
+// Decay factor of a sequence's own counts, which must follow changes quickly, and of the counts over all
+// sequences.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
-// Before anything was counted a draft is believed so much; and the counts of all weigh so much among a sequence's own.
+// The acceptance probability assumed before anything was counted and its weight in samples; and the weight of
+// the counts over all sequences, as a prior for a sequence's own.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
-// A sequence's own counts are of some five drafts, and now and then say less than those of all by chance. Each time that stopped drafts for
-// some steps, in which the drafter waited too: of drafts that were to gain 5 % half was lost. So what is less by under this share of a
-// draft's variance, p(1-p), is not believed: at a half that is 1.6 standard deviations. More is, for bad times are short and sequences differ; and so is
-// all that is better: not to believe a little of that took two thirds of the gain from drafts that are right for 50 tokens and wrong for 50.
+// A sequence's own counts cover about five drafts, so they are sometimes below the counts over all sequences
+// only by chance. Each time this stopped drafts for some steps, in which the drafter waited too: of drafts
+// that should gain 5 %, half the gain was lost. So a shortfall below this share of a draft's variance p(1-p)
+// is ignored; at p = 0.5 that is 1.6 standard deviations. A larger shortfall counts, because bad phases are
+// short and sequences differ. A surplus always counts: ignoring even a part of it took two thirds of the gain
+// from drafts that are right for 50 tokens and wrong for the next 50.
 constexpr double kTakenForChance{0.6};
 constexpr int kMostStepsToWait{8};
 
@@ -42,7 +46,7 @@ double chance_of_one(const Acceptance& own, int place, double of_all) {
   return is_by_chance ? std::max(chance, of_all) : chance;
 }
 
-// Puts the likeliest tokens first. None comes before one that it stands behind, whose chance is no less.
+// Sorts the tokens by descending chance. A token never comes before its parent, whose chance is no lower.
 void sort_by_chance(Proposal& proposal, DraftOffer& offer) {
   const Proposal before = proposal;
   const std::vector<double> chances = offer.chances;
@@ -78,7 +82,9 @@ size_t Track::kind_of(const Proposal& proposal, double probability) {
 std::vector<size_t> Track::kinds_of(const Proposal& proposal) {
   std::vector<size_t> kinds;
   std::vector<double> left(proposal.tokens.size() + 1,
-                           1);  // of the probability behind each token, the text first
+                           // left[i + 1]: probability left for further tokens after token i; left[0]: after
+                           // the text.
+                           1);
   for (size_t i = 0; i < proposal.tokens.size(); ++i) {
     const double probability = proposal.probabilities.empty() ? 0 : double{proposal.probabilities[i]};
     double& rest = left[static_cast<size_t>(parent_of(proposal.parents, i) + 1)];
@@ -144,8 +150,9 @@ void Speculator::push(Track& track, TokenId token) {
     bool goes_on = false;
     for (size_t i = 0; i < watched.tokens.size() && is_right; ++i) goes_on |= is_behind_it(i);
     if (goes_on) continue;
-    // Drafts that are checked pay, wrong ones and all. To wait behind the wrong ones of those too kept drafts from every sixth step at a
-    // chance of 0.8, and cost 2 % of the tokens a second; at 0.5 and with rows that are nearly free, a quarter.
+    // Drafts that are being verified pay off, including the wrong ones, so do not wait after these. Waiting
+    // after them kept drafts out of every sixth step at a chance of 0.8 and cost 2 % of tokens per second; at
+    // 0.5, with rows that are nearly free, it cost a quarter.
     line.num_misses = line.num_right > 0 || track.has_drafts_ ? 0 : line.num_misses + 1;
     line.num_steps_to_wait = std::min(1 << std::min(line.num_misses, 8), kMostStepsToWait) - 1;
     line.watched = {};
@@ -158,12 +165,13 @@ void Speculator::take(Track& track, const Drafts& drafts) {
   for (Track::Line& line : track.lines_) line.drafter->take(drafts);
 }
 
-// [i] that token i is right, and those that lead to it.
+// Returns for each token the probability that it and all its ancestors are accepted.
 std::vector<double> Speculator::chances_of(const Track::Line& line, const Proposal& proposal) const {
   const std::vector<size_t> kinds = Track::kinds_of(proposal);
   std::vector<double> chances;
   std::vector<int> depths;
-  // Behind each token, the text first: that it is right, and those that stood first behind it are not.
+  // left[i + 1]: probability that token i is accepted and its children so far are not; left[0]: the same for
+  // the text.
   std::vector<double> left(proposal.tokens.size() + 1, -1);
   left[0] = 1;
   std::vector<bool> has_first(left.size());
@@ -184,7 +192,7 @@ std::vector<double> Speculator::chances_of(const Track::Line& line, const Propos
   return chances;
 }
 
-// The proposal of the drafter that is expected to be right the longest.
+// Returns the proposal with the largest expected number of accepted tokens.
 Speculator::Best Speculator::best_of(Track& track, int most) {
   Best best;
   double best_sum = 0;
@@ -216,7 +224,7 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
     offers[i] = std::move(best.offer);
   }
   if (!options_.by_cost) return;
-  // What a step with a prompt costs is not measured, so nobody knows what drafts add to it.
+  // The cost of a step with a prompt is not measured, so the cost of drafts in it is unknown.
   if (num_rows > num_sequences) {
     is_drafting_ = false;
     for (Choice& choice : choices) {
@@ -236,7 +244,8 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
   }
 }
 
-// The controller takes note of what it has decided: it would take drafts that are to be made in the next step for made, and find none.
+// Restores the controller if it chose drafts: it would otherwise count drafts of the next step as made, and
+// not find them.
 void Speculator::consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices) {
   const Controller before = controller_;
   choose(num_rows, num_sequences, num_rows_left, choices);

@@ -7,18 +7,19 @@
 namespace nibble::speculative {
 namespace {
 
-constexpr TokenId kEndOfAnswer{-1};  // between two answers; it matches no token
-constexpr int kSuffixPlaces{16};     // that are looked at in each index
+constexpr TokenId kEndOfAnswer{-1};  // separates answers; matches no token
+constexpr int kSuffixPlaces{16};     // places examined in each index
 constexpr int kSuffixMatch{64};
-constexpr size_t kMaxSalts{256};  // whose answers are kept; an empty corpus takes some kilobytes
-// A proposal goes on while what it consists of was what followed in this share of the places (as in ArcticInference).
+constexpr size_t kMaxSalts{256};  // salts whose answers are kept; an empty corpus takes a few kilobytes
+// A proposal is extended only by tokens with at least this probability, estimated from what followed at the
+// matching places (as in ArcticInference).
 constexpr double kMinShare{0.1};
 
-// A place where the end of the sequence occurred before.
+// An earlier occurrence of the end of the sequence.
 struct Occurrence {
-  std::span<const TokenId> rest;  // the text behind it
+  std::span<const TokenId> rest;  // the text after it
   int num_matched;
-  // The text that goes on behind its end as it began: the sequence's own.
+  // True for the sequence's own text: past its end, it repeats from the start of `rest`.
   bool repeats;
   TokenId at(size_t i) const {
     if (i < rest.size()) return rest[i];
@@ -29,7 +30,7 @@ struct Occurrence {
 void add_places(const TextIndex& index, std::span<const TokenId> context, bool is_own,
                 std::vector<Occurrence>& places) {
   int place = index.latest(context);
-  if (is_own && place > 0) place = index.before(place);  // the latest is the context's own end
+  if (is_own && place > 0) place = index.before(place);  // the latest is the end of the context itself
   for (int n = 0; place > 0 && n < kSuffixPlaces; ++n, place = index.before(place)) {
     const int num_matched = index.num_matched(context, place, kSuffixMatch);
     if (num_matched >= index.order())
@@ -81,7 +82,7 @@ Proposal SuffixDrafter::propose(int most) {
   Proposal proposal;
   for (const Occurrence& place : places)
     proposal.num_matched = std::max(proposal.num_matched, place.num_matched);
-  // What may come next: a token behind one that is proposed, and the places that have both.
+  // A possible next token: a child of a proposed token, with the places that contain that path.
   struct Candidate {
     double chance;
     int parent, depth;
@@ -89,11 +90,11 @@ Proposal SuffixDrafter::propose(int most) {
     std::vector<Occurrence> places;
   };
   std::vector<Candidate> candidates;
-  // A place with a longer match says more. A proposal is no longer than twice what matched.
+  // A longer match weighs more. A proposal is at most twice as long as the match.
   const auto weight = [](const Occurrence& place) { return place.num_matched * place.num_matched; };
   const auto add_candidates = [&](double chance, int parent, int depth, std::vector<Occurrence> at) {
     if (depth == 2 * proposal.num_matched) return;
-    std::vector<std::pair<TokenId, int>> votes;  // few
+    std::vector<std::pair<TokenId, int>> votes;  // few entries
     int sum = 0;
     for (const Occurrence& place : at) {
       const TokenId token = place.at(static_cast<size_t>(depth));

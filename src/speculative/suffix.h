@@ -1,9 +1,9 @@
-// Suffix decoding (arXiv 2411.04975): looks for the longest end of the sequence that occurred before, in the sequence itself or in an
-// answer that this engine has finished, and counts what followed there. The counts decide which tokens are proposed, and when a proposal
-// ends. A tree of them goes on wherever that is likeliest.
+// Suffix decoding (arXiv 2411.04975): finds the longest suffix of the sequence that occurred before, in the
+// sequence itself or in an answer that this engine has finished, and counts what followed there. The counts
+// decide which tokens are proposed and when a proposal ends. A tree of proposals grows at its likeliest leaf.
 //
-// In place of a suffix tree an index leads to the latest places of a few tokens, and a bounded number of them is looked at: a
-// proposal takes a few microseconds, a token of the text a few bytes.
+// Instead of a suffix tree, an index maps a few tokens to the latest places after them, and a bounded number
+// of places is examined. A proposal takes a few microseconds, and a token of text a few bytes.
 #pragma once
 
 #include <list>
@@ -16,7 +16,7 @@
 
 namespace nibble::speculative {
 
-// Text with an index for long matches and one for short ones.
+// A text with an index for long matches and one for short matches.
 class IndexedText {
  public:
   void push(TokenId token) {
@@ -31,10 +31,10 @@ class IndexedText {
   TextIndex long_{8}, short_{3};
 };
 
-// Answers that an engine has finished. When a half is full, the older half is forgotten.
+// The answers that an engine has finished. When the newer half is full, the older half is dropped.
 class FinishedTexts {
  public:
-  // About 30 bytes a token.
+  // Takes about 30 bytes per token.
   explicit FinishedTexts(size_t max_tokens = size_t{1} << 18) : max_half_(max_tokens / 2) {}
   void add(std::span<const TokenId> answer);
   const IndexedText& newer() const { return *newer_; }
@@ -47,12 +47,13 @@ class FinishedTexts {
       older_{std::make_unique<IndexedText>()};
 };
 
-// The finished answers of each salt: a request is drafted for from answers to requests with the same salt only. Together
-// they have at most `max_tokens`, and those of the salt that was used least recently are forgotten first.
+// The finished answers of each salt: a request is drafted for only from answers to requests with the same
+// salt. Together they have at most `max_tokens` tokens; the answers of the least recently used salt are
+// dropped first.
 class FinishedTextsBySalt {
  public:
   explicit FinishedTextsBySalt(size_t max_tokens = size_t{1} << 18) : max_tokens_(max_tokens) {}
-  // Stays valid, but gets no further answers, when the salt is forgotten.
+  // The result stays valid after the salt has been dropped, but gets no further answers.
   std::shared_ptr<const FinishedTexts> of(std::string_view salt) { return use(salt); }
   void add(std::string_view salt, std::span<const TokenId> answer);
 
@@ -64,12 +65,12 @@ class FinishedTextsBySalt {
   std::shared_ptr<FinishedTexts> use(std::string_view salt);
 
   size_t max_tokens_;
-  std::list<Texts> by_use_;  // the latest first
+  std::list<Texts> by_use_;  // most recently used first
 };
 
 class SuffixDrafter final : public Drafter {
  public:
-  // `finished` must outlive this. At most `topk` tokens are proposed for one place.
+  // `finished` must outlive this. Proposes at most `topk` tokens for one place.
   explicit SuffixDrafter(const FinishedTexts& finished, int topk = 1) : finished_(&finished), topk_(topk) {}
   void push(std::span<const TokenId> tokens) override {
     for (const TokenId token : tokens) text_.push(token);

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kArchitecture{"gpt-oss"}, kConfigPrefix{"gpt-oss."};
 
-// Keys without their prefix. A key that is not listed may change what the model computes, and is refused.
+// Keys without their prefix. Unlisted keys may change what the model computes, and are refused.
 constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "context_length",
                                            "embedding_length",
@@ -40,7 +40,7 @@ constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "rope.scaling.yarn_beta_fast",
                                            "rope.scaling.yarn_beta_slow"};
 
-// Reads values by key; its errors name file and key.
+// Reads values by key. Its errors name the file and the key.
 class ConfigReader {
  public:
   explicit ConfigReader(const Gguf& gguf) : gguf_(gguf) {}
@@ -64,8 +64,8 @@ class ConfigReader {
   double number_or(std::string_view key, double otherwise) const {
     return find(key) ? number(key) : otherwise;
   }
-  // A key that repeats another one, if it is present, must have the same value: nibble knows no model where they
-  // differ.
+  // Checks a key that repeats another one: if present, it must have the same value. nibble knows no model
+  // where they differ.
   void must_be(std::string_view key, double expected) const {
     if (find(key) && number(key) != expected)
       refuse(key, fmt::format("is {}; accepted: {}", number(key), expected));
@@ -106,11 +106,11 @@ void check_keys(const Gguf& gguf) {
                        gguf.files[0].string(), in_quotes(key));
 }
 
-// The pattern is a period p (the last of each p layers is full) or a boolean for each layer. The default is a period
-// of 2.
+// The pattern is a period p (the last of each p layers is full), or one boolean per layer. The default is a
+// period of 2.
 Json layer_types(const ConfigReader& reader, int64_t num_layers) {
   constexpr std::string_view kKey{"attention.sliding_window_pattern"};
-  constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // config.json's rules are stricter
+  constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // the checks of config.json are stricter
   if (num_layers < 1 || num_layers > kMostLayers) reader.refuse("block_count", "is no number of layers");
   const GgufValue* value = reader.find(kKey);
   std::vector<int64_t> slides;
@@ -142,7 +142,7 @@ Json rope_scaling(const ConfigReader& reader) {
           {"truncate", false}};
 }
 
-// Files have one token, and some a list besides.
+// Files have one token, and some also a list.
 Json eos(const Gguf& gguf) {
   Json ids = Json::array();
   const auto refuse = [&](std::string_view key) {
@@ -162,7 +162,7 @@ Json eos(const Gguf& gguf) {
   return ids;
 }
 
-// Counts the rows of the embedding: the file's list of tokens may be shorter or absent.
+// Returns the number of rows of the embedding: the file's list of tokens may be shorter or absent.
 uint64_t vocab_size(const Gguf& gguf) {
   const GgufTensor* embedding = gguf.find("token_embd.weight");
   if (!embedding || embedding->shape.size() != 2)

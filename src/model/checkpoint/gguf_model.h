@@ -1,11 +1,11 @@
 // A GGUF file as a model: maps its tensors to the model's, uses in place what it can, and converts the rest.
 //
-//   matrices              BF16 as the file stores them. Every other type is Blocks, and BF16 to nearest even when it is
-//                         converted: exact from MXFP4, and from F32 or F16 that were BF16 before
-//   norms, biases, sinks  F32 and BF16 as the file stores them, F16 to F32. Biases of gate and up, which have a tensor
-//                         each, alternate in one vector
-//   experts               MXFP4 only, as Blocks, whose odd rows are those of up; converted, they are separate codes and
-//                         scales of the same numbers
+//   matrices              BF16 is used as stored. Every other type is Blocks; conversion rounds to nearest
+//                         BF16, and is exact for MXFP4 and for F32 or F16 that were BF16 before
+//   norms, biases, sinks  F32 and BF16 are used as stored; F16 becomes F32. The biases of gate and up have
+//                         one tensor each in the file, and are interleaved in one vector
+//   experts               MXFP4 only, as Blocks whose odd rows are those of up; converted, they are separate
+//                         codes and scales of the same numbers
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@
 
 namespace nibble {
 
-// The GGUF name of a tensor of Hugging Face's naming. Codes and scales of experts are one GGUF tensor; gate_up is
-// two, of which `name` is the gate's and `up` the other's.
+// The GGUF name for a tensor in Hugging Face's naming. Codes and scales of experts are one GGUF tensor.
+// gate_up is two GGUF tensors: `name` is the gate's, `up` the other's.
 struct GgufName {
   std::string name, up;
 };
@@ -31,27 +31,27 @@ GgufName gguf_name(const TensorSpec& spec);
 
 class GgufModel {
  public:
-  // Opens the file and checks that it has every tensor of the configuration, in a supported type and the right shape,
-  // and no other. Throws InputError.
+  // Opens the file. Checks that it has every tensor of the configuration, in a supported type and the right
+  // shape, and no other tensor. Throws InputError.
   explicit GgufModel(const std::filesystem::path& path);
 
   const Gguf& gguf() const { return gguf_; }
   const Config& config() const { return config_; }
 
-  // A tensor that can be used as the file stores it; `data` is null where it has to be converted.
+  // Returns a tensor as the file stores it; `data` is null if it must be converted.
   StoredTensor stored(const TensorSpec& spec) const;
-  // The blocks of a matrix that has to be converted. Codes of experts include the scales.
+  // Returns the blocks of a matrix that must be converted. The blocks of experts' codes include the scales.
   Blocks blocks(const TensorSpec& spec) const;
   size_t num_bytes(const TensorSpec& spec) const;  // in the type that stored() returns
   GgmlType type(const TensorSpec& spec) const;     // the type in the file
-  // Writes the num_bytes() of a tensor that has to be converted. Returns false where a value had to be rounded.
+  // Writes num_bytes() bytes of a tensor that must be converted. Returns false if a value had to be rounded.
   bool convert(const TensorSpec& spec, std::byte* to, ThreadPool& pool) const;
-  // The same for a norm, a bias or sinks, of which all values are exact.
+  // Converts a norm, a bias or sinks, exactly.
   void convert_vector(const TensorSpec& spec, float* values) const;
 
  private:
-  // The place of a tensor in the file: a GGUF tensor and the first row in it; for gate_up also the tensor of the
-  // other half.
+  // Where a tensor is in the file: a GGUF tensor and the first row in it. For gate_up, `up` is the tensor of
+  // the other half.
   struct Place {
     const GgufTensor* tensor;
     uint64_t first_row{0};
@@ -65,11 +65,11 @@ class GgufModel {
   Config config_;
 };
 
-// Tensors that have to be converted are converted when they are read, on all cores.
+// Tensors that must be converted are converted when they are read, on all cores.
 TensorSource open_gguf_source(const std::filesystem::path& path);
 
-// Matrices are views of BF16 elements or of blocks; model/convert_blocks.h converts those that a backend does not take.
-// Vectors that cannot be used as the file stores them are converted here.
+// Matrices are views of BF16 elements or of blocks; model/convert_blocks.h converts blocks that a backend
+// does not read. Vectors that cannot be used as stored are converted here.
 Weights open_gguf_weights(const std::filesystem::path& path);
 
 }  // namespace nibble

@@ -1,8 +1,9 @@
 // Converts between the vocabulary of a GGUF file (tokenizer.ggml.*) and a tokenizer.json, so that only
 // text/tokenizer_json.cpp checks vocabularies.
 //
-// nibble reads gpt-oss's kind: model "gpt2" (byte-level BPE with merges) and pre "gpt-4o" (o200k's split expression).
-// A piece that is a token is taken whole, as tiktoken does; with o200k's vocabulary merging gives the same.
+// nibble reads gpt-oss's kind: model "gpt2" (byte-level BPE with merges) and pre "gpt-4o" (o200k's split
+// expression). A piece that is a token is taken whole, as tiktoken does; with o200k's vocabulary, merging
+// gives the same result.
 #pragma once
 
 #include <string>
@@ -14,13 +15,13 @@
 namespace nibble {
 
 bool has_tokenizer(const Gguf& gguf);
-// Throws InputError where the file has no vocabulary, or one of another kind.
+// Throws InputError if the file has no vocabulary or one of another kind.
 std::string tokenizer_json(const Gguf& gguf);
 
-// Adds the vocabulary of `json`, a tokenizer.json that nibble reads; ids below `vocab` without a token get a
-// placeholder. Throws InputError, which begins with `origin`, where GGUF cannot express the vocabulary.
+// Adds the vocabulary of `json`, a tokenizer.json that nibble can read. Ids below `vocab` without a token get
+// a placeholder. Throws InputError, which begins with `origin`, if GGUF cannot express the vocabulary.
 void add_tokenizer(std::string_view json, const std::string& origin, int vocab, GgufMetadata& metadata);
-// Marks a model that has no vocabulary and takes token ids only.
+// Marks a model without a vocabulary, which takes only token ids.
 void add_no_tokenizer(GgufMetadata& metadata);
 
 }  // namespace nibble

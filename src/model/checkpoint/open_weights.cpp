@@ -1,5 +1,5 @@
-// Finds the tensors of a checkpoint by Hugging Face's or OpenAI's names, and refuses those that do not fit its
-// configuration.
+// Finds the tensors of a checkpoint by Hugging Face's or OpenAI's names, and refuses tensors that do not fit
+// its configuration.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The place of a tensor in a file: a stored tensor's name and shape, and the first row in it.
+// Where a tensor is in a file: name and shape of a stored tensor, and the first row in it.
 struct Place {
   std::string name;
   Shape shape;
@@ -61,7 +61,8 @@ std::string_view openai_name(std::string_view huggingface) {
 
 Place huggingface_place(const TensorSpec& spec, const Config&) { return {spec.name, spec.shape, 0}; }
 
-// "model.layers.7.self_attn.sinks" -> "block.7.attn.sinks". One tensor holds the rows of q, then those of k and of v.
+// "model.layers.7.self_attn.sinks" -> "block.7.attn.sinks". The rows of q, k and v are in one tensor, in this
+// order.
 Place openai_place(const TensorSpec& spec, const Config& config) {
   constexpr std::string_view kLayers{"model.layers."};
   const std::string_view name = spec.name;
@@ -88,7 +89,7 @@ constexpr Naming kNamings[] = {
     {"embedding.weight", &openai_place},
 };
 
-// The tensors of a container; remembers which were located, so that the rest can be refused.
+// The tensors of a container. Remembers which ones were located, so that the rest can be refused.
 class Checkpoint {
  public:
   Checkpoint(const Container& container, const Config& config, std::string source)

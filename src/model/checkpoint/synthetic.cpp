@@ -2,16 +2,17 @@
 //
 //   (random & mask) + base        random = random_bits(seed of the tensor, index of the word)
 //
-// where mask and base repeat one pattern for each element, and no element carries into the next. So any thread can
-// generate any part, with a few operations for 8 bytes, and the kinds of tensor differ in two constants:
+// where mask and base repeat one pattern for each element, and no element carries into the next. So any
+// thread can generate any part with a few operations per 8 bytes, and the kinds of tensors differ only in two
+// constants:
 //
 //   MXFP4 codes   all bits random: the 16 values of E2M1, rms 2.93
-//   E8M0 scales   an exponent out of four that follow each other
+//   E8M0 scales   an exponent out of four consecutive ones
 //   BF16 linear   sign and mantissa random, an exponent out of four
-//   BF16 norms    1 give or take 5 %
+//   BF16 norms    1 plus or minus 5 %
 //
-// Linear weights have an rms of about 1/sqrt(in), so that activations keep an rms of about 1 through all layers. All
-// rows of a router have the same distribution, so that no expert is preferred.
+// Linear weights have an rms of about 1/sqrt(in), so that activations keep an rms of about 1 through all
+// layers. All rows of a router have the same distribution, so that no expert is preferred.
 #include "model/checkpoint/synthetic.h"
 
 #include <algorithm>
@@ -46,12 +47,12 @@ struct Pattern {
 constexpr uint64_t each16(uint64_t bits) { return bits * 0x0001000100010001u; }
 constexpr uint64_t each8(uint64_t bits) { return bits * 0x0101010101010101u; }
 
-// Four exponents e, e+1, e+2, e+3 have mean square 4^e * (1 + 4 + 16 + 64) / 4 = 21.25 * 4^e. Mantissas from 1 to 2
-// have mean square 2.32, E2M1 values 8.56.
+// Four exponents e, e+1, e+2, e+3 have mean square 4^e * (1 + 4 + 16 + 64) / 4 = 21.25 * 4^e. Mantissas from
+// 1 to 2 have mean square 2.32, E2M1 values 8.56.
 const double kLinearRms{std::sqrt(21.25 * 2.32)};
 const double kMxfp4Rms{std::sqrt(21.25 * 8.5625)};
 
-// The lowest of the four biased exponents that gives elements about this rms.
+// Returns the lowest of the four biased exponents that gives elements about this rms.
 uint64_t lowest_exponent(double rms, double rms_of_pattern) {
   return static_cast<uint64_t>(127 + std::lround(std::log2(rms / rms_of_pattern)));
 }
@@ -113,7 +114,7 @@ void add_pieces(const TensorSpec& spec, uint64_t seed, std::byte* data, std::vec
                       seed_of(spec, seed)});
 }
 
-// Fills the pieces; calls `filled` after each one, from one thread at a time.
+// Fills the pieces. Calls `filled` after each one, from one thread at a time.
 void fill_on_all_cores(const std::vector<Piece>& pieces,
                        const std::function<void(size_t num_bytes)>& filled) {
   std::atomic<size_t> next{0};
@@ -146,7 +147,8 @@ size_t storage_bytes(const std::vector<TensorSpec>& specs) {
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed,
                        const ReportProgress& report) {
   const std::vector<TensorSpec> specs = tensor_specs(config);
-  // The experts of each layer have an allocation of their own, which a backend that packs them can free.
+  // The experts of each layer have an allocation of their own, which a backend can free once it has packed
+  // them.
   const auto is_of_experts = [](const TensorSpec& spec) {
     return spec.kind == TensorKind::kCodes || spec.kind == TensorKind::kScales;
   };
@@ -155,7 +157,7 @@ Weights make_synthetic(const Config& config, const std::string& source, uint64_t
   auto storage = std::make_shared<const Buffer>(storage_bytes(shared_specs));
   std::byte* next = storage->data();
   std::vector<Piece> pieces;
-  std::vector<std::shared_ptr<const Buffer>> experts;  // in the order of the layers, the same number for each
+  std::vector<std::shared_ptr<const Buffer>> experts;  // in order of layers, the same number for each
   Weights weights = bind_weights(config, [&](const TensorSpec& spec) {
     std::byte* data = next;
     if (is_of_experts(spec)) {

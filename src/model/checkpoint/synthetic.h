@@ -1,5 +1,6 @@
-// Reproducible random weights of any configuration, so that anyone can measure gpt-oss-120b without having it. Their
-// scales keep activations in range and routing about uniform over the experts; the generated text is noise.
+// Reproducible random weights for any configuration, so that anyone can benchmark gpt-oss-120b without its
+// checkpoint. The scales keep activations in range and routing about uniform over the experts. The generated
+// text is noise.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@
 
 namespace nibble {
 
-// Fills them in memory, on all cores. Bytes: the sum over tensor_specs(config).
+// Generates them in memory, on all cores. Takes the sum of bytes over tensor_specs(config).
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed = 0,
                        const ReportProgress& report = {});
 
-// The same weights, of which every matrix is a Recipe. Only vectors take memory, 80 MB for gpt-oss-120b.
+// The same weights, but every matrix is a Recipe. Only vectors take memory: 80 MB for gpt-oss-120b.
 Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed = 0);
 
-// The same weights, each generated when it is read.
+// The same weights; each tensor is generated when it is read.
 TensorSource synthetic_source(const Config& config, const std::string& source, uint64_t seed = 0);
 
 }  // namespace nibble

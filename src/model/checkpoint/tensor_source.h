@@ -1,5 +1,5 @@
-// Reads a model's tensors one by one from any source, so that a model can be written to a file with the memory of one
-// tensor.
+// Reads a model's tensors one by one from any source, so that writing a model to a file needs memory for only
+// one tensor.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace nibble {
 struct TensorSource {
   Config config;
   std::string name;  // for messages
-  // the type that read() returns: BF16 or F32, U8 for codes and scales
+  // The dtype that read() returns: BF16 or F32, U8 for codes and scales.
   std::function<DType(const TensorSpec&)> dtype;
   // Returns the tensor where it is stored, or generates it in `room`, which grows if necessary.
   std::function<StoredTensor(const TensorSpec&, Buffer& room)> read;
@@ -25,10 +25,11 @@ struct TensorSource {
 // Opens the same checkpoints as open_weights(), with the same checks.
 TensorSource open_source(const std::filesystem::path& path);
 
-// The smallest type that holds a tensor exactly: BF16 if the source has BF16, or F32 values that all are BF16
-// numbers; else F32. Reads F32 tensors. Not for codes.
+// Returns the smallest dtype that holds a tensor exactly: BF16 if the source has BF16, or has F32 values that
+// are all representable in BF16; else F32. Reads F32 tensors. Not for codes.
 DType exact_dtype(const TensorSource& source, const TensorSpec& spec, Buffer& room);
-// Returns the elements in `dtype`: in place, or narrowed into `narrow` from F32 values that all are BF16 numbers.
+// Returns the elements in `dtype`: in place, or narrowed into `narrow` from F32 values that are all
+// representable in BF16.
 const std::byte* elements_as(DType dtype, const TensorSource& source, const TensorSpec& spec, Buffer& room,
                              Buffer& narrow);
 

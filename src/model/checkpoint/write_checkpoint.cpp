@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxShardBytes{5'000'000'000};
 
-// The specs of the tensors that are written: a dtype that is not the released one is one of twice the bytes.
+// Returns the specs of the tensors to write. A dtype other than the released one doubles the bytes.
 std::vector<TensorSpec> specs_to_write(const TensorSource& source) {
   std::vector<TensorSpec> specs = tensor_specs(source.config);
   Buffer room;
@@ -62,7 +62,7 @@ void write_shard(const TensorSource& source, const std::vector<TensorSpec>& spec
   writer.finish();
 }
 
-// An empty folder that is filled, and empty again, or gone, where that breaks off.
+// A new or empty folder to fill. On failure it is emptied again, and removed if it was new.
 class NewFolder {
  public:
   explicit NewFolder(const fs::path& folder) : folder_(folder) {
@@ -74,7 +74,7 @@ class NewFolder {
   }
   ~NewFolder() {
     if (is_kept_) return;
-    std::error_code ignored;  // there is nobody to tell who has not been told what went wrong before
+    std::error_code ignored;  // ignored: the first error has already been reported
     for (const std::string& name : names_) fs::remove(folder_ / name, ignored);
     if (is_made_) fs::remove(folder_, ignored);
   }
@@ -100,7 +100,8 @@ class NewFolder {
 
 }  // namespace
 
-// config.json and the index come last: a folder whose making was broken off, by a power cut say, has neither, and is refused.
+// config.json and the index are written last: a folder left incomplete, for example by a power cut, has
+// neither and is refused.
 void write_checkpoint(const TensorSource& source, const fs::path& path, const std::vector<TextFile>& others,
                       const ReportProgress& report) {
   NewFolder folder(path);

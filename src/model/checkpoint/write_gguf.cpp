@@ -15,8 +15,8 @@
 namespace nibble {
 namespace {
 
-// A tensor of the file and its sources: codes of experts have their scales beside them, and gate and up take every second
-// row, from `first_row` on.
+// A tensor of the file and its sources. Codes of experts come with their scales; gate and up take every
+// second row, from `first_row` on.
 struct Part {
   GgufEntry entry;
   TensorSpec spec;
@@ -30,7 +30,7 @@ class Planner {
     const std::vector<TensorSpec> specs = tensor_specs(source.config);
     for (size_t i = 0; i < specs.size(); ++i) {
       const TensorSpec& spec = specs[i];
-      if (spec.kind == TensorKind::kScales) continue;  // with the codes before it
+      if (spec.kind == TensorKind::kScales) continue;  // written with the codes before it
       const GgufName name = gguf_name(spec);
       Part part{{name.name, type_of(spec), spec.shape}, spec, specs[i], 0, 1};
       if (spec.kind == TensorKind::kCodes) {
@@ -74,7 +74,7 @@ float element(const StoredTensor& stored, size_t index) {
                                      : to_float(static_cast<const Bf16*>(stored.data)[index]);
 }
 
-// Rows of one tensor after another, by all cores.
+// Makes the rows of one tensor after another, on all cores.
 class Maker {
  public:
   Maker(const TensorSource& source, ThreadPool& pool) : source_(source), pool_(pool) {}
@@ -100,7 +100,7 @@ class Maker {
     });
   }
 
-  // Vectors are rows of one element where gate and up have to be taken apart, and one row otherwise.
+  // Vectors count as rows of one element if gate and up must be separated, else as one row.
   void make_plain(const Part& part) {
     const StoredTensor stored = source_.read(part.spec, room_);
     const size_t count = *num_elements(part.entry.shape),
@@ -126,7 +126,7 @@ class Maker {
     }
   }
 
-  // body(row of the source, row of the file, room for a row of values)
+  // Calls body(row of the source, row of the file, space for one row of values).
   template <typename Body>
   void for_each_row(const Part& part, const Body& body) {
     const bool is_experts = part.spec.kind == TensorKind::kCodes;
@@ -171,7 +171,7 @@ void write_gguf(const TensorSource& source, const std::filesystem::path& file, c
   GgufMetadata metadata;
   add_config(source.config, source.name, metadata);
   add_files(source, options.files, metadata);
-  // llama.cpp's LLAMA_FTYPE: what most of the file is.
+  // llama.cpp's LLAMA_FTYPE: the type of most of the file.
   metadata.add("general.file_type", uint32_t{38});
 
   const std::vector<Part> parts = Planner(source, options.dense).take();

@@ -15,20 +15,20 @@
 namespace nibble {
 
 struct GgufOptions {
-  // The type of embedding, attention and head: kBf16 (F32 where BF16 would not be exact), kQ8_0 or kMxfp4
-  // (llama.cpp's rule). The router, norms, biases and sinks are F32, which llama.cpp's kernels require; experts keep
-  // their MXFP4 numbers.
+  // The type of embedding, attention and lm_head: kBf16 (F32 if BF16 would not be exact), kQ8_0 or kMxfp4
+  // (llama.cpp's rule). The router, norms, biases and sinks are F32, which llama.cpp's kernels require;
+  // experts keep their MXFP4 numbers.
   GgmlType dense{GgmlType::kBf16};
-  // Files of the checkpoint: GGUF has keys for what tokenizer.json and chat_template.jinja say, others are stored as
-  // they are under gguf_key_of_file().
+  // Files of the checkpoint. GGUF has keys for the contents of tokenizer.json and chat_template.jinja; other
+  // files are stored unchanged under gguf_key_of_file().
   std::vector<TextFile> files{};
 };
 
-// Returns "nibble.file.generation_config.json": readers skip keys that they do not know.
+// Returns "nibble.file.generation_config.json" for example. Readers skip keys that they do not know.
 std::string gguf_key_of_file(std::string_view name);
 
-// Writes with the memory of one tensor. Throws InputError if the file exists, cannot be made, or GGUF cannot express
-// the model. If anything is thrown, also by `report`, no file is left.
+// Writes with memory for only one tensor. Throws InputError if the file exists or cannot be created, or if
+// GGUF cannot express the model. On any exception, even from `report`, no file is left behind.
 void write_gguf(const TensorSource& source, const std::filesystem::path& file, const GgufOptions& options,
                 ThreadPool& pool, const ReportProgress& report = {});
 

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxConfigBytes{1 << 20};
 
-// The tensors of a head's file, taken one by one, so that the rest can be refused. Some writers put "model." before every name.
+// The tensors of a head's file. Remembers which ones were taken, so that the rest can be refused. Some
+// writers put "model." before every name.
 class HeadFile {
  public:
   explicit HeadFile(const Container& container) : container_(container) {
@@ -40,7 +41,7 @@ class HeadFile {
 
   const Tensor* find(std::string_view name) {
     const Tensor* tensor = container_.find(fmt::format("{}{}", prefix_, name));
-    if (!tensor) tensor = container_.find(name);  // lm_head and d2t stand beside "model."
+    if (!tensor) tensor = container_.find(name);  // lm_head and d2t have no "model." prefix
     if (tensor) used_.insert(tensor);
     return tensor;
   }
@@ -87,7 +88,8 @@ class HeadFile {
   std::unordered_set<const Tensor*> used_;
 };
 
-// d2t holds what each draft id lacks to the model's id; t2d, where it is there, which of the model's ids have a draft id.
+// d2t[i] is the model's token id minus the draft id i. t2d, if present, marks the model's tokens that have a
+// draft id.
 std::vector<TokenId> read_tokens(HeadFile& file, const DraftHeadConfig& config) {
   std::vector<TokenId> tokens(static_cast<size_t>(config.draft_vocab));
   const Tensor* differences = file.find("d2t");

@@ -1,5 +1,5 @@
-// Reads the configuration of a draft head. Every field that could change what the head computes is either read or held to the one value
-// that nibble implements; a field that is not known is refused.
+// Reads the configuration of a draft head. Every field that could change what the head computes is either
+// read or checked against the one value that nibble implements. Unknown fields are refused.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -27,7 +27,7 @@ void must_be_one_of(const Fields& fields, std::string_view name,
     fields.refuse(name, fmt::format("{}", fmt::join(accepted, " or ")));
 }
 
-// A field that must have the model's value.
+// Reads a field that must have the model's value.
 int of_model(const Fields& fields, std::string_view name, int value) {
   if (fields.integer({name}, 1, kMaxDraftContext) != value)
     fields.refuse(name, fmt::format("{}, the model's: the head was made for another", value));
@@ -61,7 +61,7 @@ void read_rope(const Fields& fields, DraftHeadConfig& config) {
     rope.refuse("high_freq_factor", "a number above low_freq_factor");
 }
 
-// The fields of the one layer, which all spellings have under the same names.
+// Reads the fields of the one layer, which have the same names in all formats.
 void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& config) {
   config.hidden = of_model(fields, "hidden_size", model.hidden);
   config.vocab = of_model(fields, "vocab_size", model.vocab);
@@ -83,8 +83,9 @@ void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& conf
   read_rope(fields, config);
 }
 
-// The numbers in the file are `first` for what comes out of the model's first layer. Without any, the layers are those of the head's
-// makers: the second, the one before the middle, and the fourth from the end.
+// Reads which layers the head taps. The file counts the output of the model's first layer as number `first`.
+// Without the field, the layers are the default of the head's makers: the second, the one before the middle,
+// and the fourth from the end.
 void read_taps(const Fields& fields, std::string_view name, int first, const Config& model,
                DraftHeadConfig& config) {
   const int num_layers = model.num_layers;
@@ -110,8 +111,8 @@ void read_taps(const Fields& fields, std::string_view name, int first, const Con
 
 constexpr std::string_view kTaps{"eagle_aux_hidden_state_layer_ids"};
 
-// SpecForge's and Model-Optimizer's: a Llama of one layer, and beside it an object of what is EAGLE's. Layers are numbered by their
-// outputs, from 0.
+// Reads SpecForge's and Model-Optimizer's format: a Llama of one layer, and an object with EAGLE's fields.
+// Layers are numbered by their outputs, from 0.
 DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
   fields.only({"architectures",
@@ -170,7 +171,8 @@ DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
   return config;
 }
 
-// That of speculators: the Llama is an object in it. Layers are numbered by their inputs: number n names what comes out of layer n - 1.
+// Reads the format of speculators: the Llama is an object in it. Layers are numbered by their inputs: number
+// n means the output of layer n - 1.
 DraftHeadConfig read_speculators(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
   fields.only({"architectures",

@@ -14,14 +14,14 @@ namespace {
 
 constexpr uint64_t kAny{std::numeric_limits<uint64_t>::max()};
 
-// The tensors of a golden file; checks dtype and shape, and copies.
+// Reads the tensors of a golden file: checks dtype and shape, and copies.
 class Tensors {
  public:
   explicit Tensors(const std::filesystem::path& file)
       : file_(file.string()), container_(open_container(file)) {}
 
   bool has(const std::string& name) const { return container_.find(name) != nullptr; }
-  // kAny as an extent accepts every one.
+  // An extent of kAny accepts any size.
   std::vector<float> floats(const std::string& name, const Shape& shape) const {
     return elements<float>(name, DType::kF32, shape);
   }

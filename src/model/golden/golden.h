@@ -1,5 +1,5 @@
-// Golden data: results of another implementation (logits, greedy continuations, hidden states for some prompts), and
-// their comparison with nibble's.
+// Golden data: results of another implementation (logits, greedy continuations, hidden states for some
+// prompts), and their comparison with nibble's results.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,8 @@ namespace nibble {
 
 inline constexpr int kGoldenTop{5};
 
-// An empty vector: this was not recorded. T: tokens of the prompt; V: vocabulary; G: tokens of the continuation.
+// One prompt with its results. An empty vector was not recorded. T: tokens of the prompt; V: vocabulary; G:
+// tokens of the continuation.
 struct GoldenPrompt {
   std::string name;
   std::string computed_by;
@@ -24,12 +25,12 @@ struct GoldenPrompt {
   int num_logit_rows{0};
   std::vector<TokenId> top_ids;     // [T, 5]: the likeliest next tokens, descending
   std::vector<float> top_logprobs;  // [T, 5]
-  std::vector<TokenId> greedy;      // [G]: goes on past stop tokens
-  std::vector<float> greedy_gap;    // [G]: best logit less the second
-  // [T]: the least distance, over the layers, between the last expert chosen and the first not chosen
+  std::vector<TokenId> greedy;      // [G]: continues past stop tokens
+  std::vector<float> greedy_gap;    // [G]: best logit minus the second best
+  // [T]: router logit of the last chosen expert minus that of the first not chosen; minimum over the layers.
   std::vector<float> router_margin;
-  // [L + 2, num_hidden_rows, H]: embeddings, output of each layer, after the last norm; at the last num_hidden_rows
-  // positions
+  // [L + 2, num_hidden_rows, H]: embeddings, output of each layer, output of the final norm; at the last
+  // num_hidden_rows positions.
   std::vector<float> hidden;
   int num_hidden_rows{0};
 };
@@ -39,57 +40,60 @@ struct GoldenSet {
   std::vector<GoldenPrompt> prompts;
 };
 
-// `file`: the JSON index of a set (its tensors lie beside it in a safetensors file of the same stem), or a safetensors
-// file with ids0, logits0 (every position), ids1, logits1, ... Throws InputError.
+// `file`: the JSON index of a set (its tensors are next to it, in a safetensors file of the same stem), or a
+// safetensors file with ids0, logits0 (all positions), ids1, logits1, ... Throws InputError.
 GoldenSet read_golden(const std::filesystem::path& file);
 
-// The results of an implementation under test for one prompt. Empty: not to be compared.
+// The results of an implementation under test for one prompt. Empty: not compared.
 struct GoldenAnswer {
-  std::span<const float> logits;    // [T, V]: every position
+  std::span<const float> logits;    // [T, V]: all positions
   std::span<const TokenId> greedy;  // [G]
   std::span<const float> hidden;    // as in GoldenPrompt
 };
 
-// Two correct implementations may differ by this much. The defaults are for float32 arithmetic.
+// How far two correct implementations may differ. The defaults are for float32 arithmetic.
 struct GoldenTolerance {
   double relative_l2{1e-4};  // relative error of a row of logits
   double tied_l2{1e-4};      // the same at a position that is a near tie
-  double hidden{1e-4};       // of any element of a hidden state
-  // a near tie: a position with less may take another expert; its likeliest tokens are not compared
+  double hidden{1e-4};       // error of any element of a hidden state
+  // Near tie: a position with a smaller router margin may choose another expert. Its likeliest tokens are not
+  // compared.
   double router_margin{1e-4};
-  double top_gap{1e-3};  // tokens closer than this (in log-probability) may change places among the likeliest
-  // the same at positions that a near tie precedes: they see its keys and values
+  double top_gap{1e-3};  // likeliest tokens closer than this (log-probability) may swap places
+  // The same at positions after a near tie: they attend to its keys and values.
   double top_gap_after_tie{1e-3};
-  double greedy_gap{0};  // a continuation may differ from the golden one only where its gap is at most this
+  // A continuation may differ from the golden one only where the golden gap is at most this.
+  double greedy_gap{0};
 };
 
-// For a backend that keeps keys and values in BF16 and is otherwise exact to float32. golden_tolerance.cpp derives it from the
-// number of layers and the size of the golden logits.
+// For a backend that keeps keys and values in BF16 and is otherwise exact to float32. golden_tolerance.cpp
+// derives it from the number of layers and the size of the golden logits.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// For a backend that also rounds the inputs of matrix products to BF16; its residual stream is float32.
+// For a backend that also rounds the inputs of matrix products to BF16. Its residual stream is float32.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
-// For a backend with a BF16 cache that takes the inputs of some products in int8, with a scale for each 32. It allows
-// for no error of the weights: golden data must come from the same ones.
+// For a backend with a BF16 cache that takes the inputs of some products in int8, with a scale per 32
+// elements. It includes no error of the weights: golden data must come from the same weights.
 struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
-// For a backend as that of bf16_tolerance whose experts take inputs of MXFP8 or MXFP4, a number of which is off by as much as this share
-// of itself.
+// Like bf16_tolerance, for a backend whose experts take their inputs in MXFP8 or MXFP4. `error`: the largest
+// relative error of a number in that format.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
-// For golden data that round as the implementation under test does, which has this tolerance from exact ones.
+// For golden data with the same roundings as the implementation under test, given its tolerance against exact
+// data.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {
-  // |answer - golden| / |golden| over a row of logits, the worst row that is no near tie
+  // |answer - golden| / |golden| over a row of logits: the worst row that is not a near tie.
   double relative_l2{0};
   double tied_l2{0};        // the worst row that is a near tie
-  double max_logit{0};      // the largest difference of a logit
-  double max_hidden{0};     // the largest difference of an element of a hidden state
-  int num_top_compared{0};  // places of the top 5, over all positions, that the tolerance allows to compare
-  int num_top_wrong{0};     // those among them that hold another token
-  std::optional<int> greedy_at;  // first token of the continuation that differs
+  double max_logit{0};      // largest difference of a logit
+  double max_hidden{0};     // largest difference of an element of a hidden state
+  int num_top_compared{0};  // places in the top 5, over all positions, that the tolerance allows to compare
+  int num_top_wrong{0};     // those of them with another token
+  std::optional<int> greedy_at;  // index of the first token of the continuation that differs
   float greedy_gap{0};           // the golden gap at greedy_at
 };
 
@@ -97,16 +101,17 @@ GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
                          const GoldenTolerance& tolerance);
 bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolerance);
 
-// The difference from golden data that have the logits of every position and were made by rounding in the same places
+// The difference from golden data that have the logits of all positions and were made with the same roundings
 // (reference/rounded_golden.h).
 struct PositionsDifference {
-  double relative_l2{0};  // the worst row of logits that no other expert explains
+  double relative_l2{0};  // worst row of logits that is not explained by another expert
   double max_logit{0};
   int num_other_experts{0};  // near ties with a larger error than the tolerance allows elsewhere
+  // The most such positions that are accepted.
   int most_other_experts{0};
-  int num_top_compared{0}, num_top_wrong{0};  // places of the top 5
+  int num_top_compared{0}, num_top_wrong{0};  // places in the top 5
 };
-// `logits`: [T, V], `tolerance` is that of both rounded.
+// `logits`: [T, V]. `tolerance`: see tolerance_of_both_rounded().
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,
                                       const GoldenTolerance& tolerance);
 bool is_within(const PositionsDifference& difference, const GoldenTolerance& tolerance);

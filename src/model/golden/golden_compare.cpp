@@ -10,7 +10,7 @@
 namespace nibble {
 namespace {
 
-// Keeps the larger; a NaN counts as the largest (std::max would drop it).
+// Keeps the larger value; a NaN counts as the largest (std::max would drop it).
 void keep_worst(double& worst, double value) {
   if (!(value <= worst)) worst = value;
 }
@@ -31,7 +31,7 @@ RowError compare_row(std::span<const float> expected, std::span<const float> our
   return {std::sqrt(error / norm), std::sqrt(error / static_cast<double>(expected.size()))};
 }
 
-// Compares the last positions, whose logits the golden data have.
+// Compares the last positions, for which the golden data have logits.
 void compare_logits(const GoldenPrompt& golden, std::span<const float> logits, size_t vocab,
                     double router_margin, GoldenDifference& result) {
   const std::span<const float> expected(golden.logits), ours = logits.last(golden.logits.size());
@@ -48,8 +48,8 @@ struct TopDifference {
   int num_compared{0}, num_wrong{0};
 };
 
-// Compares those places of one position's top 5 whose neighbours are too far away to have changed places with them.
-// The sixth token is not stored: our best token outside the golden five stands in for it.
+// Compares the places of one position's top 5 whose neighbours are too far away to have swapped with them.
+// The sixth token is not recorded; our best token outside the golden five is used instead.
 TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span<const float> logits,
                           double top_gap) {
   const auto golden_ids = std::span(golden.top_ids).subspan(position * kGoldenTop, kGoldenTop);
@@ -123,12 +123,13 @@ bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolera
          (!difference.greedy_at || difference.greedy_gap <= tolerance.greedy_gap);
 }
 
-// The error of each position is known here, so that neighbours of the top 5 are compared that are further apart than four
-// standard deviations of the difference of two logits: one of 30,000 places has a larger error.
+// Here the error of each position is known. So neighbours in the top 5 are compared if they are further apart
+// than four standard deviations of the difference of two logits: one in 30,000 places has a larger error.
 //
-// A router that sees an error spread evenly up to the margin M of near ties decides otherwise at a margin m with the
-// probability (1 - m / M) / 2. The sum of these is the expected number of positions with another expert, and three
-// standard deviations more are allowed. How far another expert moves such a position is no error.
+// Near ties: let errors in the router be spread evenly up to the margin M of near ties. Then a router with
+// margin m chooses differently with probability (1 - m / M) / 2. The sum of these is the expected number of
+// positions with another expert; three standard deviations more are allowed. The effect of another expert on
+// such a position is not an error.
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,
                                       const GoldenTolerance& tolerance) {
   const size_t num_positions = golden.ids.size(), vocab = golden.logits.size() / num_positions;
@@ -136,7 +137,7 @@ PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<cons
                "{} logits, {} golden of {} positions", logits.size(), golden.logits.size(),
                golden.num_logit_rows);
   PositionsDifference result;
-  double expected = 0;  // positions with another expert
+  double expected = 0;  // expected number of positions with another expert
   for (size_t t = 0; t < num_positions; ++t) {
     const auto ours = logits.subspan(t * vocab, vocab);
     const RowError error =

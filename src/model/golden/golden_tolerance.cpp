@@ -1,4 +1,4 @@
-// Derives from what right implementations round how far they may differ from golden data.
+// Derives how far a correct implementation may differ from golden data, from the values that it rounds.
 #include <algorithm>
 #include <cmath>
 
@@ -7,23 +7,23 @@
 namespace nibble {
 namespace {
 
-// The relative error of keys and values is at most u = 2^-8. In one layer's attention with scores s_j of size up to
-// S, values have the relative error u and scores the error u S, so weights have the relative error 2 u S and the
-// output one of at most (1 + 2 S) u; on average about a third of that, since rounding errors are uniform. Errors of
-// layers add up like independent ones, hence sqrt(L). With S = 2 the relative error of a row of logits is 5 u sqrt(L)
-// / 3 (1.6e-2 for 6 layers; the worst measured is 1.05e-2).
+// The relative error of keys and values is at most u = 2^-8. In the attention of one layer, with scores s_j
+// of size up to S, values have the relative error u and scores the error u S. So weights have the relative
+// error 2 u S, and the output at most (1 + 2 S) u; on average about a third of that, because rounding errors
+// are uniform. The errors of layers add up like independent ones, hence sqrt(L). With S = 2 the relative
+// error of a row of logits is 5 u sqrt(L) / 3 (1.6e-2 for 6 layers; the worst measured is 1.05e-2).
 //
-// The error of a single logit is that share of the logits' root mean square, and the error of the difference of two
-// logits, at three standard deviations, 3 sqrt(2) times as much.
+// The error of a single logit is that share of the logits' root mean square. The error of the difference of
+// two logits, at three standard deviations, is 3 sqrt(2) times as much.
 //
-// Errors of this size can change a router's choice where its margin is below 1e-2, and another expert moves
+// Errors of this size can change a router's choice if its margin is below 1e-2, and another expert moves
 // log-probabilities by up to 0.4 (both measured with bfloat16 arithmetic on the miniature model:
-// tests/golden/README.md). This is independent of later rounding. Golden data do not record router margins within a
-// continuation.
+// tests/golden/README.md). This is independent of later rounding. Golden data do not record router margins
+// within a continuation.
 constexpr double kCacheError{1 + 2 * 2.0};  // bound of the error of a layer's attention, in units of u
-constexpr double kOtherExpert{0.4};         // how far another expert moves a log-probability, at most
+constexpr double kOtherExpert{0.4};         // the most that another expert moves a log-probability
 
-// `other_expert`: how far another expert moves the difference of two log-probabilities.
+// `other_expert`: the most that another expert moves the difference of two log-probabilities.
 GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden, double layer_error,
                                    double other_expert) {
   constexpr double kRounding{0x1p-8};
@@ -46,35 +46,38 @@ GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden
 
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden) {
   GoldenTolerance tolerance = rounding_tolerance(config, golden, kCacheError, kOtherExpert);
-  tolerance.tied_l2 = tolerance.relative_l2;  // rounding is so small that near ties rarely change
+  tolerance.tied_l2 = tolerance.relative_l2;  // the rounding is so small that near ties rarely change
   return tolerance;
 }
 
-// Besides keys and values a layer rounds the two normed inputs, queries, attention weights and output, and the
-// experts' inner activations: six errors of one u, independent of each other and of the cache's. The router then
-// changes its choice at many near ties, and both of two log-probabilities may have moved by kOtherExpert.
+// Besides keys and values, a layer rounds the two normed inputs, the queries, the attention weights, the
+// attention output, and the experts' inner activations: six errors of one u each, independent of each other
+// and of the cache's. The router then changes its choice at many near ties, and both of two log-probabilities
+// may have moved by kOtherExpert.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
   return rounding_tolerance(config, golden, std::sqrt(kCacheError * kCacheError + 6),
                             std::sqrt(2) * kOtherExpert);
 }
 
-// The error of an element in int8 is at most 1/254 of the largest in its block of 32, which is about u of it, and the
-// largest is at most sqrt(32) times the block's root mean square. So the relative error of a vector is at most
-// sqrt(32) u, with the same third on average. (Of 32 normally distributed numbers the largest is 2.1 to 2.5 times the
-// root mean square, so this allows about twice the expected error.)
+// The error of an int8 element is at most 1/254 of the largest element in its block of 32, which is about u
+// of it. The largest is at most sqrt(32) times the block's root mean square. So the relative error of a
+// vector is at most sqrt(32) u, and on average a third of it, as above. (The largest of 32 normally
+// distributed numbers is 2.1 to 2.5 times the root mean square, so this allows about twice the expected
+// error.)
 //
-// A layer's experts round two such vectors, their input and the activations between their halves; the attention
-// output rounds one. The error of the input of q, k and v passes into values unchanged. An error of queries or keys
-// has a random direction in D dimensions, of which a score sees one: it changes scores by S / sqrt(D) of it and
-// weights by twice as much. The input of the unembedding is rounded once, not in each layer.
+// A layer's experts round two such vectors: their input, and the activations between up and down. The
+// attention output is one more. The error of the input of q, k and v passes unchanged into the values. An
+// error of queries or keys has a random direction in D dimensions, of which a score sees one: it changes
+// scores by S / sqrt(D) of it, and weights by twice as much. The input of the unembedding is rounded once,
+// not in each layer.
 //
-// The router margin was measured for BF16's 2^-9 and grows with the error. At a near tie one of K experts may differ,
-// in one of the 2 L terms that the residual stream sums: sqrt(2) / K / sqrt(2 L) of it if all terms were alike, and
-// three times that is allowed. This is an estimate, not a bound: it applies to rows that are near ties themselves,
-// and golden data do not record by how much.
+// The router margin was measured for BF16's 2^-9 and grows with the error. At a near tie, one of K experts
+// may differ in one of the 2 L terms that the residual stream sums. If all terms had the same size, that
+// would be sqrt(2) / K / sqrt(2 L) of the stream; three times that is allowed. This is an estimate, not a
+// bound: it applies to rows that are near ties themselves, and golden data do not record by how much.
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products) {
   constexpr double kScore{2};
-  // upper bound of the square of a block's largest element, if the mean square is 1
+  // Upper bound of the square of a block's largest element if the mean square is 1.
   constexpr double kLargest{32};
   double num_roundings = 0;  // rounded vectors in a layer
   if (products.experts) num_roundings += 2;
@@ -89,9 +92,10 @@ GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, co
   return tolerance;
 }
 
-// Besides what bf16_tolerance has, a layer's experts round two vectors, their input and the activations between their halves. Half of the
-// last place of E4M3, which has three bits of mantissa, is 2^-4 of a number at most, and that of E2M1 2^-2. (A scale that covers the
-// block's largest leaves smaller numbers fewer bits, but these weigh less in a sum.) Router margins and near ties as in int8_tolerance.
+// Besides the errors of bf16_tolerance, a layer's experts round two vectors: their input, and the activations
+// between up and down. Half a unit in the last place is at most 2^-4 of a number in E4M3, which has three
+// bits of mantissa, and 2^-2 in E2M1. (A scale that covers the block's largest element leaves fewer bits to
+// smaller ones, but these weigh less in a sum.) Router margins and near ties as in int8_tolerance.
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error) {
   const double in_roundings = error / 0x1p-8;
   const double layer_error = std::sqrt(kCacheError * kCacheError + 6 + 2 * in_roundings * in_roundings);
@@ -101,9 +105,10 @@ GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& go
   return tolerance;
 }
 
-// Each side's error is within the bound, and both round the same weights at the same places. Where they round alike the
-// errors cancel: an element differs only if its two inputs lie on different sides of a boundary between two codes. At
-// worst the errors are independent, which makes sqrt(2) of one, for logits and for what a router sees.
+// Each side's error is within the bound, and both sides round the same weights at the same places. Where both
+// round the same way the errors cancel: an element differs only if its two inputs are on different sides of a
+// boundary between two codes. In the worst case the errors are independent, which gives sqrt(2) times one
+// error, for logits and for the router.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance) {
   tolerance.relative_l2 *= std::sqrt(2);
   tolerance.router_margin *= std::sqrt(2);

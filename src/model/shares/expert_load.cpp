@@ -12,18 +12,19 @@ double log_choose(int n, int k) {
   return std::lgamma(n + 1.0) - std::lgamma(k + 1.0) - std::lgamma(n - k + 1.0);
 }
 
-// The chance that of `total` things, of which `marked` are marked, `drawn` have exactly `found` marked ones among them.
+// Returns the hypergeometric probability: `drawn` of `total` items contain exactly `found` of the `marked`
+// ones.
 double chance(int found, int total, int marked, int drawn) {
   if (found > marked || drawn - found > total - marked || found > drawn) return 0;
   return std::exp(log_choose(marked, found) + log_choose(total - marked, drawn - found) -
                   log_choose(total, drawn));
 }
 
-// The chance of each number of different experts that the tokens choose, [0, E].
+// Returns the probability of each number of distinct experts, 0 to E, that the tokens choose.
 std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int num_tokens) {
   const int K = experts_per_token;
   std::vector<double> chances(static_cast<size_t>(num_experts) + 1), next;
-  // steps[hit * (K + 1) + more]: so many of a token's experts were not hit before
+  // steps[hit * (K + 1) + more]: probability that `more` of a token's experts were not hit before.
   std::vector<double> steps(chances.size() * static_cast<size_t>(K + 1));
   for (int hit = 0; hit <= num_experts; ++hit)
     for (int more = 0; more <= K; ++more)
@@ -40,11 +41,13 @@ std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int 
   return chances;
 }
 
-// Experts that are hit are any so many of all, each set as likely: they are dealt out to rank after rank.
+// Returns the expected largest number of experts hit on one rank. The hit experts are a uniformly random
+// subset; they are assigned rank by rank.
 double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const double> chances_of_hits) {
   const int num_experts = std::reduce(experts_of_ranks.begin(), experts_of_ranks.end());
   const int largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
-  // of_rank[rank][hit * (largest + 1) + own]: of so many experts that are hit, among this rank's and those behind it, it has `own`
+  // of_rank[rank][hit * (largest + 1) + own]: probability that this rank has `own` of the `hit` experts that
+  // this rank and later ones have together.
   std::vector<std::vector<double>> of_rank;
   int left = num_experts;
   for (const int count : experts_of_ranks) {
@@ -56,7 +59,8 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   }
   double expected = 0;
   for (int most = 0; most < largest; ++most) {
-    // within[hit]: the chance that none of the ranks from here on has more than `most` of so many that are hit
+    // within[hit]: probability that no rank from here on has more than `most`, if these ranks have `hit`
+    // experts in total.
     std::vector<double> within{1}, before;
     left = 0;
     for (size_t rank = experts_of_ranks.size(); rank-- > 0;) {
@@ -74,7 +78,8 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   return expected;
 }
 
-// The expected largest of so many independent standard normal variables, the integral of x d(Phi(x)^count).
+// Returns the expected maximum of `count` independent standard normal variables: the integral of x
+// d(Phi(x)^count).
 double largest_normal(int count) {
   constexpr double kStep{1e-3}, kEnd{8};
   const auto below = [&](double x) { return std::pow(std::erfc(-x / std::sqrt(2.0)) / 2, count); };
@@ -91,8 +96,9 @@ ExpertLoad largest_load(std::span<const int> experts_of_ranks, int experts_per_t
   const std::vector<double> chances = chances_of_hits(E, experts_per_token, num_tokens);
   const double largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
   const double share = largest / E, pairs = double{1} * experts_per_token * num_tokens;
-  // A token's experts are drawn without putting back. What one rank has more of others have less: the differences between ranks vary as
-  // those of independent variables whose variance is larger by N / (N - 1).
+  // A token's experts are drawn without replacement. What one rank has more, the others have less:
+  // differences between ranks vary like those of independent variables whose variance is larger by N / (N -
+  // 1).
   double spread = 0;
   if (num_ranks > 1 && E > 1)
     spread = std::sqrt(pairs * share * (1 - share) * (E - experts_per_token) / (E - 1) * num_ranks /

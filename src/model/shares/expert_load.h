@@ -1,5 +1,6 @@
-// The work that a step gives to ranks each of which has some experts as a whole (model/shares/share.h), as independent uniform routing makes one
-// expect it: each token chooses K of all, every set of them as likely. Real routing is less even.
+// The largest load of a step if ranks have whole experts (model/shares/share.h), with independent uniform
+// routing: each token chooses K of all experts, every set with the same probability. Real routing is less
+// even.
 #pragma once
 
 #include <span>
@@ -7,14 +8,15 @@
 namespace nibble {
 
 struct ExpertLoad {
-  double hit{0};    // different experts, whose weights are read
-  double pairs{0};  // of a token and an expert: products
+  double hit{0};    // distinct experts whose weights are read
+  double pairs{0};  // (token, expert) pairs: the number of products
 };
 
-// In a layer, of the rank that has most, for which the others wait. The largest number that are hit is exact. That of pairs is the largest of as
-// many normal variables with the mean, the variance and the covariance of the ranks' pairs, where each rank has as many experts as the largest:
-// within 3 % of simulated, and 1 % from 64 tokens on. One rank may have most experts hit and another one most pairs: taking both
-// for one is the worst case.
+// Returns the expected load per layer of the rank with the largest load, for which the others wait. `hit` is
+// the exact expectation of the largest number. `pairs` approximates the pairs of each rank by a normal
+// variable with their mean, variance and covariance, as if each rank had as many experts as the largest rank.
+// It is within 3 % of simulations, and within 1 % from 64 tokens on. One rank may have the most experts hit
+// and another the most pairs; taking both maxima for one rank is the worst case.
 ExpertLoad largest_load(std::span<const int> experts_of_ranks, int experts_per_token, int num_tokens);
 
 }  // namespace nibble

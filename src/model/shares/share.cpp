@@ -12,13 +12,14 @@ namespace {
 
 constexpr int kTileUnits{64}, kStripVocab{16};
 
-// The indices below `count` that a rank has, if they are dealt out in blocks of `size`, of which the last may be cut short.
+// Returns the indices below `count` that a rank gets if they are divided in blocks of `size`, of which the
+// last may be shorter.
 IndexRange part_of_rank(int count, int size, std::span<const int> parts, size_t rank) {
   const int64_t num_blocks = (count + size - 1) / size, whole = std::reduce(parts.begin(), parts.end());
   const auto boundary = [&](size_t ranks_before) {
     const int64_t sum =
         std::reduce(parts.begin(), parts.begin() + static_cast<ptrdiff_t>(ranks_before), int64_t{0});
-    const int64_t block = (2 * num_blocks * sum + whole) / (2 * whole);  // the nearest
+    const int64_t block = (2 * num_blocks * sum + whole) / (2 * whole);  // the nearest block boundary
     return static_cast<int>(std::min<int64_t>(block * size, count));
   };
   const int first = boundary(rank);

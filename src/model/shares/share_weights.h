@@ -1,4 +1,4 @@
-// The weights that a rank has of a model (model/shares/share.h).
+// The weights of one rank (model/shares/share.h).
 #pragma once
 
 #include <memory>
@@ -9,9 +9,10 @@
 
 namespace nibble {
 
-// Parts that lie together are views of the whole, as whole experts do; of others, the columns of `o` and units of experts, there are copies, and
-// the pages of a mapped file that they came from are released. Biases that another rank adds are zeros. The whole is kept no
-// longer than by its storage, and has no blocks. Reports layers.
+// Returns the rank's part of the weights. Contiguous parts, such as whole experts, are views of `whole`. The
+// columns of `o` and units of experts are copied, and the pages of a mapped file that they came from are
+// released. Biases that another rank adds become zeros. `whole` must have no blocks. The result keeps the
+// storage of `whole` alive. Reports progress in layers.
 std::shared_ptr<const Weights> share_of(const Weights& whole, const Share& share,
                                         const ReportProgress& report = {});
 
