@@ -1,4 +1,4 @@
-// Both texts are sections with a blank line between them. The section of the tools is
+// Both texts consist of sections separated by a blank line. The tools section is:
 //
 //   # Tools
 //
@@ -12,7 +12,8 @@
 //
 //   } // namespace weather
 //
-// with the namespaces sorted by name and the tools in their order. A namespace without tools is only its description. The last section is
+// Namespaces are sorted by name; tools keep their order. A namespace without tools is only its description.
+// The last section is:
 //
 //   # Response Formats
 //
@@ -21,7 +22,7 @@
 //   // What it is.
 //   {"type": ...}
 //
-// which OpenAI documents and its renderer does not write.
+// OpenAI documents this section, but its renderer does not write it.
 #include "harmony/content.h"
 
 #include <fmt/format.h>
