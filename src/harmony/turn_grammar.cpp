@@ -15,8 +15,8 @@ namespace {
 using grammar::GrammarBuilder;
 using grammar::NodeId;
 
-// All names are one list, which the headers share, so that thousands of tools stay below the limit on fixed
-// texts.
+// Puts all names in one list, not one fixed text per name and form of header, so that thousands of tools stay
+// below the limit on fixed texts.
 NodeId recipient(GrammarBuilder& builder, const std::vector<std::string>& names) {
   return builder.sequence({builder.text(" to="), builder.one_of(names)});
 }
@@ -25,7 +25,7 @@ NodeId thinking_channel(GrammarBuilder& builder) {
   return builder.choice({builder.text("analysis"), builder.text("commentary")});
 }
 
-// <|constrain|> follows the form " ".
+// The form " " is followed by <|constrain|>.
 NodeId end_of_call_header(GrammarBuilder& builder) {
   return builder.choice(
       {builder.empty_text(), builder.text(" "), builder.text(" json"), builder.text(" code")});

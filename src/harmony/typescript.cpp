@@ -98,7 +98,6 @@ std::string property(const std::string& key, const Json& schema, const std::stri
     out += indent + "// " + *title + '\n' + indent + "//\n";
   // oneOf suppresses description and default even if it is not an array.
   const bool has_one_of = find(schema, "oneOf");
-
   if (const std::string* description = find_string(schema, "description"); description && !has_one_of)
     out += indent + "// " + *description + '\n';
   if (const Json* examples = find_array(schema, "examples"); examples && !examples->empty()) {
