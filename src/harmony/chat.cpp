@@ -81,7 +81,7 @@ ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result,
   return call;
 }
 
-// ---- back from harmony
+// ---- from harmony to chat
 
 void read_system(const SystemContent& system, Chat& chat) {
   chat.reasoning_effort = system.reasoning_effort.value_or(chat.reasoning_effort);

@@ -1,4 +1,5 @@
-// Both texts consist of sections separated by a blank line. The tools section is:
+// The text of a system or developer message consists of sections with a blank line between them. The section
+// of the tools is:
 //
 //   # Tools
 //

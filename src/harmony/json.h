@@ -3,7 +3,6 @@
 //   {"messages": [{"role": "user", "name": "alice", "content": "Hi",
 //                  "recipient": ..., "channel": ..., "content_type": ...},
 //                 {"role": "system", "content": [{"type": "system_content", "model_identity": ...}]}, ...]}
-
 //
 // `content` is a text or a list of one part: {"type": "text", "text": ...}, system_content {model_identity,
 // knowledge_cutoff, conversation_start_date, reasoning_effort ("Low"), channel_config {valid_channels,

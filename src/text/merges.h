@@ -1,5 +1,5 @@
 // The merge rules of byte-level BPE. Encoding starts from single bytes and repeatedly merges the adjacent
-// pair with the lowest priority number; of equal pairs, the leftmost.
+// pair with the lowest priority number; if several pairs have it, the leftmost.
 //
 // A tokenizer.json lists its merges, and a merge's priority is its index in the list. A rank file lists
 // tokens only: two tokens may merge if their bytes joined are a third token, and the priority is the third
