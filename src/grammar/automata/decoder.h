@@ -2,9 +2,9 @@
 // expression does not distinguish are one class. A small table for each place inside a character gives the
 // step of each byte. Three encodings:
 //
-//   kUtf8          the text itself kJsonString    a JSON string, with its quotes, whose value is the text: a
-//   character may be written as an escape.
-//                  Which escapes are allowed is a matter of style, because each stands for one character.
+//   kUtf8          the text itself
+//   kJsonString    a JSON string, with its quotes, whose value is the text: a character may be written as an
+//                  escape. Which escapes are allowed is a matter of style: each stands for one character.
 //   kJsonContent   what is between those quotes, so that several automata can compose one string
 #pragma once
 

@@ -6,7 +6,8 @@
 namespace nibble::grammar {
 namespace {
 
-// The state of a number of which a multiple is read: what was read, and the remainder of its digits so far.
+// State of reading a number for multiple_of(): the phase, the decimals read, and the remainder of the digits
+// so far.
 struct Digits {
   enum Phase : uint32_t { kStart, kSign, kZero, kMinusZero, kInteger, kPoint, kDecimals };
   Phase phase;

@@ -30,7 +30,7 @@ bool Expressions::continues_any(Expression a) const {
   }
 }
 
-// Counts an entry of a hash table with a pointer to the next entry and half a pointer to the entry.
+// Estimates the pointers of hash tables: each entry has one to the next entry and half a pointer to itself.
 size_t Expressions::bytes() const {
   constexpr size_t kPointers{12};
   size_t num_bytes = nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(Expression) +

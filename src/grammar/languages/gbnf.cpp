@@ -78,12 +78,11 @@ class BnfParser {
   NodeId alternatives(uint32_t depth) {
     if (depth > kMaxDepth) text_.refuse("groups are nested too deep");
     std::vector<NodeId> parts;
+    // In GBNF too, the next line may begin with a bar.
     do {
       skip_blanks(true);
       parts.push_back(sequence(depth));
-    } while (text_.take_behind([&] { skip_blanks(true); },
-                               // In GBNF too, the next line may begin with a bar.
-                               "|"));
+    } while (text_.take_behind([&] { skip_blanks(true); }, "|"));
     return builder_.choice(std::move(parts));
   }
 

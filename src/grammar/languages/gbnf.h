@@ -3,8 +3,8 @@
 //   root ::= greeting " " name+        rules; the text is a `root`
 //   name ::= [A-Z] [a-z]{1,20} | "\"" [^"\n]* "\""
 //
-// Supported: literals and sets with \n \r \t \\ \" \[ \] \- \xNN \uNNNN \UNNNNNNNN, `.`, groups, |, * + ? {m}
-// {m,} {m,n}, and comments after #. In GBNF a rule ends with its line, unless a group is open or a | is at
+// Supported: literals and sets with \n \r \t \\ \" \[ \] \- \xNN \uNNNN \UNNNNNNNN, `.`, groups, comments
+// after #, and | * + ? {m} {m,} {m,n}. In GBNF a rule ends with its line, unless a group is open or a | is at
 // the end of the line or at the start of the next; in EBNF a rule ends where the next begins. Any recursion
 // is allowed, including left recursion. Refused: tokens (<name>, <[7]>), lookahead, and xgrammar's functions
 // (TagDispatch(...) and others) and attributes of rules.

@@ -6,11 +6,11 @@
 //   %import common.LF                  the terminals of Lark's common grammar
 //   %ignore " "                        may come before and after every terminal of a rule
 //
-// Supported: literals "..." and "..."i, ranges "a".."z", /regular expressions/ with flags i and s, ( ) [ ] |
-// ? * + ~m ~m..n {m} {m,n}, comments after // or #. Any alternative may be empty, including the first. Names
-// may contain hyphens. The texts are those of the grammar itself: no lexer takes the longest terminal first,
-// and priorities have no effect. Refused: templates, %declare, %override, %extend, %json, %regex, tokens
-// (<|name|>), attributes of rules, and lookaround in regular expressions.
+// Supported: literals "..." and "..."i, ranges "a".."z", /regular expressions/ with flags i and s, comments
+// after // or #, and ( ) [ ] | ? * + ~m ~m..n {m} {m,n}. Any alternative may be empty, including the first.
+// Names may contain hyphens. The texts are those of the grammar itself: no lexer takes the longest terminal
+// first, and priorities have no effect. Refused: templates, %declare, %override, %extend, %json, %regex,
+// tokens (<|name|>), attributes of rules, and lookaround in regular expressions.
 #pragma once
 
 #include <string>

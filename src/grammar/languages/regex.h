@@ -1,7 +1,7 @@
 // Regular expressions as text, in the dialect that all engines of the field read in the same way.
 //
-//   characters, `.`, [sets], \d \w \s \D \W \S, \p{Category}, escapes; groups with or without a name; |, * +
-//   ? {m} {m,} {m,n}, lazy or not; ^ and $
+//   characters, `.`, [sets], \d \w \s \D \W \S, \p{Category}, escapes; groups with or without a name;
+//   |, * + ? {m} {m,} {m,n}, lazy or not; ^ and $
 //
 // Lookaround, backreferences, \b, flags inside the expression and possessive quantifiers are refused:
 // automata do not support them.

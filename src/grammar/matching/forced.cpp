@@ -40,8 +40,8 @@ std::string Matcher::forced_bytes() {
   return forced;
 }
 
-// Returns whether some token starts with `beginning`, the last bytes of the text so far, and its other bytes
-// may follow.
+// Returns whether some token starts with `beginning`, the last bytes of the text so far, and its remaining
+// bytes may follow the text.
 bool Matcher::may_run_past(std::string_view beginning) {
   const auto nodes = vocabulary_->nodes();
   size_t begin = 0, end = nodes.size();

@@ -3,8 +3,8 @@
 //
 //   Matcher matcher(grammar, vocabulary);
 //   while (!matcher.is_finished()) {
-//     matcher.fill_mask(mask);             // bits of legal tokens; with is_complete() the text's end is
-//     legal too matcher.accept(sample(logits, mask));
+//     matcher.fill_mask(mask);  // bits of legal tokens; with is_complete() the text may also end
+//     matcher.accept(sample(logits, mask));
 //   }
 //
 // The state is an index into arrays that only grow: rollback() truncates them, and a copy of the matcher is a

@@ -3,7 +3,7 @@
 //
 // A rule is a network of operations from its entry to kReturn. What a text can be at one point is a set of
 // positions in this program, as in Earley's parser; rows.h describes the representation. Counts are numbers
-// stored with a position, never copies of it.
+// stored with a position, so a repetition never copies operations.
 #pragma once
 
 #include <bit>

@@ -16,7 +16,7 @@ uint32_t GrammarBuilder::place_of_automaton(Expression expression, Encoding enco
     for (const CodePointRange& range : set.ranges()) key.emplace_back(range.first, range.last);
     key.emplace_back(1, 0);  // not a valid range: marks the end of a set
   }
-  constexpr uint64_t kFuelOfRange{5}, kFuelOfPlace{20};  // proportional to their time
+  constexpr uint64_t kFuelOfRange{5}, kFuelOfPlace{20};  // chosen by the time that each takes
   expressions().fuel().spend(key.size());
   auto& alphabet = alphabets_[key];
   if (!alphabet) {

@@ -8,7 +8,7 @@
 namespace nibble::grammar {
 namespace {
 
-constexpr size_t kMaxBranches{2'000};  // for one set of terms
+constexpr size_t kMaxBranches{2'000};  // alternatives tried for one set of terms
 constexpr uint32_t kMaxDisjointDepth{4};
 
 // Keywords that restrict the valid values and are not enforced.

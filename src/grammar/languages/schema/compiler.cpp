@@ -79,7 +79,7 @@ std::string SchemaCompiler::impossible_place() const {
   for (const auto& [terms, node] : values_) {
     if (builder_.is_productive(node)) continue;
     for (const Term& term : terms) {
-      // A boolean schema `false`, which an optional member may have.
+      // An optional member may have the schema `false`.
       const bool is_false = term.schema->is_boolean();
       if (std::string place = document_.path_of(*term.schema); !is_false && depth(place) > depth(deepest))
         deepest = std::move(place);

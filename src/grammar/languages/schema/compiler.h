@@ -32,7 +32,7 @@ class SchemaCompiler {
   std::vector<Facts> beside_excluded(const Branch& branch, const Facts& facts, Types type);
   std::vector<const Json*> listed_values(const Branch& branch, const Facts& facts);
 
-  // schema/strings.cpp, numbers.cpp, containers.cpp
+  // Defined in schema/strings.cpp, numbers.cpp and containers.cpp.
   Expression regex(const StringFacts::Pattern& pattern);
   Expression texts_of(const Format& format);
   Expression texts_beside_others(const Format& format);
@@ -53,17 +53,17 @@ class SchemaCompiler {
                                                      const std::vector<std::string>& names);
   bool is_closed(const ObjectFacts& facts) const;
 
-  // schema/different_items.cpp
+  // Defined in schema/different_items.cpp.
   NodeId different_items(const Branch& branch, const ArrayFacts& arrays);
   std::optional<std::vector<Json>> few_values(const Terms& terms, size_t max, uint32_t depth);
   std::optional<std::vector<Json>> values_to_filter(const Branch& branch, uint32_t depth);
   std::optional<std::vector<Json>> few_arrays(const ArrayFacts& arrays, uint32_t depth);
 
-  // schema/impossible.cpp
+  // Defined in schema/impossible.cpp.
   bool is_impossible(const Branch& branch, uint32_t depth);
   bool is_impossible(const Terms& terms, uint32_t depth);
 
-  // Check whether a value satisfies a term, by evaluating it (schema/holds.cpp).
+  // Defined in schema/holds.cpp: check whether a value satisfies a term.
   bool holds(const Json& value, const Term& term);
   // Wider than holds(): also true if the value reaches a widened schema, whose lost keywords are unknown.
   bool may_hold(const Json& value, const Terms& terms);

@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kMaxNested{3};    // arrays in arrays
 constexpr size_t kMaxListed{1'000};  // arrays, or integers before filtering
 
-// Returns the first (or last) integer within the bound. Beyond 15 digits, one far value stands for all.
+// Returns the first (or last) integer within the bound. A value of more than 15 digits becomes 2^60 or -2^60.
 int64_t integer_of(const Bound& bound, bool is_min) {
   Decimal value = is_min ? ceil(bound.value) : floor(bound.value);
   if (bound.is_exclusive && bound.value.is_integer()) value = next_integer(value, is_min);

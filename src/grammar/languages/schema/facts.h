@@ -73,7 +73,7 @@ struct Facts {
   // terms.
   std::optional<std::vector<const Json*>> values;
   const Json* values_of{nullptr};     // that list if it is an enum
-  std::vector<const Json*> excluded;  // values
+  std::vector<const Json*> excluded;  // values that must not occur
   NumberFacts numbers;
   StringFacts strings;
   ArrayFacts arrays;

@@ -24,7 +24,7 @@ struct Format {
 // Returns null if the format is unknown.
 const Format* find_format(std::string_view name);
 
-// schema/formats_*.cpp
+// Defined in schema/formats_*.cpp.
 Expression date_format(Expressions& e);
 Expression time_format(Expressions& e);
 Expression date_time_format(Expressions& e);

@@ -1,4 +1,4 @@
-// Compiles JSON Schema 2020-12 (and the names of older drafts) to a grammar of JSON texts.
+// Compiles JSON Schema 2020-12, and the keyword names of older drafts, to a grammar of JSON texts.
 // docs/structured-output.md lists the keywords.
 //
 // A keyword that restricts the valid values but is not enforced is refused. Other members are annotations and

@@ -12,7 +12,7 @@
 
 namespace nibble::grammar {
 
-// Applies `value` to every item or member that no schema of `scope` mentions.
+// The schema `value` applies to every item or member that no schema of `scope` mentions.
 struct Unevaluated {
   const Json* value;  // a schema
   // The schema with the keyword comes first. The others hold whenever it holds, because it refers to them.

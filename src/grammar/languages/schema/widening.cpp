@@ -12,7 +12,7 @@ namespace {
 
 // Keywords that a schema always keeps: "type" costs nothing, and other schemas may refer to the rest.
 constexpr std::string_view kKept[]{"type", "$defs", "definitions", "$schema", "$id", "id", "$anchor"};
-// Keywords that multiply with those next to them, or are expensive.
+// Keywords whose cost multiplies with that of keywords next to them, or that are expensive alone.
 constexpr std::string_view kDear[]{"oneOf",        "anyOf",       "allOf",
                                    "not",          "if",          "dependentRequired",
                                    "dependencies", "uniqueItems", "dependentSchemas",
