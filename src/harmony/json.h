@@ -23,7 +23,7 @@ namespace nibble::harmony {
 // Throws InputError that names the path ("messages[2].role") and what is accepted there. The reader recurses,
 // so the depth of `value` must be bounded; parse_json bounds it.
 Conversation conversation_from_json(const Json& value);
-// Text would convert to a JSON string without this; use parse_json.
+// Deleted, because text would silently convert to a JSON string: use parse_json.
 Conversation conversation_from_json(std::string_view text) = delete;
 
 // Writes the form that conversation_from_json reads. A text becomes a list of one part, which the official

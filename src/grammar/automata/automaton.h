@@ -18,7 +18,7 @@ namespace nibble::grammar {
 class RemainingLengths;
 
 // Character classes and decoder of a list of character sets. Automata that distinguish the same characters
-// share it.
+// share one.
 struct Alphabet {
   Alphabet(const std::vector<CodePoints>& sets, Encoding encoding)
       : classes(sets), decoder(classes, encoding) {}

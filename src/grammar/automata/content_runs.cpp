@@ -7,7 +7,7 @@
 namespace nibble::grammar {
 namespace {
 
-// With more expressions than this, a run is only as long as it was seen to be.
+// A search that sees more expressions than this stops; the run then counts only as far as it was searched.
 constexpr size_t kMaxExpressionsInRun{600};
 
 }  // namespace
@@ -39,7 +39,8 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
   return runs;
 }
 
-// Goes level by level: level n has the expressions after all texts of n characters.
+// Finds how long content of this set may be after `start`. Level n has the expressions after all such texts
+// of n characters.
 void Automaton::find_run(Expression start, size_t set, ContentRuns& runs) {
   std::vector<Expression> level{start}, seen{start};
   uint32_t num_missing = 0;

@@ -28,7 +28,7 @@ class RemainingLengths {
  private:
   struct Lengths {
     uint32_t place{0};             // index of the expression
-    uint32_t from{kUnlimited};     // ends_from
+    uint32_t from{kUnlimited};     // see ends_from()
     bool has_shorter_ones{false};  // texts of fewer characters than `from`
   };
   std::unordered_map<uint32_t, Lengths> lengths_;

@@ -87,7 +87,7 @@ class LarkParser {
 
   void statement() {
     if (text_.peek() == '%') return directive();
-    while (text_.peek() == '?' || text_.peek() == '!') text_.skip(1);  // about Lark's tree
+    while (text_.peek() == '?' || text_.peek() == '!') text_.skip(1);  // these affect only Lark's syntax tree
     const std::string_view defined = name();
     if (defined.empty()) text_.refuse("the name of a rule or a terminal was expected");
     if (text_.peek() == '{') text_.refuse("templates are not supported");

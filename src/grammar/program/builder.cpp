@@ -167,7 +167,7 @@ bool GrammarBuilder::derives_text(uint32_t id) {
       return true;
     case Kind::kSequence:
       return all_do(n.parts.size(), [&](size_t i) { return does(n.parts[i]); });
-    case Kind::kChoice:  // evaluated when one of the parts does
+    case Kind::kChoice:  // checked again each time a part is found to derive a text
     case Kind::kReference:
       return std::ranges::any_of(n.parts, does);
     case Kind::kRepeat:

@@ -88,7 +88,8 @@ class GrammarBuilder {
   // Returns true if the node derives a text. Known only once build() has started.
   bool is_productive(NodeId id) const { return productive_[static_cast<uint32_t>(id)]; }
 
-  // Returns an automaton for the expression, made once; for checks by a source's compiler while it builds.
+  // Returns an automaton for the expression, made once. For checks that the compiler of a source language
+  // makes while it builds.
   Automaton& automaton_of(Expression expression, Encoding encoding);
   // Returns true if the expression has a text.
   bool has_text(Expression expression) { return !automaton_of(expression, encoding_).is_empty(); }

@@ -195,7 +195,7 @@ uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t
   before.rest = behind.rest;
   before.min = kUnlimited;
   if (array.max != kUnlimited) before.max = array.max - 1;
-  // At most the usual items before the last index that the needed item can have.
+  // No more usual items than can come before the last index that the needed item can have.
   if (!places[num_first])
     before.max = to_index(
         static_cast<size_t>(std::find(places.rbegin(), places.rend(), true).base() - places.begin() - 1));

@@ -162,8 +162,8 @@ void Rows::follow(const Pending& place) {
       return;
     }
     case OpKind::kCall:
-      // If nothing was read since the frame began, the rule may have called itself: left recursion gets its
-      // own shared frame.
+      // A tail call reuses the frame. Not if nothing was read since the frame began: the rule may have called
+      // itself, and left recursion needs a frame of its own.
       return call(place, op.a,
                   grammar_->ops[op.next].kind == OpKind::kReturn && frames_[place.frame].row != last());
     case OpKind::kFork:

@@ -40,7 +40,7 @@ class Rows {
 
   // Adds a row: what may follow `byte` in `row`. Returns false and adds nothing if the byte is illegal.
   bool advance(uint32_t row, uint8_t byte);
-  // The same, also for `item`, which is not in the row.
+  // The same, but also follows `item`, which is not in the row.
   bool advance(uint32_t row, const Item& item, uint8_t byte);
   // Adds a row of what follows an item at the end of its text.
   void add_behind(const Item& item);

@@ -64,7 +64,7 @@ Branches::Alternatives Branches::failures(const Json& schema) {
     ways.push_back(std::move(none));
     constexpr size_t kMaxPairs{16};
     size_t num_pairs = 0;
-    for (const Terms& alone : exclusive(schema))  // each lists the members that may hold together with it
+    for (const Terms& alone : exclusive(schema))  // a member, then those that may hold together with it
       for (size_t i = 1; i < alone.size(); ++i)
         if (alone[i].schema > alone[0].schema && ++num_pairs <= kMaxPairs)
           ways.push_back({{alone[0].schema}, {alone[i].schema}});

@@ -56,7 +56,7 @@ class Ranges {
   }
   Expression not_zero() { return e_.concat(any_digits(0), e_.concat(digits('1', '9'), any_digits(0))); }
 
-  // After an equal integer: nothing, or a point and digits.
+  // After an equal integer part: nothing, or a point and digits.
   Expression fraction_at_least(const std::string& low, bool is_exclusive) {
     if (integers_) return low.empty() && !is_exclusive ? Expression::kEmptyText : Expression::kNothing;
     if (low.empty())
