@@ -29,9 +29,9 @@ struct Term {
   };
   const Json* schema;
   Sense sense{Sense::kHolds};
-  std::string_view keyword{};  // a string literal of this program
+  std::string_view keyword{};  // points to a string literal
   uint32_t index{0};
-  std::string_view name{};  // in the document
+  std::string_view name{};  // points into the document
 
   auto key() const { return std::tuple(schema, sense, keyword, index, name); }
   bool operator<(const Term& other) const { return key() < other.key(); }
