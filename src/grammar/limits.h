@@ -1,5 +1,6 @@
-// Bounds what a grammar may cost. Schemas and grammars come from outside, and a short one can describe an automaton of any size: whoever
-// makes something on its behalf counts it here first. A count that is exceeded is an InputError; nothing is cut short silently.
+// Limits on what a grammar may cost. Schemas and grammars are untrusted, and a short one can describe an
+// automaton of any size, so all code counts what it makes for a grammar before making it. Exceeding a limit
+// throws InputError; nothing is silently cut short.
 #pragma once
 
 #include <cstddef>
@@ -12,38 +13,39 @@
 
 namespace nibble::grammar {
 
-inline constexpr uint32_t kUnlimited{
-    std::numeric_limits<uint32_t>::max()};  // the upper bound of a count that has none
+// The maximum of a count without an upper bound.
+inline constexpr uint32_t kUnlimited{std::numeric_limits<uint32_t>::max()};
 
-// Together they keep a compiled grammar and its automata below 64 MiB, and its compilation below 50 ms on a machine of today.
-inline constexpr size_t kMaxSourceBytes{2 << 20};  // of a schema's or a grammar's text
-inline constexpr size_t kMaxExpressions{
-    200'000};  // nodes of regular expressions, those of automata's states included
-inline constexpr size_t kMaxStateBytes{16 << 20};   // of all automata's transitions, and of their alphabets
-inline constexpr size_t kMaxLiteralBytes{1 << 19};  // of the texts in enums, choices and names of members
-inline constexpr size_t kMaxDifferent{32};   // of the values of items that must all differ: each is a bit
-inline constexpr size_t kMaxNodes{100'000};  // of the grammar's rules
-inline constexpr size_t kMaxItems{2'000};    // of one row: ways to go on at one place of the text
-inline constexpr size_t kMaxArenaBytes{32 << 20};  // of one sequence's rows
-inline constexpr uint32_t kMaxDepth{250};          // of nesting in a source; code that walks it recurses
+// Together these keep a compiled grammar and its automata below 64 MiB, and its compilation below 50 ms on a
+// current machine.
+inline constexpr size_t kMaxSourceBytes{2 << 20};  // text of a schema or a grammar
+// Nodes of regular expressions, including those of automaton states.
+inline constexpr size_t kMaxExpressions{200'000};
+inline constexpr size_t kMaxStateBytes{16 << 20};   // transitions of all automata, and their alphabets
+inline constexpr size_t kMaxLiteralBytes{1 << 19};  // texts in enums, choices and names of members
+inline constexpr size_t kMaxDifferent{32};          // values of items that must differ: each is a bit
+inline constexpr size_t kMaxNodes{100'000};         // nodes of the grammar's rules
+inline constexpr size_t kMaxItems{2'000};  // items of one row: ways to continue at one point of the text
+inline constexpr size_t kMaxArenaBytes{32 << 20};  // rows of one sequence
+inline constexpr uint32_t kMaxDepth{250};          // nesting in a source; code that walks it recurses
 
 // Steps of work, each of some tens of nanoseconds.
-inline constexpr uint64_t kPropertyFuel{80'000};  // of a property of Unicode that is new to this process
+inline constexpr uint64_t kPropertyFuel{80'000};  // for a Unicode property that is new to this process
 inline constexpr uint64_t kCompileFuel{1'000'000};
-inline constexpr uint64_t kMaskFuel{500'000};  // of one mask, or of one token that is accepted
+inline constexpr uint64_t kMaskFuel{500'000};  // for one mask, or for one accepted token
 
-// A source takes more steps than it may.
+// A source needs more steps than it may take.
 class TooMuchWork : public InputError {
   using InputError::InputError;
 };
 
-// Work that is left. Whoever does a step spends a unit; what costs more than some tens of nanoseconds spends more.
+// Work that is left. Each step spends a unit; steps longer than some tens of nanoseconds spend more.
 class Fuel {
  public:
   explicit Fuel(uint64_t units) : left_(units) {}
-  // Begins anew, whatever is left.
+  // Sets the work that is left.
   void fill(uint64_t units) { left_ = units; }
-  // Throws InputError, and takes nothing, if less is left.
+  // Throws InputError and spends nothing if less is left.
   void spend(uint64_t units = 1) {
     if (units > left_) [[unlikely]]
       throw TooMuchWork("the grammar takes too much work; make it smaller, or its repetitions less nested");
@@ -55,7 +57,8 @@ class Fuel {
   uint64_t left_;
 };
 
-// A place in a table, or a number of entries. The limits above keep every table far below 2^32 entries; more is a bug.
+// Converts an index or a number of entries. The limits above keep every table far below 2^32 entries; more is
+// a bug.
 inline uint32_t to_index(size_t place) {
   NIBBLE_CHECK(place < kUnlimited, "{}", place);
   return static_cast<uint32_t>(place);

@@ -40,7 +40,7 @@ Message assistant_message(const char* channel, std::string text) {
   return message;
 }
 
-// Adds reasoning, text and calls, in the order in which the model generates them.
+// Appends reasoning, text and calls, in the order in which the model generates them.
 void add_assistant(const ChatMessage& said, std::vector<Message>& out) {
   const bool has_calls = !said.tool_calls.empty();
   if (!said.reasoning.empty()) out.push_back(assistant_message("analysis", said.reasoning));
@@ -64,7 +64,7 @@ Message tool_message(const ToolCall& call, const std::string& output) {
   return message;
 }
 
-// Removes the call that a tool's message answers from `open_calls`, and returns it.
+// Removes the call that a tool result answers from `open_calls` and returns it.
 ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result, size_t index) {
   const auto found = std::find_if(open_calls.begin(), open_calls.end(), [&](const ToolCall& call) {
     return (!result.tool_call_id || call.id == *result.tool_call_id) &&
@@ -81,7 +81,7 @@ ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result,
   return call;
 }
 
-// ---- back from harmony
+// ---- from harmony to chat
 
 void read_system(const SystemContent& system, Chat& chat) {
   chat.reasoning_effort = system.reasoning_effort.value_or(chat.reasoning_effort);
@@ -103,7 +103,7 @@ constexpr const char* kTextParts{"a text or a list of text parts"};
 
 ToolCall function_call_from(const Field& function) {
   const Field arguments = function.need("arguments", "a text or an object");
-  // An object is printed as the chat template of gpt-oss prints it.
+  // An object is printed as gpt-oss's chat template prints it.
   std::string text = arguments.value().is_string() ? arguments.string()
                                                    : json_line(arguments.value(), JsonSpacing::kAfterCommas);
   return {.id = "", .name = need_tool_name(function, "name"), .arguments = std::move(text)};
@@ -121,7 +121,7 @@ ToolCall call_from(const Field& field) {
   return call;
 }
 
-// Ollama's messages have pictures outside of the content.
+// Ollama's messages have their images in a member outside the content.
 void read_images(const Field& field, ChatMessage& message) {
   const auto images = field.find("images");
   if (!images || images->value().empty()) return;
@@ -143,15 +143,16 @@ ChatMessage chat_message_from_json(const Field& field) {
   message.role = *known;
   if (is_function)
     message.tool_name = need_tool_name(field, "name");
-  else if (known == Role::kTool && field.find("tool_name"))  // as Ollama has it
+  else if (known == Role::kTool && field.find("tool_name"))  // Ollama's name for it
     message.tool_name = need_tool_name(field, "tool_name");
-  if (known == Role::kTool && field.find("name")) need_tool_name(field, "name");  // the call has it too
+  // Only checked: the call has it too.
+  if (known == Role::kTool && field.find("name")) need_tool_name(field, "name");
   if (known == Role::kAssistant) message.reasoning = message_reasoning(field);
   if (const auto calls = field.find("tool_calls"))
     for (const Field& call : calls->elements()) message.tool_calls.push_back(call_from(call));
   if (const auto call = field.find("function_call")) message.tool_calls.push_back(function_call_from(*call));
   message.tool_call_id = field.find_string("tool_call_id");
-  // Only an assistant's message may lack content: if it has calls, refused, or said nothing.
+  // Only an assistant message may have no content: it has calls, is a refusal, or is empty.
   if (const auto content = field.find("content"))
     message.text = content_text(*content, {.is_result = known == Role::kTool, .accepted = "\"text\""});
   else if (message.role != Role::kAssistant)

@@ -1,4 +1,5 @@
-// Both texts are sections with a blank line between them. The section of the tools is
+// The text of a system or developer message consists of sections with a blank line between them. The section
+// of the tools is:
 //
 //   # Tools
 //
@@ -12,7 +13,8 @@
 //
 //   } // namespace weather
 //
-// with the namespaces sorted by name and the tools in their order. A namespace without tools is only its description. The last section is
+// Namespaces are sorted by name; tools keep their order. A namespace without tools is only its description.
+// The last section is:
 //
 //   # Response Formats
 //
@@ -21,7 +23,7 @@
 //   // What it is.
 //   {"type": ...}
 //
-// which OpenAI documents and its renderer does not write.
+// OpenAI documents this section, but its renderer does not write it.
 #include "harmony/content.h"
 
 #include <fmt/format.h>

@@ -7,11 +7,12 @@
 
 namespace nibble::harmony {
 
-// `has_functions`: a developer message of the conversation offers function tools; the system message then names their channel.
+// `has_functions`: whether a developer message of the conversation offers function tools; the system message
+// then names the channel for their calls.
 std::string text_of(const SystemContent& content, bool has_functions);
 std::string text_of(const DeveloperContent& content);
 
-// True if the content offers tools in the namespace "functions".
+// Returns true if the content offers tools in the namespace "functions".
 bool has_functions(const DeveloperContent& content);
 
 }  // namespace nibble::harmony

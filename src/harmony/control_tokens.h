@@ -9,10 +9,11 @@
 
 namespace nibble::harmony {
 
-inline constexpr std::string_view kConstrain{"<|constrain|>"};  // a content type may begin with it
+inline constexpr std::string_view kConstrain{"<|constrain|>"};  // may start a content type
 
 struct ControlTokens {
-  // Throws InputError that names the token if the vocabulary lacks one; then it is not a harmony model's.
+  // Throws InputError that names the missing token if the vocabulary lacks one, because it is then not a
+  // harmony model's.
   explicit ControlTokens(const Tokenizer& tokenizer);
 
   TokenId start;      // <|start|>      opens a message: its header follows
@@ -26,8 +27,9 @@ struct ControlTokens {
   bool is_terminator(TokenId token) const { return token == end || token == call || token == done; }
 };
 
-// The tokens at which sampling stops: <|return|>, <|call|>, and <|endoftext|> if there is one (generation_config.json of
-// gpt-oss names these three). <|end|> is not among them: after its reasoning the model continues with the next message.
+// Returns the tokens at which sampling stops: <|return|>, <|call|>, and <|endoftext|> if the vocabulary has
+// it (generation_config.json of gpt-oss names these three). <|end|> is not one of them: after its reasoning
+// the model continues with the next message.
 std::vector<TokenId> stop_tokens(const Tokenizer& tokenizer);
 
 }  // namespace nibble::harmony

@@ -13,7 +13,8 @@ namespace nibble::harmony {
 void Field::refuse(std::string_view accepted) const {
   constexpr size_t kMaxShown{60};
   std::string shown =
-      value_->dump(-1, ' ', /*ensure_ascii=*/true);  // in ASCII, so that it can be cut anywhere
+      // In ASCII, so that the text can be cut at any byte.
+      value_->dump(-1, ' ', /*ensure_ascii=*/true);
   if (shown.size() > kMaxShown) shown = shown.substr(0, kMaxShown) + "...";
   throw InputError("{} must be {}, not {}", place_, accepted, shown);
 }

@@ -1,4 +1,5 @@
-// Reads untrusted JSON field by field. A Field is a value and its place in the document, which every error message names.
+// Reads untrusted JSON field by field. A Field is a value and its path in the document; every error message
+// names the path.
 #pragma once
 
 #include <initializer_list>
@@ -11,8 +12,9 @@
 
 namespace nibble::harmony {
 
-// Records what is read of a document, so that the rest can be named as ignored. An object that was never asked for a member is opaque: its
-// reader takes it as a whole (a schema), or does not need it. Values are known by their address, so the document must not change.
+// Records which values of a document were read, so that the others can be reported as ignored. An object of
+// which no member was looked up counts as read completely: its reader took it whole (a schema) or did not
+// need it. Values are identified by their address, so the document must not change.
 class ReadRecord {
  public:
   bool has_looked_into(const Json& object) const { return objects_.count(&object) > 0; }
@@ -22,12 +24,12 @@ class ReadRecord {
  private:
   friend class Field;
   std::unordered_set<const Json*> objects_, members_;
-  std::vector<std::string> left_out_;  // "input.web_search_call", "messages[].content.image_url"
+  std::vector<std::string> left_out_;  // names: "input.web_search_call", "messages[].content.image_url"
 };
 
 class Field {
  public:
-  // `record` may be null. The record, like the value, outlives the field and all fields in it.
+  // `record` may be null. The record and the value must outlive this field and all fields obtained from it.
   Field(const Json& value, std::string place, ReadRecord* record = nullptr)
       : value_(&value), place_(std::move(place)), record_(record) {}
 
@@ -37,15 +39,16 @@ class Field {
   // Throws InputError: "messages[2].role must be one of ..., not 7".
   [[noreturn]] void refuse(std::string_view accepted) const;
 
-  // Members of an object; any other value is refused. A member that is null counts as absent.
+  // The members of an object; any other value is refused. A member that is null counts as absent.
   std::optional<Field> find(const char* key) const;
   Field need(const char* key, std::string_view accepted) const;
   std::optional<std::string> find_string(const char* key) const;
   std::string need_string(const char* key) const;
   void allow_only(std::initializer_list<std::string_view> keys) const;
-  // Counts these members as read: they have no effect, or repeat what other members say.
+  // Marks these members as read: they have no effect, or repeat what other members say.
   void skip(std::initializer_list<const char*> keys) const;
-  // Records that this value is dropped; an element of a list is named by its type.
+  // Records that this value is dropped. `type`, if given, is appended to its name: the type of a list
+  // element.
   void leave_out(std::string_view type = "") const;
 
   std::vector<Field> elements() const;  // refuses any value but an array
@@ -61,7 +64,8 @@ class Field {
   ReadRecord* record_;
 };
 
-// "request.messages[2].content[0].text" as "messages[].content[].text": without the root and the indices.
+// Returns a path without the root and the indices: "request.messages[2].content[0].text" becomes
+// "messages[].content[].text".
 std::string name_of_place(std::string_view place);
 
 }  // namespace nibble::harmony

@@ -25,8 +25,8 @@ enum class Kind { kPlain, kRecipient, kChannel, kConstrain };
 struct Word {
   Kind kind;
   std::string_view value;  // without "to=" or the mark
-  size_t begin;            // where the whole word begins in the header's text
-  bool is_taken{false};    // became a field or was left out
+  size_t begin;            // offset of the whole word in the header's text
+  bool is_taken{false};    // became a field or was dropped
 
   size_t end_of(std::string_view text) const {
     return static_cast<size_t>(value.data() - text.data()) + value.size();
@@ -54,7 +54,7 @@ std::vector<Word> words_of(std::string_view text) {
   return words;
 }
 
-// The name that a word begins with, such as "json" in "json{\"a\":1}".
+// Returns the name at the start of a word, such as "json" in "json{\"a\":1}".
 std::string_view leading_name(std::string_view word) {
   const auto is_of_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -94,14 +94,14 @@ class HeaderReader {
     return rest;
   }
 
-  // "<|channel|> final", "to= functions.f", "<|constrain|> json": the space does not belong there.
+  // Joins "<|channel|> final", "to= functions.f" and "<|constrain|> json": the space does not belong there.
   void join_separated_marks() {
     for (size_t i = 0; i + 1 < words_.size(); ++i) {
       Word& mark = words_[i];
       Word& next = words_[i + 1];
       if (mark.kind == Kind::kPlain || !mark.value.empty() || next.kind != Kind::kPlain) continue;
-      // The next word may as well be text. So a channel mark is joined only with the name of a channel, and the other marks
-      // only if the header was not cut off.
+      // The next word might also be text. So a channel mark is joined only with the name of a channel, and
+      // the other marks only if the header was not cut off.
       if (mark.kind == Kind::kChannel ? !is_channel(next.value) : !header_.has_message) continue;
       repaired("the space before '{}' was left out", next.value);
       next.kind = mark.kind;
@@ -114,7 +114,8 @@ class HeaderReader {
       Word& word = words_[i];
       if (word.kind != Kind::kChannel || word.is_taken) continue;
       word.is_taken = true;
-      // "<|channel|>finalThe answer": <|message|> is missing, and the text begins where the name ends.
+      // "<|channel|>finalThe answer": <|message|> is missing, and the text starts where the channel's name
+      // ends.
       if (!header_.has_message)
         for (const std::string_view channel : kChannels)
           if (word.value.starts_with(channel)) word.value = word.value.substr(0, channel.size());
@@ -124,8 +125,9 @@ class HeaderReader {
       }
       if (message_.channel) {
         repaired("channel '{}' was given up for '{}', which follows it", *message_.channel, word.value);
-        // "<|channel|>commentary to=assistant<|channel|>analysis", which the 20b writes at times: the assistant speaks
-        // to itself on no channel, so the recipient goes with the channel that is given up.
+        // The 20b model sometimes writes "<|channel|>commentary to=assistant<|channel|>analysis". No channel
+        // has messages from the assistant to itself, so the recipient is dropped together with the first
+        // channel.
         Word& before = words_[i - 1];
         if (before.kind == Kind::kRecipient && before.value == "assistant" && !before.is_taken) {
           before.is_taken = true;
@@ -136,7 +138,7 @@ class HeaderReader {
     }
   }
 
-  // "final<|message|>": a lone name of a channel.
+  // "final<|message|>": the name of a channel without <|channel|>.
   void read_bare_channel() {
     const std::vector<Word*> rest = untaken();
     if (message_.channel || !header_.has_message || rest.empty()) return;
@@ -162,7 +164,7 @@ class HeaderReader {
     if (header_.has_start) repaired("the role is missing, {} was assumed", name(header_.speaker));
   }
 
-  // "assistant", "user:alice", or the name of a tool in place of the role.
+  // Reads "assistant", "user:alice", or the name of a tool where the role is expected.
   bool read_author(const Word& word) {
     const size_t colon = std::min(word.value.find(':'), word.value.size());
     const std::optional<Role> role = role_of(word.value.substr(0, colon));
@@ -177,8 +179,8 @@ class HeaderReader {
     return true;
   }
 
-  // Decides whether an unknown first word is a tool's name: it has a dot ("namespace.tool"), or the rest of the header is well
-  // formed.
+  // Returns whether an unknown first word is a tool's name: it has a dot ("namespace.tool"), or the rest of
+  // the header is well-formed.
   bool is_tool(const Word& word) {
     if (is_channel(word.value)) return false;
     if (word.value.find('.') != std::string_view::npos) return true;
@@ -191,7 +193,8 @@ class HeaderReader {
     return true;
   }
 
-  // True if at most a recipient and a content type are left, in this order, which is all that the official parser accepts.
+  // Returns true if at most a recipient and a content type are left, in this order. The official parser
+  // accepts nothing else.
   bool is_regular() {
     const std::vector<Word*> rest = untaken();
     if (!header_.has_message || rest.size() > 2) return false;
@@ -213,7 +216,7 @@ class HeaderReader {
     set_recipient(rest[0]->value);
   }
 
-  // Takes the words that are certainly fields; all others are text.
+  // Takes the words that are certainly fields. All other words are text.
   void read_irregular() {
     const size_t end = end_of_fields();
     for (size_t i = 0; i < end; ++i) {
@@ -235,7 +238,7 @@ class HeaderReader {
     }
     for (size_t i = end; i < words_.size(); ++i) {
       if (words_[i].kind != Kind::kConstrain || words_[i].is_taken) continue;
-      take(words_[i], words_[i].value.substr(0, 0));  // the mark alone
+      take(words_[i], words_[i].value.substr(0, 0));  // takes the mark only
       repaired("<|constrain|> was left out of the text");
     }
     message_.text = leftover();
@@ -246,7 +249,8 @@ class HeaderReader {
       repaired("words of the header that belong to none of its parts became the first line of the text");
   }
 
-  // The number of words that may be fields: in a header that was cut off, those up to the first word of text.
+  // Returns the number of leading words that may be fields. In a header that was cut off, these end at the
+  // first word of text.
   size_t end_of_fields() const {
     if (header_.has_message) return words_.size();
     bool has_recipient = false;
@@ -281,7 +285,7 @@ class HeaderReader {
     word.is_taken = true;
   }
 
-  // The header's text without the words that were taken.
+  // Returns the header's text without the words that were taken.
   std::string leftover() const {
     std::string out;
     size_t at = 0;

@@ -15,7 +15,7 @@ namespace {
 // ---- reading
 
 ReasoningEffort effort_from(const Field& field) {
-  std::string level = field.string();  // "Low" in the official form, "low" everywhere else
+  std::string level = field.string();  // "Low" in the official form, "low" elsewhere
   if (!level.empty() && level[0] >= 'A' && level[0] <= 'Z')
     level[0] = static_cast<char>(level[0] - 'A' + 'a');
   if (const auto effort = reasoning_effort_of(level)) return *effort;
@@ -83,7 +83,7 @@ void read_content(const Field& field, Message& message) {
   }
   if (!field.value().is_array()) field.refuse("a text or a list of one content block");
   const std::vector<Field> blocks = field.elements();
-  // The official library encodes each part by itself, so joining several here would give other ids.
+  // The official library encodes each part separately, so joining several here would give other ids.
   if (blocks.size() > 1)
     throw InputError("{} has {} blocks, but one is accepted; join their texts", field.place(), blocks.size());
   if (blocks.empty()) return;

@@ -1,13 +1,15 @@
 // Conversations as JSON, in the form of the official library (openai-harmony: Conversation.to_json):
 //
-//   {"messages": [{"role": "user", "name": "alice", "content": "Hi", "recipient": ..., "channel": ..., "content_type": ...},
+//   {"messages": [{"role": "user", "name": "alice", "content": "Hi",
+//                  "recipient": ..., "channel": ..., "content_type": ...},
 //                 {"role": "system", "content": [{"type": "system_content", "model_identity": ...}]}, ...]}
 //
 // `content` is a text or a list of one part: {"type": "text", "text": ...}, system_content {model_identity,
 // knowledge_cutoff, conversation_start_date, reasoning_effort ("Low"), channel_config {valid_channels,
-// channel_required}, tools} or developer_content {instructions, tools}; tools are {"NAMESPACE": {name, description,
-// tools: [{name, description, parameters}]}}. A member that is absent or null is not rendered, as in the official library,
-// whose defaults come from its constructors; SystemContent{} has the same.
+// channel_required}, tools} or developer_content {instructions, tools}; tools are {"NAMESPACE": {name,
+// description, tools: [{name, description, parameters}]}}. A member that is absent or null is not rendered.
+// The official library does the same: its defaults come from its constructors, and SystemContent{} has the
+// same defaults.
 #pragma once
 
 #include <string_view>
@@ -18,15 +20,16 @@
 
 namespace nibble::harmony {
 
-// Throws InputError that names the place, "messages[2].role", and says what is accepted there. The value's depth must be
-// bounded, as parse_json sees to, because the reader recurses.
+// Throws InputError that names the path ("messages[2].role") and what is accepted there. The reader recurses,
+// so the depth of `value` must be bounded; parse_json bounds it.
 Conversation conversation_from_json(const Json& value);
-Conversation conversation_from_json(std::string_view text) =
-    delete;  // would convert the text to a JSON string; use parse_json
+// Deleted, because text would silently convert to a JSON string: use parse_json.
+Conversation conversation_from_json(std::string_view text) = delete;
 
-// Writes the form that conversation_from_json reads. A text becomes a list of one part, which the official library reads too.
+// Writes the form that conversation_from_json reads. A text becomes a list of one part, which the official
+// library also reads.
 Json to_json(const Message& message);
-Json to_json(const ParsedMessage& parsed);  // the message, and "repairs" if there are any
+Json to_json(const ParsedMessage& parsed);  // the message, and "repairs" unless it is empty
 Json to_json(const Conversation& conversation);
 
 }  // namespace nibble::harmony

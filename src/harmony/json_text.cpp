@@ -15,11 +15,11 @@ namespace nibble::harmony {
 namespace {
 
 constexpr size_t kMaxDepth{128};  // the official library's limit; code that walks a value recurses
-constexpr size_t kMaxMembers{
-    10'000};  // per object, because inserting a key into an ordered object searches it linearly
+// Per object: inserting a key into an ordered object searches it linearly.
+constexpr size_t kMaxMembers{10'000};
 
-// Writes a double as Rust does: the shortest digits that read back as the same number, without exponent between 1e-5 and
-// 1e16, else with an exponent that has neither plus nor leading zeros.
+// Writes a double as Rust does: the shortest digits that read back as the same number. From 1e-5 to 1e16 it
+// has no exponent; elsewhere the exponent has neither a plus sign nor leading zeros.
 std::string number_text(double value) {
   char buffer[64];
   const auto print = [&](std::chars_format format) {
@@ -64,14 +64,14 @@ void write(const Json& value, JsonSpacing spacing, std::string& out) {
   }
 }
 
-// Builds the value from the parser's events. The library's own builder with a callback would scan the whole list or object for each value
-// that ends in it.
+// Builds the value from the parser's events. The library's own builder with a callback would scan a whole
+// list or object again for each value that ends in it.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(std::string_view what) : what_(what) {}
 
   Json take() { return std::move(root_); }
-  const std::string& fault() const { return fault_; }  // if the text is no JSON
+  const std::string& fault() const { return fault_; }  // empty unless the text is not JSON
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -79,7 +79,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t&) override { return add(value); }
   bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // not in text
+  bool binary(binary_t&) override { return false; }  // does not occur in JSON text
   bool start_object(size_t) override { return open(Json::object()); }
   bool end_object() override { return close(); }
   bool start_array(size_t) override { return open(Json::array()); }
@@ -98,7 +98,7 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
  private:
-  // Puts the value into the innermost open list or object, and returns its place.
+  // Adds the value to the innermost open list or object and returns its address.
   Json* put(Json value) {
     if (open_.empty()) return &(root_ = std::move(value));
     Json& parent = *open_.back();
@@ -140,7 +140,9 @@ class Builder : public nlohmann::json_sax<Json> {
 
   std::string_view what_;
   Json root_;
-  std::vector<Json*> open_;  // objects and lists that have begun; only the last value of each changes
+  // Objects and lists that are not closed yet. Only the last child of each one changes, so the pointers stay
+  // valid.
+  std::vector<Json*> open_;
   std::string fault_;
 };
 

@@ -1,5 +1,6 @@
-// Parses and writes JSON text. Input is untrusted: its depth and size are bounded, and every fault is a message of one line.
-// Output is one line, with numbers as the official renderer writes them, because a schema's defaults become part of a prompt.
+// Parses and writes JSON text. Input is untrusted: its depth and the number of members per object are
+// bounded, and every error message is one line. Output is one line, with numbers as the official renderer
+// writes them, because a schema's default values become part of a prompt.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,7 +11,8 @@ namespace nibble::harmony {
 
 using Json = nlohmann::ordered_json;  // keeps the order of members, which is visible in a rendered schema
 
-// Throws InputError: "WHAT is no JSON: ...", and for an object that has a key twice: readers disagree about which of the values counts.
+// Throws InputError: "`what` is no JSON: ...". Also throws for an object that has a key twice, because JSON
+// readers disagree about which value counts.
 Json parse_json(std::string_view text, std::string_view what);
 
 enum class JsonSpacing {

@@ -1,5 +1,5 @@
-// The messages of a harmony conversation, as plain data. render.cpp writes them as the official renderer does (openai-harmony,
-// Rust), and parse.cpp reads them.
+// The messages of a harmony conversation, as plain data. render.cpp writes them as the official renderer
+// (openai-harmony, Rust) does; parse.cpp reads them.
 #pragma once
 
 #include <optional>
@@ -14,23 +14,23 @@ enum class ReasoningEffort { kLow, kMedium, kHigh };
 
 std::string_view name(Role role);               // "assistant"
 std::string_view name(ReasoningEffort effort);  // "medium"
-// Nothing if there is no role or level of this name.
+// Both return nullopt for an unknown name.
 std::optional<Role> role_of(std::string_view name);
 std::optional<ReasoningEffort> reasoning_effort_of(std::string_view name);
 
 struct Tool {
   std::string name;
   std::string description;
-  std::optional<std::string> parameters;  // a JSON schema as text, in which the order of properties is kept
+  std::optional<std::string> parameters;  // a JSON schema as text; the order of its properties matters
 };
 
 struct ToolNamespace {
   std::string name;
   std::optional<std::string> description;
-  std::vector<Tool> tools;  // may be empty: then the description is everything ("python")
+  std::vector<Tool> tools;  // may be empty: then the description says everything ("python")
 };
 
-// Content of the system message. The defaults are the official library's.
+// Content of the system message. The defaults are those of the official library.
 struct SystemContent {
   std::optional<std::string> model_identity{"You are ChatGPT, a large language model trained by OpenAI."};
   std::optional<std::string> knowledge_cutoff{"2024-06"};
@@ -41,10 +41,10 @@ struct SystemContent {
   bool channel_required{true};
 };
 
-// The form that the answer is to have.
+// The form that the answer must have.
 struct ResponseFormat {
   std::string name, description;  // the description may be empty
-  std::string schema;             // JSON
+  std::string schema;             // JSON text
 };
 
 struct DeveloperContent {
@@ -53,11 +53,11 @@ struct DeveloperContent {
   std::optional<ResponseFormat> response_format{};
 };
 
-// One message, with exactly one kind of content: text, or system or developer content, which only messages of these roles
-// may have.
+// One message. It has exactly one kind of content: `text`, or `system` or `developer`, which require the role
+// of the same name.
 struct Message {
   Role role{Role::kUser};
-  std::optional<std::string> author_name;   // a tool's: "functions.get_time"; others are written "user:NAME"
+  std::optional<std::string> author_name;   // a tool's: "functions.get_time"; else rendered "user:NAME"
   std::optional<std::string> recipient;     // "functions.get_time", "assistant"
   std::optional<std::string> channel;       // "analysis", "commentary", "final"
   std::optional<std::string> content_type;  // "<|constrain|>json", "code"

@@ -3,32 +3,39 @@
 //   <|start|> HEADER <|message|> TEXT <|end|> | <|call|> | <|return|>
 //   HEADER = ROLE[:NAME] [to=RECIPIENT] [<|channel|>CHANNEL] [to=RECIPIENT] [CONTENT_TYPE]
 //
-// A stream that the official parser (openai-harmony, Rust) accepts gives the same result here. The following differs, because
-// a server must never fail on what a model says, nor lose any of it, nor show a control token:
+// A stream that the official parser (openai-harmony, Rust) accepts gives the same result here, except as
+// listed below. The differences exist because a server must never fail on model output, lose any of it, or
+// show a control token.
 //
 // Read differently, without a repair:
-//   - A lone "json", "code" or "<|constrain|>..." in a header is the content type. (Official: the recipient. But the
-//     official renderer writes content types without a recipient so, and models do under structured output.)
-//   - "user:alice" is role and name. (Official: unknown role.) "functions.f" needs no recipient to be a tool's name.
+//   - A lone "json", "code" or "<|constrain|>..." in a header is the content type. (Official: the recipient.
+//     But the official renderer writes a content type without a recipient this way, and so do models under
+//     structured output.)
+//   - "user:alice" is role and name. (Official: unknown role.) "functions.f" is a tool's name even without a
+//     recipient.
 // Repaired, with a line in `repairs`:
-//   - Control tokens inside the text are never text. (Official: all but the terminators are.) <|start|> and <|channel|>
-//     end the message there and begin the next one's header; the others are left out.
-//   - A header may be cut off by a terminator, by <|start|>, or by a second <|channel|> after words. From its first word that is
-//     not a field on all is text, even without a space, as in "json{"a":1}". A blank header makes no message.
-//   - A header that the end of the stream cuts off makes no message while it may be a header: until it has more words than
-//     headers have, or a word that no header has. From then on it is text, as above, unless it names a recipient.
-//   - Text after the end of a message is read as the header of a message without <|start|>. Mostly that header is cut off,
-//     and the text becomes a message of its own. Blank text between messages is left out.
-//   - The role is missing or unknown: a first word with a dot, or followed by a recipient or a content type, is a tool's
-//     name; else the role is the speaker's (the one given to the parser, or the assistant), and the word stays.
-//   - A recipient without "to=" is accepted if the official parser accepts it; but "final", "analysis" or "commentary"
-//     where no channel is named is the channel. A second channel, recipient or content type replaces the first.
-//     Marks with nothing behind them are left out.
+//   - Control tokens inside the text are never text. (Official: all except terminators are.) <|start|> and
+//     <|channel|> end the message and begin the header of the next; the others are dropped.
+//   - A header may be cut off by a terminator, by <|start|>, or by a second <|channel|> after words. From its
+//     first word that is not a field, the rest is text, even without a space, as in "json{"a":1}". A blank
+//     header makes no message.
+//   - A header that the end of the stream cuts off makes no message while it may still be a header: until it
+//     has more words than headers have, or a word that no header has. Then it is text, as above, unless it
+//     names a recipient.
+//   - Text after the end of a message is read as the header of a message without <|start|>. Usually that
+//     header is cut off, and the text becomes a separate message. Blank text between messages is dropped.
+//   - The role is missing or unknown: a first word that has a dot, or is followed by a recipient or a content
+//     type, is a tool's name. Otherwise the role is the speaker's (the role given to the parser, or
+//     assistant), and the word stays.
+//   - A recipient without "to=" is accepted where the official parser accepts it; but "final", "analysis" or
+//     "commentary" in a header without a channel is the channel. A second channel, recipient or content type
+//     replaces the first. Marks without a value are dropped.
 //   - Other words in the header become the first line of the text.
-//   - An id that no token has becomes U+FFFD. (Official: it swallows the rest of the message.)
+//   - An id without a token becomes U+FFFD. (Official: it swallows the rest of the message.)
 //
-// So no ordinary text is lost, and its order is kept: every byte after a <|message|> is in a text, and every word before it
-// is in a field, in a text, quoted in `repairs`, or in the unfinished header at the end of the stream. A message without a channel stays without one; chat.h shows it as final.
+// So no ordinary text is lost, and its order is kept: every byte after a <|message|> is in a text, and every
+// word before it is in a field, in a text, quoted in `repairs`, or in the unfinished header at the end of the
+// stream. A message without a channel keeps none; chat.h shows it as final.
 //
 // Text is returned as soon as it is certain; text in a header is certain when the header ends.
 #include "harmony/parse.h"
@@ -64,7 +71,8 @@ struct Parser::Impl {
   Delta finish() {
     NIBBLE_CHECK(state != State::kFinished, "finish() was called twice");
     const Delta delta = state == State::kHeader ? finish_header() : end_message();
-    if (!messages.empty())  // repairs since the last message began have no other message to belong to
+    // Repairs noted since the last message began belong to no later message, so they go to that message.
+    if (!messages.empty())
       for (const std::string& repair : repairs) note(messages.back().repairs, repair);
     state = State::kFinished;
     return delta;
@@ -113,7 +121,7 @@ struct Parser::Impl {
     return add_text(ordinary(token, "the text", own_repairs));
   }
 
-  // The text that a token adds to a header or a text: none if it is a control token.
+  // Returns the text that a token adds to a header or to a message's text: none for a control token.
   std::string ordinary(TokenId token, const char* place, std::vector<std::string>& place_repairs) {
     const std::string_view bytes = tokenizer.bytes(token);
     if (bytes.empty()) {
@@ -147,7 +155,7 @@ struct Parser::Impl {
     return {.header_ended = true, .text = text};
   }
 
-  // The stream ends in the header.
+  // Handles the end of the stream inside a header.
   Delta finish_header() {
     header.text += utf8.finish();
     if (is_blank(header.text) || !may_go_on(header)) return cut_header(std::nullopt);
@@ -162,7 +170,7 @@ struct Parser::Impl {
     return {};
   }
 
-  // `by` is the token that cut the header off; empty at the end of the stream.
+  // Ends a header that was cut off. `by` is the token that cut it off; nullopt at the end of the stream.
   Delta cut_header(std::optional<TokenId> by) {
     header.text += utf8.finish();
     const std::string cut = fmt::format("cut off by {}", by ? tokenizer.bytes(*by) : "the end of the stream");
@@ -179,7 +187,7 @@ struct Parser::Impl {
     return {.header_ended = true, .text = text, .message_ended = true};
   }
 
-  // Adds the message whose header has just ended. Words that are not fields become the beginning of its text.
+  // Appends the message whose header has just ended. Words that are not fields become the start of its text.
   Message& add_message() {
     if (!header.has_start) note(repairs, "it began without <|start|>");
     Message message = read_header(header, repairs);
@@ -211,9 +219,10 @@ struct Parser::Impl {
 
   State state{State::kHeader};
   Header header;
-  std::string unfinished;            // the header in which the stream ended
-  std::vector<std::string> repairs;  // those of the header and of text before it, for the next message
-  Utf8Stream utf8;                   // holds half a character of the header or the text
+  std::string unfinished;  // the header in which the stream ended
+  // Repairs of the current header and of text before it, for the next message.
+  std::vector<std::string> repairs;
+  Utf8Stream utf8;  // holds an incomplete character of the header or the text
   std::vector<ParsedMessage> messages;
 };
 

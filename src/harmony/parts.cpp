@@ -14,24 +14,24 @@ namespace {
 
 constexpr const char* kContent{"a text or a list of text parts"};
 
-// Adds a piece of text, with the separator where there is text before it.
+// Appends a piece of text, preceded by the separator unless the text is empty.
 void append(std::string& text, std::string_view separator, std::string_view more) {
   if (!text.empty() && !more.empty()) text += separator;
   text += more;
 }
 
-// Types whose text is one member, and that member.
+// Part types whose text is in one member, and the name of that member.
 constexpr std::pair<std::string_view, const char*> kTexts[] = {
     {"text", "text"},
     {"input_text", "text"},
     {"output_text", "text"},
     {"reasoning_text", "text"},
     {"summary_text", "text"},
-    {"refusal", "refusal"},  // which this model writes as any text
+    {"refusal", "refusal"},  // this model writes refusals as ordinary text
     {"tool_reference", "tool_name"},
 };
 
-// The text of "data:text/plain;base64,SGk=".
+// Returns the text of a data URL: "Hi" for "data:text/plain;base64,SGk=".
 std::optional<std::string> text_of_data(std::string_view url) {
   constexpr std::string_view kScheme{"data:text/"}, kCode{";base64,"};
   const size_t code = url.find(kCode);
@@ -42,7 +42,8 @@ std::optional<std::string> text_of_data(std::string_view url) {
   return text;
 }
 
-// The text of a document in Anthropic's form or of a file in OpenAI's; nothing if it holds none.
+// Returns the text of a document (Anthropic's form) or a file (OpenAI's form); nullopt if it contains no
+// text.
 std::optional<std::string> document_text(const Field& part, const ContentForm& form) {
   std::optional<std::string> text;
   if (const auto source = part.find("source")) {
@@ -80,7 +81,7 @@ std::string note_of(std::string_view type) {
   return fmt::format("[a part of type {} that can't be shown]", type);
 }
 
-// Pieces with the same index are parts of one text that was streamed.
+// Joins the pieces of reasoning. Adjacent pieces with the same index are parts of one streamed text.
 std::string details_text(const Field& details) {
   std::string text;
   std::optional<Json> last;

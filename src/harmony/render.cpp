@@ -2,9 +2,9 @@
 //
 //   <|start|>ROLE[:NAME][ to=RECIPIENT][<|channel|>CHANNEL][ CONTENT_TYPE]<|message|>TEXT<|end|>
 //
-// A tool's message has the tool's name in place of the role, and the assistant's message to a recipient ends in <|call|>.
-// Each of these pieces is encoded by itself, as in the official renderer, so that the ids agree and not only the text. Each is
-// encoded as ordinary text, so that nothing in a message can become a control token.
+// A tool message has the tool's name as its ROLE, and an assistant message to a recipient ends in <|call|>.
+// Each of these parts is encoded separately, as in the official renderer, so that the ids agree and not only
+// the text. Each is encoded as ordinary text, so no content can become a control token.
 #include "harmony/render.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ void write_message(const Message& message, bool has_functions, const ControlToke
 bool is_final(const Message& message) { return message.channel == "final"; }
 bool is_assistants(const Message& message) { return message.role == Role::kAssistant; }
 
-// The index before which analysis messages are left out.
+// Returns the index before which analysis messages are left out.
 size_t end_of_dropping(const std::vector<Message>& messages, DropAnalysis rule) {
   if (rule == DropAnalysis::kNone) return 0;
   if (rule == DropAnalysis::kBeforeLastFinal) {
@@ -95,7 +95,8 @@ size_t end_of_dropping(const std::vector<Message>& messages, DropAnalysis rule) 
   }
   const auto last = std::find_if(messages.rbegin(), messages.rend(), is_assistants);
   if (last == messages.rend() || !is_final(*last))
-    return 0;  // the last turn is not finished: the official rule drops nothing
+    // The last turn is not finished: the official rule drops nothing.
+    return 0;
   return static_cast<size_t>(std::find_if(messages.begin(), messages.end(), is_final) - messages.begin());
 }
 

@@ -10,26 +10,30 @@
 
 namespace nibble::harmony {
 
-// Rules for leaving out analysis messages (reasoning) of finished turns.
+// Which analysis messages (reasoning) of finished turns are left out.
 enum class DropAnalysis {
   kNone,
-  kBeforeFirstFinal,  // the official library's rule, in which analysis between two final messages stays
-  kBeforeLastFinal,   // the documented intent, and our default; the rules agree if one turn is finished
+  // The official library's rule. It keeps analysis between two final messages.
+  kBeforeFirstFinal,
+  // The documented intent, and our default. Both rules agree if only one turn is finished.
+  kBeforeLastFinal,
 };
 
 struct RenderOptions {
   DropAnalysis drop_analysis{DropAnalysis::kBeforeLastFinal};
-  bool generation_prompt{true};  // append "<|start|>assistant", after which the model generates
-  bool training{false};          // end a last message on final with <|return|>
+  // Append "<|start|>assistant", after which the model generates.
+  bool generation_prompt{true};
+  // End a last message on channel final with <|return|>.
+  bool training{false};
 };
 
 struct Rendered {
   std::string text;             // the text that the ids decode to
-  std::vector<TokenId> tokens;  // text is encoded with special-token recognition off
+  std::vector<TokenId> tokens;  // encoded with special-token recognition off
 };
 
-// Throws InputError if a message can't be rendered (a tool message without a name, a schema that is not JSON) or the
-// tokenizer lacks a control token of harmony.
+// Throws InputError if a message can't be rendered (a tool message without a name, a schema that is not JSON)
+// or if the tokenizer lacks a control token of harmony.
 Rendered render(const Conversation& conversation, const Tokenizer& tokenizer, const RenderOptions& options);
 
 }  // namespace nibble::harmony

@@ -17,7 +17,8 @@ namespace {
 
 using grammar::SchemaDocument;
 
-// What is written out at most: schemas below a $ref, references in each other, levels of JSON (parse_json takes 128).
+// Limits on the output: schemas written out inside a $ref, nested references, levels of JSON (parse_json
+// accepts 128).
 constexpr size_t kMaxWritten{2000}, kMaxReferences{32}, kMaxLevels{110};
 
 const Json* member_of(const Json& schema, const char* keyword) {
@@ -44,7 +45,7 @@ bool has_any(const Json& schema, std::initializer_list<const char*> keywords) {
                      [&](const char* keyword) { return member_of(schema, keyword) != nullptr; });
 }
 
-// A type in the words of TypeScript, which a list of types may hold.
+// Returns a schema that is shown as the TypeScript type `name`: a list of types may contain any name.
 Json named_type(std::string name) { return {{"type", Json::array({std::move(name)})}}; }
 
 // "#/$defs/Node" -> "Node"
@@ -55,7 +56,7 @@ std::string name_of(std::string_view reference) {
   return name.empty() ? "Arguments" : name;
 }
 
-// Adds the keywords of another schema that holds as well. Where both have one, `into` keeps its own.
+// Adds the keywords of `from`, which must hold as well. If both have a keyword, `into` keeps its own.
 void merge(Json& into, const Json& from) {
   for (const auto& [key, value] : from.items()) {
     const auto own = into.find(key);
@@ -70,7 +71,7 @@ void merge(Json& into, const Json& from) {
   }
 }
 
-// "string", ["string", "null"]: a type that needs no more words.
+// Returns true for a type that fits in a list of types: "string", ["string", "null"].
 bool is_plain(const Json& schema) {
   return member_of(schema, "type") && !has_type(schema, "object") && !has_type(schema, "array") &&
          !has_any(schema, {"enum", "oneOf", "description"});
@@ -96,7 +97,8 @@ class Rewriter {
   }
 
  private:
-  // The schema without $ref and allOf, with what these say. What it refers to is open until it has been rewritten.
+  // Returns the schema with $ref and allOf replaced by what they refer to. Targets stay in open_ until the
+  // caller has rewritten the result.
   Json flatten(const Json& schema) {
     Json out = schema;
     for (const char* keyword : {"$ref", "allOf", "$defs", "definitions"}) out.erase(keyword);
@@ -116,7 +118,8 @@ class Rewriter {
     try {
       const Json& target = document_.target(schema);
       return target.is_object() ? &target : nullptr;
-    } catch (const InputError&) {  // another document's, or nothing: the grammar's compiler says so
+      // In another document, or absent: the grammar's compiler reports it.
+    } catch (const InputError&) {
       return nullptr;
     }
   }
@@ -132,7 +135,7 @@ class Rewriter {
     return flatten(target);
   }
 
-  // Says the name of a type that is named inside itself.
+  // Adds the type's name to its description if the type is referred to by name inside itself.
   void describe(Json& out, const Json* target) {
     if (named_.erase(target) == 0) return;
     const Json* text = member_of(out, "description");
@@ -155,7 +158,8 @@ class Rewriter {
     out["type"] = std::move(types);
   }
 
-  // Names the type where the keywords tell it, and takes "null" out of a list of types whose other member has parts to show.
+  // Sets the type if the keywords imply it. Takes "null" out of a list of types whose only other type has
+  // parts to show, and sets "nullable" instead.
   static void rewrite_type(Json& out) {
     const bool has_members =
         has_any(out, {"properties", "additionalProperties", "patternProperties", "required"});
@@ -196,7 +200,7 @@ class Rewriter {
     if (!properties.empty()) out["properties"] = std::move(properties);
   }
 
-  // The members of a map, as "[key: string]: TYPE" or "[key: /PATTERN/]: TYPE".
+  // Adds the members of a map as properties "[key: string]: TYPE" or "[key: /PATTERN/]: TYPE".
   void add_keys(Json& out, size_t level, Json& properties) {
     const auto add = [&](const std::string& key, const Json& schema) {
       if (!has_room()) return;
@@ -211,8 +215,9 @@ class Rewriter {
     for (const char* keyword : {"patternProperties", "additionalProperties"}) out.erase(keyword);
   }
 
-  // anyOf and oneOf. Beside properties each variant has these too, and a union that only says which are required is left out;
-  // beside a type that is no object's the type is shown.
+  // Rewrites anyOf and oneOf. Next to properties, each variant gets these too, and a union that only lists
+  // which properties are required is dropped. Next to a type other than object, anyOf is dropped and only the
+  // type is shown.
   void rewrite_union(Json& out, size_t level) {
     const bool is_any_of = !array_of(out, "oneOf");
     const Json* given = array_of(out, is_any_of ? "anyOf" : "oneOf");
@@ -234,7 +239,7 @@ class Rewriter {
     out["oneOf"] = std::move(variants);
   }
 
-  // Gives each variant the properties of the whole.
+  // Gives each variant the properties of the enclosing schema.
   static void spread(Json& out, Json& variants) {
     if (std::none_of(variants.begin(), variants.end(),
                      [](const Json& variant) { return find_object(variant, "properties"); }))
@@ -253,7 +258,8 @@ class Rewriter {
     out["oneOf"] = std::move(variants);
   }
 
-  // Writes a union on one line where it is one of plain types, or one type or null.
+  // Writes the union on one line if all variants are plain types, or if it is one type or null. Returns
+  // whether it did.
   static bool join(Json& out, const Json& variants) {
     if (std::all_of(variants.begin(), variants.end(), is_plain)) {
       Json types = Json::array();
@@ -274,9 +280,8 @@ class Rewriter {
   }
 
   SchemaDocument document_;
-  std::vector<const Json*>
-      open_;  // what is being written out: the root, then what references in each other name
-  std::set<const Json*> named_;  // of these, those that are named inside themselves
+  std::vector<const Json*> open_;  // the root, then the nested $ref targets being written out
+  std::set<const Json*> named_;    // targets that are referred to by name
   std::map<const Json*, std::string> names_;
   size_t num_written_{0};
 };

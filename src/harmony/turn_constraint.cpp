@@ -54,7 +54,7 @@ void TurnConstraint::begin_text() {
     matcher_.reset();
 }
 
-// From what is known of the header: "assistant to=python", "commentary to=functions.f json".
+// Finds the called tool in the header so far: "assistant to=python", "commentary to=functions.f json".
 void TurnConstraint::read_recipient() {
   constexpr std::string_view kTo{" to="};
   const size_t to = header_.find(kTo);
@@ -158,7 +158,8 @@ void TurnConstraint::fill_mask(std::span<uint32_t> mask) {
     if (allows_control(control)) add_token(own, control);
 }
 
-// The rest of the matcher's text, then what follows it. A text under a grammar may be long, so it is gone back in; headers are copied.
+// Returns the rest of the matcher's text, then what must follow it. The matcher of a text is rolled back,
+// because a copy could be large; for headers the whole constraint is copied.
 std::vector<TokenId> TurnConstraint::forced_tokens() {
   std::vector<TokenId> forced;
   bool must_end = part_ == Part::kStart || must_end_reasoning();

@@ -1,5 +1,6 @@
-// A place in an answer whose messages must be what a TurnGrammar allows, token by token. In headers and in texts under a grammar it asks
-// a matcher; any other text is ordinary tokens and the control token that ends its message.
+// The state of one answer whose messages must be what a TurnGrammar allows, token by token. Headers, and
+// texts that have a grammar, are checked by a matcher. Any other text is ordinary tokens, followed by the
+// control token that ends its message.
 #pragma once
 
 #include <memory>
@@ -16,25 +17,27 @@ namespace nibble::harmony {
 
 class TurnConstraint : public grammar::Constraint {
  public:
-  // Stands behind "<|start|>assistant".
+  // Starts after "<|start|>assistant".
   explicit TurnConstraint(std::shared_ptr<const TurnGrammar> turn);
 
-  // Goes on behind what the prompt has of the answer already: a message's header, from behind "<|start|>assistant", and the beginning of
-  // its text, whose tokens count as no reasoning of the answer. Throws InputError where that is not what the answer may be.
+  // Accepts the part of the answer that the prompt already contains: a message's header, from after
+  // "<|start|>assistant", and the start of its text. These tokens do not count towards the limit on
+  // reasoning. Throws InputError if the grammar does not allow them.
   void accept_begun(std::span<const TokenId> begun);
 
   std::unique_ptr<Constraint> fork() const override { return std::make_unique<TurnConstraint>(*this); }
-  // `mask` may be longer than the vocabulary's: ids without a token are never legal. Not to be called behind the turn's end.
+  // `mask` may be longer than the vocabulary's: ids without a token are never legal. Must not be called after
+  // the turn's end.
   void fill_mask(std::span<uint32_t> mask) override;
   bool accept(TokenId token) override;
   std::vector<TokenId> forced_tokens() override;
 
-  // <|return|> or <|call|> was accepted: nothing may follow.
+  // Returns true after <|return|> or <|call|> was accepted: no token may follow.
   bool has_ended() const { return part_ == Part::kEnd; }
 
  private:
   enum class Part {
-    kStart,    // in front of <|start|>
+    kStart,    // before <|start|>
     kAuthor,   // up to <|channel|>
     kChannel,  // up to <|constrain|> or <|message|>
     kType,     // up to <|message|>
@@ -53,14 +56,14 @@ class TurnConstraint : public grammar::Constraint {
 
   std::shared_ptr<const TurnGrammar> turn_;
   Part part_{Part::kAuthor};
-  std::optional<grammar::Matcher> matcher_;  // none: in front of <|start|>, in free text, at the end
-  // These are of the message that is being written.
-  std::string header_;             // since its last control token
-  const TurnTool* tool_{nullptr};  // one of turn_'s; null: no call
+  std::optional<grammar::Matcher> matcher_;  // absent before <|start|>, in free text and at the end
+  // State of the message that is being written.
+  std::string header_;             // text since the last control token of the header
+  const TurnTool* tool_{nullptr};  // one of turn_'s tools; null if the message is not a call
   bool is_final_{false};
-  bool is_reasoning_{false};  // its text has begun
-  // These are of the turn.
-  std::optional<int> num_reasoning_left_;  // tokens of it that may still come; nothing: any number
+  bool is_reasoning_{false};  // the text is on the analysis channel
+  // State of the turn.
+  std::optional<int> num_reasoning_left_;  // reasoning tokens that may still come; absent: no limit
 };
 
 }  // namespace nibble::harmony

@@ -15,7 +15,8 @@ namespace {
 using grammar::GrammarBuilder;
 using grammar::NodeId;
 
-// Names in one list, however many headers they stand in, so that thousands of tools remain below the limit of fixed texts.
+// Puts all names in one list, not one fixed text per name and form of header, so that thousands of tools stay
+// below the limit on fixed texts.
 NodeId recipient(GrammarBuilder& builder, const std::vector<std::string>& names) {
   return builder.sequence({builder.text(" to="), builder.one_of(names)});
 }
@@ -24,7 +25,7 @@ NodeId thinking_channel(GrammarBuilder& builder) {
   return builder.choice({builder.text("analysis"), builder.text("commentary")});
 }
 
-// Behind the blank comes <|constrain|>.
+// The form " " is followed by <|constrain|>.
 NodeId end_of_call_header(GrammarBuilder& builder) {
   return builder.choice(
       {builder.empty_text(), builder.text(" "), builder.text(" json"), builder.text(" code")});
@@ -48,7 +49,7 @@ TurnGrammar::Text channel_text(const std::vector<std::string>& names, const Turn
         {thinking_channel(builder), recipient(builder, names), end_of_call_header(builder)}));
   if (!rules.must_call) {
     forms.push_back(builder.text("final"));
-    forms.push_back(builder.text("final "));  // <|constrain|>json
+    forms.push_back(builder.text("final "));  // before <|constrain|>json
   }
   return builder.build(builder.choice(forms));
 }
@@ -58,7 +59,7 @@ TurnGrammar::Text channel_of_call_text() {
   return builder.build(builder.sequence({thinking_channel(builder), end_of_call_header(builder)}));
 }
 
-// The names; a header's words end at white space.
+// Returns the sorted names of the tools. A name can't contain white space, which ends a word of a header.
 std::vector<std::string> checked_names(const TurnRules& rules) {
   std::vector<std::string> names;
   for (const TurnTool& tool : rules.tools) {

@@ -1,21 +1,24 @@
-// Compiles what an answer in harmony may be, once for all choices of a request. An answer, a turn, is what the model writes behind a
-// prompt that ends in "<|start|>assistant":
+// Compiles what a harmony answer may be, once for all choices of a request. An answer (a turn) is what the
+// model writes after a prompt that ends in "<|start|>assistant":
 //
 //   turn    = { thought "<|start|>assistant" } (call | final)
 //   thought = "<|channel|>" ("analysis" | "commentary") "<|message|>" TEXT "<|end|>"
 //   call    = [to] "<|channel|>" ("analysis" | "commentary") [to] [type] "<|message|>" ARGUMENTS "<|call|>"
-//   to      = " to=RECIPIENT"                                once in a call, here or there
+//   to      = " to=RECIPIENT"                                once in a call, at either position
 //   type    = " json" | " code" | [" "] "<|constrain|>" ("json" | "code")
 //   final   = "<|channel|>final" [[" "] "<|constrain|>json"] "<|message|>" BODY "<|return|>"
 //
-// These are the forms that the official renderer and the chat template write and that gpt-oss was seen to write (openai-harmony:
-// docs/format.md; the parsers of llama.cpp and vLLM), and parse.h reads them without a repair. A header's words may be split into tokens
-// in any way. A final message ends in <|return|>, and not in <|end|>, which stands there in a prompt: sampling does not stop at <|end|>,
-// and the model would go on behind its answer. At <|endoftext|> it stops, but no message ends in it. Where the final message has a grammar,
-// no thought is on "commentary": such a preamble is told to the user, and its words would stand before the text that is asked for.
+// The official renderer and the chat template write these forms, gpt-oss was seen to write them
+// (openai-harmony: docs/format.md; the parsers of llama.cpp and vLLM), and parse.h reads them without a
+// repair. The words of a header may be split into tokens in any way. A final message ends in <|return|>, not
+// in <|end|> as in a prompt: sampling does not stop at <|end|>, so the model would continue after its answer.
+// Sampling also stops at <|endoftext|>, but no message ends in it. If the final message has a grammar, no
+// thought may be on "commentary": such a preamble is shown to the user, and would precede the structured
+// text.
 //
-// Reasoning is the text of the thoughts on "analysis". Where its tokens are limited, they are counted over all thoughts of the turn; at the
-// limit the thought must end, and no other begins on that channel. A preamble is no reasoning, nor is a call, whatever its channel.
+// Reasoning is the text of the thoughts on "analysis". A limit on its tokens counts over all thoughts of the
+// turn; at the limit the thought must end, and no other may begin on that channel. A preamble is not
+// reasoning, and a call is not either, on any channel.
 #pragma once
 
 #include <memory>
@@ -36,29 +39,29 @@ struct TurnTool {
 };
 
 struct TurnRules {
-  std::vector<TurnTool> tools{};              // those that may be called
+  std::vector<TurnTool> tools{};              // tools that may be called
   bool must_call{false};                      // the turn ends in a call, never in a final message
-  std::shared_ptr<grammar::Grammar> body{};   // the final message's; null: any text
-  std::optional<int> max_reasoning_tokens{};  // 0: there is none; nothing: as long as the model likes
+  std::shared_ptr<grammar::Grammar> body{};   // grammar of the final message; null: any text
+  std::optional<int> max_reasoning_tokens{};  // 0: no reasoning; absent: no limit
 };
 
 struct TurnGrammar {
-  // The vocabulary must outlive this. Throws InputError if a recipient can't stand in a header or stands for two tools, if a call is
-  // demanded and there is no tool, or if the vocabulary is not harmony's.
+  // The vocabulary must outlive this object. Throws InputError if a recipient can't appear in a header or
+  // names two tools, if a call is required but `tools` is empty, or if the vocabulary is not harmony's.
   TurnGrammar(TurnRules turn_rules, const grammar::VocabularyTrie& turn_vocabulary);
 
-  const TurnTool& tool(std::string_view recipient) const;  // which is one of the rules'
+  const TurnTool& tool(std::string_view recipient) const;  // `recipient` must be one of the rules'
 
   const TurnRules rules;
   const grammar::VocabularyTrie& vocabulary;
   const ControlTokens control;
 
-  // A header's texts between two control tokens.
+  // The texts of a header between two control tokens.
   using Text = std::shared_ptr<grammar::Grammar>;
-  Text author;                       // behind <|start|>
-  Text channel, channel_of_call;     // behind <|channel|>; where the recipient stood before it
-  Text channel_behind_reasoning;     // where no more of it may come; null: it has no limit
-  Text type_of_final, type_of_call;  // behind <|constrain|>
+  Text author;                       // after <|start|>
+  Text channel, channel_of_call;     // after <|channel|>; channel_of_call: the recipient came before it
+  Text channel_behind_reasoning;     // channel, once reasoning has reached its limit; null: no limit
+  Text type_of_final, type_of_call;  // after <|constrain|>
 };
 
 }  // namespace nibble::harmony

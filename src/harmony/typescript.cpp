@@ -1,6 +1,7 @@
-// Writes the same bytes as the official renderer, because the model was trained on them. So its oddities stay: the first
-// variant of a union is indented like the others, an array of a union has no parentheses, only the first line of a
-// property's description is commented out. A keyword of the wrong type counts as absent.
+// Writes the same bytes as the official renderer, because the model was trained on them. So its oddities
+// stay: the first variant of a union is indented like the others, an array of a union has no parentheses, and
+// only the first line of a property's description is commented out. A keyword of the wrong type counts as
+// absent.
 #include "harmony/typescript.h"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ bool is_enum(const Json& schema) {
   return values && !values->empty();
 }
 
-// "default: 4" or "default: \"text\""; the strings of an enum are written without quotes.
+// Returns "default: 4" or "default: \"text\""; the strings of an enum are written without quotes.
 std::optional<std::string> default_comment(const Json& schema) {
   const Json* value = find(schema, "default");
   if (!value) return std::nullopt;
@@ -50,18 +51,18 @@ std::string type_or_null(const Json& schema, const std::string& indent) {
   return type;
 }
 
-// " // description default: X"
+// Returns " // DESCRIPTION default: VALUE", or the parts of it that are present.
 std::string trailing_comment(const std::string* description, const std::optional<std::string>& value) {
   if (!description && !value) return "";
   return " // " + (description ? *description : "") + (description && value ? " " : "") + value.value_or("");
 }
 
-// A union in the place of a type: each variant on its own line.
+// Returns a union as a type: each variant on its own line.
 std::string union_of(const Json& variants, const std::string& indent) {
   std::string out;
   for (const Json& variant : variants) {
     std::optional<std::string> value = default_comment(variant);
-    // Only here the default of an enum is quoted.
+    // Unlike elsewhere, the default of an enum is quoted here.
     if (value && is_enum(variant))
       value = "default: " + json_line(*find(variant, "default"), JsonSpacing::kNone);
     out += '\n' + indent + " | " + type_or_null(variant, indent + "   ");
@@ -70,7 +71,7 @@ std::string union_of(const Json& variants, const std::string& indent) {
   return out;
 }
 
-// A property that is a union: its comments come first, and the variants do not repeat them.
+// Returns a property whose type is a union. Its comments come first, and the variants do not repeat them.
 std::string union_property(const std::string& key, const Json& schema, const Json& variants,
                            const std::string& indent) {
   const std::string* description = find_string(schema, "description");
@@ -95,8 +96,8 @@ std::string property(const std::string& key, const Json& schema, const std::stri
   std::string out;
   if (const std::string* title = find_string(schema, "title"))
     out += indent + "// " + *title + '\n' + indent + "//\n";
-  const bool has_one_of =
-      find(schema, "oneOf");  // even if it is not an array it suppresses description and default
+  // oneOf suppresses description and default even if it is not an array.
+  const bool has_one_of = find(schema, "oneOf");
   if (const std::string* description = find_string(schema, "description"); description && !has_one_of)
     out += indent + "// " + *description + '\n';
   if (const Json* examples = find_array(schema, "examples"); examples && !examples->empty()) {

@@ -6,7 +6,7 @@
 
 namespace nibble {
 
-// Appends the bytes. Returns false if `digits` is empty or not base64 with padding.
+// Appends the decoded bytes to `bytes`. Returns false if `digits` is empty or is not base64 with padding.
 bool decode_base64(std::string_view digits, std::string& bytes);
 
 }  // namespace nibble

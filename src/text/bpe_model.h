@@ -1,4 +1,4 @@
-// The content of a vocabulary file of either kind.
+// A byte-level BPE vocabulary, read from a tokenizer.json or from a .tiktoken rank file.
 #pragma once
 
 #include <array>
@@ -15,14 +15,16 @@ struct BpeModel {
   Vocabulary vocabulary;
   Merges merges;
   std::string split_expression;
-  bool takes_whole_pieces;  // a piece that equals a token becomes it without merging ("ignore_merges")
+  // A piece that equals a token's bytes becomes that token without merging ("ignore_merges").
+  bool takes_whole_pieces;
 };
 
-// Both throw InputError whose message begins with `origin`.
+// Both throw InputError; the message begins with `origin`.
 BpeModel read_tokenizer_json(std::string_view json, const std::string& origin);
 BpeModel read_tiktoken(std::string_view ranks, const std::string& origin);
 
-// The tokens of the single bytes. Throws InputError if one is missing, because then some texts would have no tokens.
+// Returns the token of each single byte. Throws InputError if one is missing: text with that byte could not
+// be encoded.
 std::array<TokenId, 256> byte_tokens(const Vocabulary& vocabulary, const std::string& origin);
 
 }  // namespace nibble

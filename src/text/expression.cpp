@@ -66,7 +66,8 @@ class Translation {
     }
   }
 
-  // Other properties are refused: a script means its Script_Extensions in PCRE2, but not in Oniguruma.
+  // Properties other than these categories are refused: a script name means Script_Extensions in PCRE2, but
+  // not in Oniguruma.
   void property() {
     constexpr std::array<std::string_view, 8> kCategories{"L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "N"};
     const auto category = std::find_if(kCategories.begin(), kCategories.end(), [&](std::string_view known) {
@@ -127,7 +128,8 @@ class Translation {
     copy(1);
   }
 
-  // (?i:'s|'ve): ASCII only, because the engines fold the case of categories and ranges differently.
+  // (?i:'s|'ve). Only ASCII letters are accepted, because the engines fold the case of categories and ranges
+  // differently.
   void words_of_any_case() {
     const size_t close = rest_.find(')');
     const std::string_view words = rest_.substr(4, close == std::string_view::npos ? 0 : close - 4);
@@ -139,7 +141,8 @@ class Translation {
     copy(close + 1);
   }
 
-  // {1,3}, {2} and {2,}. The engines differ if the number before the comma is missing or a + follows.
+  // {1,3}, {2} and {2,}. Refuses bounds without a first number or followed by +, which the engines read
+  // differently.
   void bounds() {
     const size_t close = rest_.find('}');
     const std::string_view inside = rest_.substr(1, close == std::string_view::npos ? 0 : close - 1);
@@ -160,8 +163,9 @@ class Translation {
 
 }  // namespace
 
-// Alternatives, the leftmost that matches wins: a word with one preceding character and a contraction behind (twice: ending
-// in lower case, or all capitals), up to three digits, punctuation, line ends, spaces except the last before a word, spaces.
+// Alternatives; the leftmost that matches wins: a word with one optional character before it and an optional
+// contraction after it (twice: ending in lower case, or starting in capitals), up to three digits,
+// punctuation, line ends, spaces except the last one before a word, spaces.
 constexpr std::string_view kO200kExpression{
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"

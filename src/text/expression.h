@@ -1,6 +1,6 @@
-// Translates a vocabulary's split expression to PCRE2. It was written for the engine that its maker used (Oniguruma in
-// Hugging Face's tokenizers, fancy-regex in tiktoken). Only constructs that mean the same in all three are accepted; an
-// expression that another engine would read differently is refused.
+// Translates a vocabulary's split expression to PCRE2. The expression was written for another engine:
+// Oniguruma (Hugging Face's tokenizers) or fancy-regex (tiktoken). Only constructs that mean the same in all
+// three are accepted; an expression with any other construct is refused.
 #pragma once
 
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace nibble {
 
-// The split expression of o200k, which a rank file does not contain.
+// The split expression of o200k, for rank files: they contain none.
 extern const std::string_view kO200kExpression;
 
-// The Unicode version by which \p{L} and other categories match. Both match alike in a text without newer characters.
+// The Unicode version of \p{L} and the other categories. Both versions give the same matches in text that has
+// no character newer than PCRE2's version.
 enum class Categories { kAsPcre2Knows, kOfUnicode16 };
 
-// Throws InputError whose message begins with `origin`.
+// Throws InputError; the message begins with `origin`.
 std::string to_pcre2(std::string_view expression, Categories categories, const std::string& origin);
 
 }  // namespace nibble

@@ -11,8 +11,9 @@
 namespace nibble {
 namespace {
 
-// Up to this length a linear scan for the best pair is faster than a heap, though it takes n^2 steps, because they touch one
-// or two cache lines and have no branches. Words are far shorter; only lines of dashes and the like come near.
+// Up to this length a linear scan for the best pair beats a heap. It takes n^2 steps, but they touch one or
+// two cache lines and have no branches. Words are far shorter; only runs such as lines of dashes come near
+// the limit.
 constexpr size_t kMaxScannedBytes{64};
 
 uint64_t pair_of(TokenId left, TokenId right) {
@@ -54,7 +55,8 @@ void Merges::apply(std::string_view piece, std::vector<TokenId>& ids) const {
 
 void Merges::apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) const {
   std::array<TokenId, kMaxScannedBytes> parts;
-  std::array<Merge, kMaxScannedBytes> merges;  // [i] merges parts i and i + 1; the last part has none
+  // [i]: the merge of parts i and i + 1; unused for the last part.
+  std::array<Merge, kMaxScannedBytes> merges;
   size_t num_parts = piece.size();
   for (size_t i = 0; i < num_parts; ++i) parts[i] = byte_token(piece[i]);
   for (size_t i = 0; i + 1 < num_parts; ++i) merges[i] = find(parts[i], parts[i + 1]);
@@ -74,9 +76,10 @@ void Merges::apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) co
   ids.insert(ids.end(), parts.begin(), parts.begin() + num_parts);
 }
 
-// The parts are a linked list over the places of the bytes, and the pairs that can merge are a heap. Part::merge is the merge
-// with the next part; it is empty for the last part and for a part that was merged into the one before. A pair in the heap
-// that has changed since is recognised when it is popped, because its part has another merge then.
+// The parts are a linked list, indexed by the position of their first byte; a heap holds the pairs that can
+// merge. Part::merge is the merge with the next part. It is empty for the last part and for a part already
+// merged into the one before it. A heap entry is stale if its part's merge has changed since; it is skipped
+// when popped.
 void Merges::apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) const {
   NIBBLE_CHECK(piece.size() < UINT32_MAX, "a piece of {} bytes", piece.size());
   const auto end = static_cast<uint32_t>(piece.size());
@@ -86,7 +89,8 @@ void Merges::apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) co
     Merge merge;
   };
   std::vector<Part> parts(end);
-  std::vector<uint64_t> pairs;  // priority in the high bits, place in the low ones: the order of merging
+  // Priority in the high bits, position in the low bits, so entries sort in merge order.
+  std::vector<uint64_t> pairs;
   const auto entry = [&](uint32_t at) { return uint64_t{parts[at].merge.priority} << 32 | at; };
 
   for (uint32_t at = 0; at < end; ++at) parts[at] = {at - 1, at + 1, byte_token(piece[at]), {}};

@@ -1,9 +1,10 @@
-// The merge rules of byte-level BPE. Encoding starts from single bytes and merges, again and again, the adjacent pair with
-// the lowest priority number, the leftmost of equals.
+// The merge rules of byte-level BPE. Encoding starts from single bytes and repeatedly merges the adjacent
+// pair with the lowest priority number; if several pairs have it, the leftmost.
 //
-// A tokenizer.json lists its merges: the priority is the place in the list. A rank file lists tokens only: any two of its
-// tokens whose bytes together are a third token may merge, and the priority is the third's rank. Both are read into this one
-// table, so nothing is assumed about the order in a file.
+// A tokenizer.json lists its merges, and a merge's priority is its index in the list. A rank file lists
+// tokens only: two tokens may merge if their bytes joined are a third token, and the priority is the third
+// token's rank. Both kinds of file are read into this one table, so the order of lines in a file does not
+// matter.
 #pragma once
 
 #include <array>
@@ -23,19 +24,20 @@ struct Merge {
 
 class Merges {
  public:
-  // `byte_tokens` are the tokens of the single bytes.
+  // `byte_tokens`: the token of each single byte.
   Merges(size_t max_merges, const std::array<TokenId, 256>& byte_tokens);
 
   // Returns false if the pair already has a merge.
   [[nodiscard]] bool add(TokenId left, TokenId right, Merge merge);
 
-  // Appends the tokens of a piece, which must not be empty, in O(n log n) steps for n bytes.
+  // Appends the tokens of `piece`, which must not be empty. O(n log n) for n bytes.
   void apply(std::string_view piece, std::vector<TokenId>& ids) const;
   TokenId byte_token(char byte) const { return byte_tokens_[static_cast<uint8_t>(byte)]; }
 
  private:
   struct Slot {
-    uint64_t pair{UINT64_MAX};  // UINT64_MAX: free; ids are not negative, so no pair has this value
+    // UINT64_MAX marks a free slot. Ids are not negative, so no pair has this value.
+    uint64_t pair{UINT64_MAX};
     Merge merge;
   };
 
@@ -43,7 +45,7 @@ class Merges {
   void apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) const;
   void apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) const;
 
-  std::vector<Slot> slots_;  // open addressing; the size is a power of two, at most half is used
+  std::vector<Slot> slots_;  // open addressing; a power of two in size, at most half full
   size_t num_merges_{0};
   std::array<TokenId, 256> byte_tokens_;
 };

@@ -1,5 +1,6 @@
-// Cuts text into pieces, inside which tokens are then merged. A piece is a match of the split expression, or the text between
-// two matches (Hugging Face: Split with behaviour "Isolated"; o200k's expression leaves no text between).
+// Splits text into pieces; tokens are then merged only inside a piece. A piece is a match of the split
+// expression, or the text between two matches (Hugging Face: Split with behaviour "Isolated"; o200k's
+// expression leaves no text between matches).
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@ namespace nibble {
 
 class PreTokeniser {
  public:
-  // Throws InputError, whose message begins with `origin`, if the expression is not understood.
+  // Throws InputError if the expression is not understood; the message begins with `origin`.
   PreTokeniser(std::string_view expression, const std::string& origin);
 
   class Pieces;
@@ -27,13 +28,13 @@ class PreTokeniser {
 
   static Code compile(const std::string& pattern, const std::string& origin);
 
-  // The expression is compiled twice: with the characters that Unicode 16 added it takes four times as long on any text, so
-  // that version runs only on texts that have such a character.
+  // The expression, compiled twice. With the characters that Unicode 15 and 16 added it is four times as slow
+  // on any text, so that version runs only on texts that contain such a character.
   Code code_, unicode_16_code_;
   std::string origin_;
 };
 
-// Iterates over the pieces of a text, and of the next one after start(). Each thread needs its own.
+// Iterates over the pieces of a text; start() moves on to another text. Each thread needs its own.
 class PreTokeniser::Pieces {
  public:
   explicit Pieces(const PreTokeniser& pre_tokeniser);
@@ -56,8 +57,8 @@ class PreTokeniser::Pieces {
   std::unique_ptr<pcre2_real_match_data_8, FreeData> data_;
   const pcre2_real_code_8* code_{nullptr};
   std::string_view text_;
-  size_t begin_{0};  // where the next piece begins
-  Match match_;      // the last match found: it begins at or after begin_, or ends there
+  size_t begin_{0};  // start of the next piece
+  Match match_;      // the last match found: it starts at or after begin_, or ends at begin_
 };
 
 }  // namespace nibble

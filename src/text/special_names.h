@@ -1,4 +1,4 @@
-// Finds names of special tokens in a text: the leftmost one, and the longest of those that begin at the same place.
+// Finds the first name of a special token in a text. If several names begin there, the longest wins.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace nibble {
 
 class SpecialNames {
  public:
-  // Keeps views of the vocabulary's bytes, so the vocabulary must outlive this.
+  // Keeps views of the vocabulary's bytes: the vocabulary must outlive this object.
   explicit SpecialNames(const Vocabulary& vocabulary);
 
   struct Found {
@@ -31,7 +31,7 @@ class SpecialNames {
 
   const Name* longest_start_of(std::string_view text) const;
 
-  std::vector<Name> names_;  // sorted by text; as fast as a trie for so few names
+  std::vector<Name> names_;  // sorted by text; as fast as a trie for this few names
   std::array<bool, 256> begins_name_{};
 };
 

@@ -1,5 +1,5 @@
-// Reads a .tiktoken rank file: each line is a token's bytes in base64, a space, and its rank, which is both the token's id and
-// its merge priority.
+// Reads a .tiktoken rank file. Each line has a token's bytes in base64, a space, and the token's rank, which
+// is both its id and its merge priority.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -14,10 +14,12 @@
 namespace nibble {
 namespace {
 
-// Bounds the time to find a token's merges, which tries every way to cut it in two. o200k's longest token has 128 bytes.
+// Bounds the time to find a token's merges, which tries every split into two parts. o200k's longest token has
+// 128 bytes.
 constexpr size_t kMaxTokenBytes{512};
 
-// The control tokens of o200k_harmony by their distance from the id after the last rank; the ids between are reserved.
+// The control tokens of o200k_harmony. Distance 0 is the first id after the last rank; the ids that have no
+// name here are reserved.
 struct Control {
   TokenId distance;
   std::string_view name;
@@ -76,7 +78,7 @@ Vocabulary read_ranks(std::string_view ranks, const std::string& origin) {
   return vocabulary;
 }
 
-// Makes a merge of each way to cut a token into two tokens.
+// Makes a merge of every split of a token into two other tokens.
 Merges merges_by_rank(const Vocabulary& vocabulary, const std::string& origin) {
   struct Rule {
     TokenId left, right, result;

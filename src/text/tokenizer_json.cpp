@@ -1,8 +1,10 @@
-// Reads a Hugging Face tokenizer.json, which describes a pipeline of parts. nibble knows one pipeline, that of gpt-oss (BPE
-// behind Split and ByteLevel, no normaliser), and refuses files that would encode differently.
+// Reads a Hugging Face tokenizer.json, which describes a pipeline of components. nibble supports one
+// pipeline, that of gpt-oss (Split, then ByteLevel, then BPE, without a normaliser), and refuses files that
+// would encode differently.
 //
-// Members that can't change the ids of a text are not read: `unk_token`, `fuse_unk` and `byte_fallback` (they concern bytes
-// without a token, and all 256 must have one), `trim_offsets`, and `truncation` and `padding`, which are set per call.
+// Members that can't change the ids of a text are not read: `unk_token`, `fuse_unk` and `byte_fallback` (they
+// concern bytes without a token, and all 256 must have one), `trim_offsets`, and `truncation` and `padding`,
+// which are set per call.
 #include <simdjson.h>
 
 #include <algorithm>
@@ -18,7 +20,7 @@ namespace {
 
 using simdjson::dom::element;
 
-// Text from the file for an error message: on one line, and cut after 100 bytes.
+// Returns text from the file for an error message: control characters escaped, cut after at most 100 bytes.
 std::string shown(std::string_view text) {
   constexpr size_t kMaxShown{100};
   size_t length = std::min(text.size(), kMaxShown);
@@ -33,7 +35,7 @@ std::string shown(std::string_view text) {
   return text.size() <= kMaxShown ? shown : shown + "...";
 }
 
-// A JSON document with its origin: each error names the file and the place in it.
+// A parsed JSON file. Each error names the file and the JSON pointer of the value.
 class Document {
  public:
   Document(std::string_view json, std::string origin) : origin_(std::move(origin)) {
@@ -42,7 +44,7 @@ class Document {
       throw InputError("{}: is not JSON: {}", origin_, simdjson::error_message(error));
   }
 
-  // Nothing if the value is absent or null. A place is a JSON pointer: "/model/type".
+  // Returns nullopt if the value is absent or null. `place` is a JSON pointer: "/model/type".
   std::optional<element> find(std::string_view place) const {
     element value;
     if (root_.at_pointer(place).get(value) != simdjson::SUCCESS || value.is_null()) return std::nullopt;
@@ -72,7 +74,8 @@ class Document {
       throw InputError("{}: {} is {}; nibble knows {} only.", origin_, place, value, expected);
   }
 
-  // Refuses a part that is neither null nor `nothing`, the JSON of a part without effect.
+  // Refuses a component unless it is absent, null, or equal to `nothing`, the JSON of a component without
+  // effect.
   void require_nothing(std::string_view place, std::string_view nothing) const {
     const auto value = find(place);
     if (value && simdjson::minify(*value) != nothing)
@@ -97,13 +100,13 @@ void check_pipeline(const Document& document) {
         "{}: /pre_tokenizer/pretokenizers has not two parts; nibble knows Split, then ByteLevel, only.",
         document.origin());
   document.require("/pre_tokenizer/pretokenizers/0/type", "Split");
-  document.require("/pre_tokenizer/pretokenizers/0/behavior",
-                   "Isolated");  // `invert` then makes no difference
+  // With "Isolated", `invert` makes no difference.
+  document.require("/pre_tokenizer/pretokenizers/0/behavior", "Isolated");
   document.require("/pre_tokenizer/pretokenizers/1/type", "ByteLevel");
   document.require("/pre_tokenizer/pretokenizers/1/add_prefix_space", false, true);
   document.require("/pre_tokenizer/pretokenizers/1/use_regex", false, true);
-  if (document.find("/post_processor"))
-    document.require("/post_processor/type", "ByteLevel");  // moves offsets only
+  // A ByteLevel post-processor changes offsets only.
+  if (document.find("/post_processor")) document.require("/post_processor/type", "ByteLevel");
   document.require("/decoder/type", "ByteLevel");
   document.require("/model/type", "BPE");
   document.require_nothing("/model/dropout", "0.0");
@@ -124,7 +127,7 @@ SpecialIds read_specials(const Document& document) {
   SpecialIds specials;
   if (!document.find("/added_tokens")) return specials;
   const size_t num_specials = document.get<simdjson::dom::array>("/added_tokens", "a list").size();
-  // Vocabularies have a thousand. simdjson walks the list to reach each one, which takes n^2 steps.
+  // Vocabularies have about a thousand. simdjson walks the list from its start to each element: n^2 steps.
   constexpr size_t kMaxSpecials{1 << 14};
   if (num_specials > kMaxSpecials)
     throw InputError("{}: /added_tokens has more than {} tokens.", document.origin(), kMaxSpecials);
@@ -152,7 +155,7 @@ Vocabulary read_vocabulary(const Document& document) {
   std::string bytes;
   for (const auto& [letters, value] : tokens) {
     const TokenId id = token_id(value, letters, document.origin());
-    // Some files list special tokens here too. They are skipped, so that no text can become one by merging.
+    // Some files list special tokens here too. They are skipped, so that merging can never produce one.
     if (const auto special = specials.find(letters); special != specials.end() && special->second == id)
       continue;
     bytes.clear();
@@ -174,7 +177,7 @@ struct Halves {
   std::string_view left, right;
 };
 
-// Reads a merge: ["a", "b"], or "a b" in older files.
+// Splits a merge into its two tokens. A merge is ["a", "b"], or "a b" in older files.
 std::optional<Halves> halves(element merge) {
   Halves found;
   if (merge.is_string()) {

@@ -9,20 +9,20 @@ namespace nibble {
 namespace {
 
 struct Lead {
-  uint8_t num_bytes;               // length of the character; 0 if no character begins with this byte
+  uint8_t num_bytes;               // length of the character; 0 if no character starts with this byte
   uint8_t min_second, max_second;  // range of the second byte; later bytes are always 0x80 to 0xBF
 };
 
 Lead lead(uint8_t byte) {
   if (byte < 0x80) return {1, 0, 0};
-  if (byte < 0xC2) return {0, 0, 0};  // continuation bytes, and C0 and C1, which could only be overlong
+  if (byte < 0xC2) return {0, 0, 0};  // continuation bytes; C0 and C1 would always be overlong
   if (byte < 0xE0) return {2, 0x80, 0xBF};
-  if (byte == 0xE0) return {3, 0xA0, 0xBF};  // less would be overlong
-  if (byte == 0xED) return {3, 0x80, 0x9F};  // more would be a surrogate
+  if (byte == 0xE0) return {3, 0xA0, 0xBF};  // a lower second byte would be overlong
+  if (byte == 0xED) return {3, 0x80, 0x9F};  // a higher second byte would be a surrogate
   if (byte < 0xF0) return {3, 0x80, 0xBF};
-  if (byte == 0xF0) return {4, 0x90, 0xBF};  // less would be overlong
+  if (byte == 0xF0) return {4, 0x90, 0xBF};  // a lower second byte would be overlong
   if (byte < 0xF4) return {4, 0x80, 0xBF};
-  if (byte == 0xF4) return {4, 0x80, 0x8F};  // more would be beyond U+10FFFF
+  if (byte == 0xF4) return {4, 0x80, 0x8F};  // a higher second byte would exceed U+10FFFF
   return {0, 0, 0};
 }
 

@@ -1,5 +1,6 @@
-// Splits bytes into UTF-8 characters and ill-formed parts, by the Unicode Standard's table 3-7, "Well-Formed UTF-8 Byte
-// Sequences". Overlong forms, surrogates and code points beyond U+10FFFF are ill-formed from the first byte that shows it.
+// Splits bytes into UTF-8 characters and ill-formed parts, by table 3-7 of the Unicode Standard, "Well-Formed
+// UTF-8 Byte Sequences". Overlong forms, surrogates and code points above U+10FFFF are ill-formed from the
+// first byte that shows it.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,10 @@ namespace nibble {
 
 enum class Utf8Kind {
   kCharacter,
-  kIllFormed,   // a maximal subpart: the beginning of a character that breaks off, or one stray byte
-  kIncomplete,  // the beginning of a character at the end of the bytes
+  // A maximal subpart: the start of a character that breaks off, or one stray byte.
+  kIllFormed,
+  // The start of a character, cut off by the end of the bytes.
+  kIncomplete,
 };
 
 struct Utf8Part {
@@ -19,7 +22,7 @@ struct Utf8Part {
   size_t num_bytes;
 };
 
-// The part with which `bytes`, which must not be empty, begins.
+// Returns the first part of `bytes`, which must not be empty.
 Utf8Part first_utf8_part(std::string_view bytes);
 
 struct Character {
@@ -27,16 +30,17 @@ struct Character {
   size_t num_bytes;
 };
 
-// The first character of `text`, which must be well-formed and not empty.
+// Returns the first character of `text`, which must be well-formed and not empty.
 Character first_character(std::string_view text);
 
-// Appends a character, which must be no surrogate and not beyond U+10FFFF.
+// Appends a code point, which must not be a surrogate or above U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
-// The number of ASCII bytes at the beginning, rounded down to a multiple of 8: a fast path for most texts.
+// Returns the number of leading ASCII bytes, rounded down to a multiple of 8: a fast path, because most text
+// is ASCII.
 size_t ascii_prefix(std::string_view bytes);
 
-// The number of bytes at the beginning that are whole characters.
+// Returns the number of leading bytes that form complete characters.
 size_t well_formed_prefix(std::string_view bytes);
 
 }  // namespace nibble

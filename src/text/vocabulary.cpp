@@ -9,13 +9,14 @@
 namespace nibble {
 namespace {
 
-uint64_t load(const char* bytes, size_t num_bytes) {  // at most 8 bytes; the others are zero
+// Loads at most 8 bytes into a word; the other bytes of the word are zero.
+uint64_t load(const char* bytes, size_t num_bytes) {
   uint64_t word = 0;
   std::memcpy(&word, bytes, num_bytes);
   return word;
 }
 
-// Pieces are short (the median of English is 4 bytes), so the path without a loop is the common one.
+// Pieces are short (the median in English is 4 bytes), so most skip the loop.
 uint64_t hash(std::string_view bytes) {
   uint64_t state = bytes.size();
   const char* at = bytes.data();

@@ -1,9 +1,11 @@
-// The tokens of a vocabulary: maps ids to bytes and bytes to ids. Two kinds share the ids: text tokens, which merging makes
-// and find() looks up, and special tokens, whose bytes are a name and which no text becomes by merging.
+// The tokens of a vocabulary: maps ids to bytes and bytes to ids. Two kinds of token share the ids. Text
+// tokens are what merging produces and find() looks up. Special tokens have a name as their bytes, and
+// merging never produces them.
 //
-// All bytes are in one string. Ids are found in a hash table with open addressing and linear probing, at most half full. A
-// slot has 32 bits of the hash, so that bytes are hardly ever compared unless they are equal. It also has the place of the
-// bytes, because to look it up in the id's entry would be one more cache miss (8 % of the time to encode English).
+// The bytes of all tokens are in one string. A hash table with open addressing and linear probing, at most
+// half full, maps bytes to ids. A slot has 32 bits of the hash, so bytes are compared almost only when they
+// are equal. It also has the position of the bytes: reading it from the id's entry would cost one more cache
+// miss (8 % of the time to encode English).
 #pragma once
 
 #include <cstdint>
@@ -18,19 +20,20 @@ namespace nibble {
 
 class Vocabulary {
  public:
-  static constexpr TokenId kMaxId{(1 << 20) -
-                                  1};  // five times gpt-oss's; bounds the memory that a broken file can claim
+  // Five times gpt-oss's number of ids. Bounds the memory that a broken file can claim.
+  static constexpr TokenId kMaxId{(1 << 20) - 1};
 
   explicit Vocabulary(size_t max_text_tokens);
 
-  // Returns false if the id or a text token's bytes are already in use. The id must be 0 to kMaxId, bytes not empty.
+  // Returns false if the id, or the bytes of a text token, are already in use. The id must be in 0 to kMaxId,
+  // and the bytes not empty.
   [[nodiscard]] bool add(TokenId id, std::string_view bytes);
   [[nodiscard]] bool add_special(TokenId id, std::string_view name);
 
   std::optional<TokenId> find(std::string_view bytes) const;  // text tokens only
-  std::string_view bytes(TokenId id) const;                   // empty for an id that has no token
+  std::string_view bytes(TokenId id) const;                   // empty for an id without a token
   bool is_special(TokenId id) const;
-  int num_ids() const { return static_cast<int>(entries_.size()); }  // the highest id + 1
+  int num_ids() const { return static_cast<int>(entries_.size()); }  // the highest id, plus one
 
  private:
   struct Place {
@@ -50,8 +53,8 @@ class Vocabulary {
   std::string_view at(Place place) const { return {bytes_.data() + place.begin, place.num_bytes}; }
 
   std::string bytes_;
-  std::vector<Entry> entries_;  // by id
-  std::vector<Slot> slots_;     // the size is a power of two
+  std::vector<Entry> entries_;  // indexed by id
+  std::vector<Slot> slots_;     // a power of two in size
   size_t num_text_tokens_{0};
 };
 

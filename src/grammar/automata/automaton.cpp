@@ -9,12 +9,13 @@
 namespace nibble::grammar {
 namespace {
 
-constexpr size_t kMaxExploredForLife{20'000};  // expressions that are looked through for one that accepts
+// Expressions that is_live() searches for one that accepts.
+constexpr size_t kMaxExploredForLife{20'000};
 
 }  // namespace
 
-// Rows of a JSON string: dead, in front of the opening quote, behind the closing one, then those between them. Of other text: dead, then
-// the first state.
+// Rows of a JSON string: dead, before the opening quote, after the closing quote, then those between the
+// quotes. Rows of other text: dead, then the start.
 Automaton::Automaton(Expressions& expressions, Expression root, Encoding encoding,
                      std::shared_ptr<const Alphabet> alphabet, size_t& memory)
     : expressions_(expressions),
@@ -67,21 +68,21 @@ bool Automaton::can_complete(uint32_t row, uint32_t place) {
   return std::any_of(classes.begin(), classes.end(), [&](uint32_t c) { return next_class(row, c) != kDead; });
 }
 
-// Whether it lives, where that shows without a search.
+// Returns whether the expression has a text, if that is known without a search.
 std::optional<bool> Automaton::shows_life(Expression expression) {
   if (expression == Expression::kNothing) return false;
   if (!expressions_.may_be_empty(expression) || expressions_.accepts_empty(expression)) return true;
   const auto known = live_.find(static_cast<uint32_t>(expression));
   if (known != live_.end()) return known->second;
   if (expressions_.min_length(expression) > expressions_.max_length(expression)) return false;
-  // What has no text at all need not be sought length by length.
+  // If the expression has no text of any length, a search length by length is not needed.
   const Expression of_any_length = expressions_.of_any_length(expression);
   if (of_any_length == expression || is_live(of_any_length)) return std::nullopt;
   return live_[static_cast<uint32_t>(expression)] = false;
 }
 
-// A search for an expression that lives, shortest texts first. If it fails, everything that it saw is dead; if it succeeds, everything on
-// the way there lives.
+// Searches the derivatives for one that has a text, shortest texts first. If the search fails, every
+// expression it saw is dead; if it succeeds, every expression on the path is live.
 bool Automaton::is_live(Expression expression) {
   if (const std::optional<bool> known = shows_life(expression)) return *known;
   struct Visit {

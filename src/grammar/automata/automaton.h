@@ -1,6 +1,7 @@
-// A deterministic automaton over bytes whose states are made when they are first reached. A state is an expression (what the rest of the
-// text may be) and a place inside a character: the table of transitions is by classes of characters, and what a byte means is the
-// decoder's. Every state but kDead can still come to an end, so that a text that has not failed yet need never fail.
+// A deterministic automaton over bytes whose states are made when first reached. A state consists of a row
+// (an expression: what the rest of the text may be) and a place inside a character. The transition table is
+// by class of character; the decoder turns bytes into classes. From every state except kDead a text can still
+// be completed, so a prefix that has not failed yet never has to fail.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace nibble::grammar {
 
 class RemainingLengths;
 
-// Classes and decoder of a set of character sets; automata share it where they tell the same characters apart.
+// Character classes and decoder of a list of character sets. Automata that distinguish the same characters
+// share one.
 struct Alphabet {
   Alphabet(const std::vector<CodePoints>& sets, Encoding encoding)
       : classes(sets), decoder(classes, encoding) {}
@@ -28,7 +30,7 @@ class Automaton {
  public:
   static constexpr uint32_t kDead{0}, kStart{1};
 
-  // `expressions` must outlive it. `memory` counts the bytes of all automata of a grammar.
+  // `expressions` must outlive this object. `memory` counts the bytes of all automata of a grammar.
   Automaton(Expressions& expressions, Expression root, Encoding encoding,
             std::shared_ptr<const Alphabet> alphabet, size_t& memory);
   ~Automaton();
@@ -62,42 +64,44 @@ class Automaton {
                ? state == kClosed
                : !has_quotes(encoding_) && state <= kRowMask && rows_[state].accepts_text;
   }
-  // True if no byte can follow.
+  // Returns true if no byte can follow.
   bool is_final(uint32_t state) const {
     return state < first_text_state_ ? state != kStart
                                      : !has_quotes(encoding_) && state <= kRowMask &&
                                            rows_[state].expression == Expression::kEmptyText;
   }
-  // Between two characters of the text that is described; in a JSON string, between its quotes.
+  // Returns true between two characters of the described text; for a JSON string, between its quotes.
   bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
-  // Tells how long texts of content may be here; none may follow inside a character.
+  // Returns how long content texts may be at this state; none may follow inside a character.
   const ContentRuns& content_runs(uint32_t state);
-  // True if no text at all is accepted.
+  // Returns true if no text is accepted.
   bool is_empty() { return !is_live(root_); }
 
   Encoding encoding() const { return encoding_; }
   const CharacterClasses& classes() const { return alphabet_->classes; }
-  // Inside a character: the classes that it may turn out to have.
+  // The classes that the current character can have, for a state inside a character.
   const std::vector<uint32_t>& classes_at(uint32_t state) const {
     return alphabet_->decoder.classes_at(state >> kRowBits);
   }
-  // The state behind a character of the class, between characters.
+  // Returns the state after a character of this class, for a state between characters.
   uint32_t next_class(uint32_t state, uint32_t character_class) {
     const uint32_t known = transitions_[row_of(state) * num_classes_ + character_class];
     return known != kUnknown ? known : make_transition(row_of(state), character_class);
   }
-  // True if the expression, a derivative of the root's, has any text.
+  // Returns true if the expression, a derivative of the root, has any text.
   bool is_live(Expression expression);
 
-  // With how many more characters a text can end; made when first asked for, which may throw InputError.
+  // The numbers of further characters after which a text can end. Computed on first use, which may throw
+  // InputError.
   const RemainingLengths& lengths();
-  // True if, between characters, a text can end with at least `min` and at most `max` more.
+  // Returns true if a text can end after at least `min` and at most `max` further characters. The state must
+  // be between characters.
   bool can_end(uint32_t state, uint32_t min, uint32_t max);
 
  private:
-  static constexpr uint32_t kRowBits{18},
-      kRowMask{(1u << kRowBits) - 1};    // of a state; above them is the place
-  static constexpr uint32_t kClosed{2};  // behind the closing quote of a JSON string
+  // A state: the row in the low bits, the decoder's place above them.
+  static constexpr uint32_t kRowBits{18}, kRowMask{(1u << kRowBits) - 1};
+  static constexpr uint32_t kClosed{2};  // after the closing quote of a JSON string
   static constexpr uint32_t kUnknown{0xFFFFFFFF};
   static_assert(kMaxExpressions < kRowMask);
   struct Row {
@@ -109,7 +113,7 @@ class Automaton {
   static uint32_t row_of(uint32_t state) { return state & kRowMask; }
   uint32_t next_of_special(uint32_t state, uint8_t byte);
   uint32_t make_transition(uint32_t row, uint32_t character_class);
-  // True if the character that one is in the middle of can be one that may follow.
+  // Returns true if some character that is possible at this place may follow in this row.
   bool can_complete(uint32_t row, uint32_t place);
   uint32_t add(Expression expression);
   std::optional<bool> shows_life(Expression expression);
@@ -124,9 +128,9 @@ class Automaton {
   const uint16_t* single_bytes_;
   uint32_t first_text_state_;
   std::vector<Row> rows_;
-  std::vector<uint32_t> transitions_;                       // [row, class of character]
-  std::unordered_map<uint32_t, uint32_t> known_;            // rows by expression
-  std::unordered_map<uint32_t, bool> live_;                 // of expressions that may be empty
+  std::vector<uint32_t> transitions_;             // [row, class of character]
+  std::unordered_map<uint32_t, uint32_t> known_;  // row of each expression
+  std::unordered_map<uint32_t, bool> live_;       // whether an expression that may be empty has a text
   std::unordered_map<uint32_t, ContentRuns> content_runs_;  // by row
   std::unique_ptr<RemainingLengths> lengths_;
 };

@@ -5,7 +5,8 @@
 
 namespace nibble::grammar {
 
-// A sweep over the places where a set begins or ends. Between two of them all characters are in the same sets.
+// Sweeps over the code points at which a set begins or ends. Between two of them, all characters are in the
+// same sets.
 CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
   struct Edge {
     char32_t at;
@@ -32,7 +33,8 @@ CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
       }
     }
     const char32_t next = edge < edges.size() ? edges[edge].at : kLastCodePoint + 1;
-    if (first >= 0xD800 && next <= 0xE000) {  // no text has surrogates: they count as what stands before them
+    // Text has no surrogates: they join the interval before them.
+    if (first >= 0xD800 && next <= 0xE000) {
       intervals_.back().last = next - 1;
       first = next;
       continue;

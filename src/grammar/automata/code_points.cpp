@@ -30,7 +30,7 @@ void CodePoints::add(const CodePoints& other) {
 
 void CodePoints::add_range(CodePointRange range) {
   if (range.first > range.last) return;
-  // Ranges that end right before the new one begins, or later, up to those that begin right behind it, become one with it.
+  // Merges all ranges that overlap the new one or touch it.
   const auto begin =
       std::lower_bound(ranges_.begin(), ranges_.end(), range.first,
                        [](const CodePointRange& a, char32_t first) { return a.last + 1 < first; });

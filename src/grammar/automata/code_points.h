@@ -16,19 +16,18 @@ class CodePoints {
  public:
   CodePoints() = default;
   CodePoints(std::initializer_list<CodePointRange> ranges);
-  static const CodePoints& all();  // every scalar value: surrogates are none
+  static const CodePoints& all();  // every scalar value, so no surrogates
 
-  void add(char32_t first, char32_t last);  // surrogates in between are left out
+  void add(char32_t first, char32_t last);  // leaves out surrogates in the range
   void add(const CodePoints& other);
-  void add_other_case();  // of ASCII letters
+  void add_other_case();  // for ASCII letters
 
   CodePoints complement() const;
   CodePoints intersection(const CodePoints& other) const;
   bool contains(char32_t code_point) const;
   bool empty() const { return ranges_.empty(); }
-  const std::vector<CodePointRange>& ranges() const {
-    return ranges_;
-  }  // sorted, neither overlapping nor adjacent
+  // Sorted, neither overlapping nor adjacent.
+  const std::vector<CodePointRange>& ranges() const { return ranges_; }
   bool operator==(const CodePoints&) const = default;
 
  private:

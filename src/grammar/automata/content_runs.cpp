@@ -1,4 +1,4 @@
-// Which texts of content may follow a state: content.h.
+// Finds which content texts may follow a state: content.h.
 #include <algorithm>
 
 #include "grammar/automata/automaton.h"
@@ -7,7 +7,8 @@
 namespace nibble::grammar {
 namespace {
 
-constexpr size_t kMaxExpressionsInRun{600};  // beyond these a run is said to be as long as it was seen to be
+// A search that sees more expressions than this stops; the run then counts only as far as it was searched.
+constexpr size_t kMaxExpressionsInRun{600};
 
 }  // namespace
 
@@ -23,7 +24,8 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
     runs.num_characters.fill(kMaxContentCharacters);
     return runs;
   }
-  // Where all kinds may follow, so may some of them, and where no text is one character longer, none of some kinds is.
+  // If all kinds may follow, so may some of them. If no text of all kinds can be longer, no text of some
+  // kinds can.
   const size_t all = kNumContentSets - 1;
   find_run(from, all, runs);
   const bool ends_there = (runs.ends_there >> all & 1) != 0;
@@ -37,7 +39,8 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
   return runs;
 }
 
-// Level by level: the expressions behind all texts of one more character.
+// Finds how long content of this set may be after `start`. Level n has the expressions after all such texts
+// of n characters.
 void Automaton::find_run(Expression start, size_t set, ContentRuns& runs) {
   std::vector<Expression> level{start}, seen{start};
   uint32_t num_missing = 0;

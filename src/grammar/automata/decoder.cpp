@@ -10,7 +10,7 @@
 namespace nibble::grammar {
 
 Decoder::Decoder(const CharacterClasses& classes, Encoding encoding) {
-  places_.emplace_back();  // the root's, filled below
+  places_.emplace_back();  // the root, filled below
   classes_at_.emplace_back();
   Place root{};
   add_utf8(classes, root);
@@ -23,7 +23,7 @@ Decoder::Decoder(const CharacterClasses& classes, Encoding encoding) {
   known_.clear();
 }
 
-// Equal places are one.
+// Adds a place, or finds an equal one, and returns the step to it.
 Decoder::Step Decoder::add(const Place& place) {
   uint64_t hash = 0;
   for (const Step step : place) hash = (hash ^ step.kind_and_target) * 0x9E3779B97F4A7C15u;
@@ -47,18 +47,19 @@ Decoder::Step Decoder::add(const Place& place) {
   return Step::to(Kind::kPlace, to_index(places_.size() - 1));
 }
 
-// The rest of a character of UTF-8 of which `num_bytes` are to come: it is one of `first` and those behind it, none below `least`,
-// which the encoding leaves to shorter forms, and no surrogate.
+// Returns the step to the rest of a UTF-8 character with `num_bytes` more bytes. The bytes before them select
+// code points from `first` on. Code points below `least`, which have shorter forms, and surrogates are
+// illegal.
 Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t first, int num_bytes,
                                     char32_t least) {
-  const char32_t each = char32_t{1} << (6 * (num_bytes - 1));  // characters for each value of the next byte
+  const char32_t each = char32_t{1} << (6 * (num_bytes - 1));  // code points per value of the next byte
   Place place{};
   Step uniform;
   if (const uint32_t known =
           classes.class_of(first, std::min<char32_t>(first + 64 * each - 1, kLastCodePoint));
       known != CharacterClasses::kMixed)
     uniform = Step::to(Kind::kCharacter, known);
-  // Most of Unicode is one class: places inside it are made once.
+  // Most of Unicode is one class: places inside such characters are made once.
   const bool is_whole =
       first >= least && first + 64 * each - 1 <= kLastCodePoint && (first < 0xD000 || first > 0xDFFF);
   const std::pair key{uniform, num_bytes};
@@ -73,7 +74,7 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
                                                 : Step::to(Kind::kCharacter, classes.class_of(begin, begin));
     } else if (uniform.kind() == Kind::kCharacter && value > 0 &&
                place[0x80 + value - 1].kind() == Kind::kPlace) {
-      step = place[0x80 + value - 1];  // what follows is the same
+      step = place[0x80 + value - 1];  // the same bytes follow
     } else {
       step = continuation(classes, begin, num_bytes - 1, least);
     }
@@ -106,7 +107,7 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
     escape['/'] = one('/');
     escape['u'] = hexadecimal(classes);
   } else {
-    // \u00XX for the control characters that have no letter, with the small letters that JSON writers use.
+    // \u00XX for control characters without a letter, in the lower-case digits that JSON writers use.
     Place low[2]{}, third{}, second{}, first{};
     for (uint32_t c = 0; c < 0x20; ++c)
       if (std::none_of(std::begin(kShort), std::end(kShort),
@@ -123,7 +124,8 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
   root['"'] = has_quotes(encoding) ? Step::to(Kind::kQuote, 0) : Step{};
 }
 
-// Four digits may follow \u that are no half of a pair, or a whole pair. Every character is of one class here.
+// Returns the step after \u: four digits that are not half of a surrogate pair, or a whole pair. All
+// characters are in one class here.
 Decoder::Step Decoder::hexadecimal(const CharacterClasses& classes) {
   NIBBLE_CHECK(classes.size() == 1);
   constexpr std::string_view kDigits{"0123456789abcdefABCDEF"};

@@ -1,10 +1,11 @@
-// From bytes to classes of characters: the first half of every automaton over bytes. The characters that an expression tells apart
-// become classes, and a small table for each place inside a character says which byte leads where. Three encodings:
+// Turns bytes into classes of characters: the first half of every automaton over bytes. Characters that an
+// expression does not distinguish are one class. A small table for each place inside a character gives the
+// step of each byte. Three encodings:
 //
 //   kUtf8          the text itself
-//   kJsonString    a JSON text's string, with its quotes, that stands for a text: a character may be written as an escape. Which
-//                  escapes are allowed is a question of taste, as each stands for one character only.
-//   kJsonContent   what is between those quotes, so that it may be put together of several automata
+//   kJsonString    a JSON string, with its quotes, whose value is the text: a character may be written as an
+//                  escape. Which escapes are allowed is a matter of style: each stands for one character.
+//   kJsonContent   what is between those quotes, so that several automata can compose one string
 #pragma once
 
 #include <array>
@@ -23,21 +24,22 @@ namespace nibble::grammar {
 
 enum class Encoding {
   kUtf8,
-  kJsonString,      // escapes only where JSON needs them, so that a text is written in one way
-  kJsonStringFree,  // any escape; for an expression that tells no characters apart
+  kJsonString,      // escapes only where JSON needs them, so each text has one form
+  kJsonStringFree,  // any escape; for an expression that does not distinguish characters
   kJsonContent,     // escapes as in kJsonString
 };
 constexpr bool has_quotes(Encoding encoding) {
   return encoding == Encoding::kJsonString || encoding == Encoding::kJsonStringFree;
 }
 
-// The characters in classes: two are in one class if they are in the same ones of `sets`.
+// The partition of all characters into classes: two are in the same class if they are in the same ones of
+// `sets`.
 class CharacterClasses {
  public:
   explicit CharacterClasses(const std::vector<CodePoints>& sets);
   size_t size() const { return representatives_.size(); }
   char32_t representative(uint32_t character_class) const { return representatives_[character_class]; }
-  // The class of all characters from `first` to `last`, or kMixed.
+  // Returns the class of all characters from `first` to `last`, or kMixed.
   static constexpr uint32_t kMixed{0xFFFFFFFF};
   uint32_t class_of(char32_t first, char32_t last) const;
   ContentKinds content(uint32_t character_class) const { return content_[character_class]; }
@@ -47,14 +49,15 @@ class CharacterClasses {
     char32_t last;
     uint32_t character_class;
   };
-  std::vector<Interval> intervals_;  // from 0 to the last code point without gaps
+  std::vector<Interval> intervals_;  // from 0 to the last code point, without gaps
   std::vector<char32_t> representatives_;
   std::vector<ContentKinds> content_;
 };
 
 class Decoder {
  public:
-  // Where a byte leads: to a place inside a character (0: between characters), or to the end of one, of some class.
+  // Where a byte leads: to a place inside a character (0: between characters), or to the end of a character
+  // of some class.
   enum class Kind : uint8_t { kIllegal, kPlace, kCharacter, kQuote };
   struct Step {
     uint32_t kind_and_target{0};
@@ -62,20 +65,20 @@ class Decoder {
       return {static_cast<uint32_t>(kind) << 30 | target};
     }
     Kind kind() const { return static_cast<Kind>(kind_and_target >> 30); }
-    uint32_t target() const { return kind_and_target & 0x3FFFFFFF; }  // the place, or the class
+    uint32_t target() const { return kind_and_target & 0x3FFFFFFF; }  // the place or the class
     bool operator==(const Step&) const = default;
     auto operator<=>(const Step&) const = default;
   };
 
   Decoder(const CharacterClasses& classes, Encoding encoding);
   Step step(uint32_t place, uint8_t byte) const { return places_[place][byte]; }
-  // The classes of the characters that one may be in the middle of.
+  // The classes that a character at this place can have.
   const std::vector<uint32_t>& classes_at(uint32_t place) const { return classes_at_[place]; }
 
   size_t num_places() const { return places_.size(); }
   size_t bytes() const { return places_.size() * sizeof(Place); }
 
-  // The classes of bytes that are characters by themselves; kNone for others.
+  // The classes of bytes that are complete characters; kNone for other bytes.
   static constexpr uint16_t kNone{0xFFFF};
   const std::array<uint16_t, 256>& single_bytes() const { return single_bytes_; }
 
@@ -91,9 +94,9 @@ class Decoder {
   std::vector<Place> places_;
   std::array<uint16_t, 256> single_bytes_{};
   std::vector<std::vector<uint32_t>> classes_at_;
-  std::map<std::pair<Step, int>, Step>
-      uniform_;  // places inside a character of one class, by how many bytes are missing
-  std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash, while they are made
+  // Places inside a character of one known class, by class and number of missing bytes.
+  std::map<std::pair<Step, int>, Step> uniform_;
+  std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash; only while the decoder is built
 };
 
 }  // namespace nibble::grammar

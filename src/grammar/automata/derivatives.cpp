@@ -1,4 +1,4 @@
-// The derivative of each kind of expression: expressions.h.
+// The derivative of each kind of expression: see expressions.h.
 #include <algorithm>
 
 #include "grammar/automata/expressions.h"
@@ -6,7 +6,8 @@
 namespace nibble::grammar {
 namespace {
 
-// Where a text of a multiple is: what was read, and the remainder of its digits so far.
+// State of reading a number for multiple_of(): the phase, the decimals read, and the remainder of the digits
+// so far.
 struct Digits {
   enum Phase : uint32_t { kStart, kSign, kZero, kMinusZero, kInteger, kPoint, kDecimals };
   Phase phase;
@@ -22,7 +23,7 @@ uint64_t power_of_ten(uint32_t exponent) {
   return power;
 }
 
-// The remainder once all decimals are there, those that are missing being zeros.
+// Returns the remainder with all decimals, where missing ones are zeros.
 uint64_t whole_remainder(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   return digits.remainder * (power_of_ten(num_decimals - digits.num_decimals) % divisor) % divisor;
 }
@@ -39,7 +40,7 @@ bool accepts(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   }
 }
 
-// True if more digits can make a multiple of it.
+// Returns true if more digits can make it a multiple.
 bool is_live(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   if (digits.phase == Digits::kMinusZero) return num_decimals > 0;
   if (digits.phase != Digits::kPoint && digits.phase != Digits::kDecimals) return true;
@@ -112,14 +113,14 @@ Expression Expressions::derivative(Expression a, char32_t code_point) {
   if (const auto known = derivatives_.find(key); known != derivatives_.end()) return known->second;
   fuel_.spend(4);
   const Expression result = derive(a, code_point);
-  // A text's derivatives are kept in its automaton; these are the parts that several have in common.
+  // An automaton caches the derivatives of its texts. This cache is for the parts that several texts share.
   if (derivatives_.size() >= kMaxExpressions) derivatives_.clear();
   derivatives_.emplace(key, result);
   return result;
 }
 
 Expression Expressions::derive(Expression a, char32_t c) {
-  const Node n = node(a);  // a copy: making nodes moves them
+  const Node n = node(a);  // a copy: make() may reallocate the nodes
   switch (n.kind) {
     case Kind::kConcat:
       return derive_concat(a, c);
@@ -147,11 +148,12 @@ Expression Expressions::derive(Expression a, char32_t c) {
     case Kind::kMultiple:
       return derive_multiple(n, c);
     default:
-      return Expression::kNothing;  // the kinds that derivative() answers itself
+      return Expression::kNothing;  // the kinds that derivative() handles itself
   }
 }
 
-// A sequence of a thousand parts is a thousand nested nodes: the loop goes on to the next part while all before it may be empty.
+// A sequence of a thousand parts is a thousand nested nodes. The loop goes on to the next part while all
+// parts before it may be empty.
 Expression Expressions::derive_concat(Expression a, char32_t c) {
   std::vector<Expression> alternatives;
   while (node(a).kind == Kind::kConcat) {

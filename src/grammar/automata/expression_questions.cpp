@@ -1,4 +1,4 @@
-// Tells of an expression what can be told without deriving it: expressions.h.
+// Properties of an expression that need no derivatives: see expressions.h.
 #include <algorithm>
 
 #include "grammar/automata/expressions.h"
@@ -11,7 +11,8 @@ bool Expressions::continues_any(Expression a) const {
   switch (n.kind) {
     case Kind::kAnything:
       return true;
-    case Kind::kNot:  // of texts up to some length: longer ones are all in it
+    // The complement of texts of bounded length contains all longer texts.
+    case Kind::kNot:
       return node(static_cast<Expression>(n.a)).max_length != kUnlimited;
     case Kind::kAnyOf:
       return std::ranges::any_of(operands(n), does);
@@ -29,7 +30,7 @@ bool Expressions::continues_any(Expression a) const {
   }
 }
 
-// An entry of a hash table has a pointer to the next, and half a one to it.
+// Estimates the pointers of hash tables: each entry has one to the next entry and half a pointer to itself.
 size_t Expressions::bytes() const {
   constexpr size_t kPointers{12};
   size_t num_bytes = nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(Expression) +

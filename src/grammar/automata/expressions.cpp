@@ -7,7 +7,7 @@
 namespace nibble::grammar {
 namespace {
 
-constexpr uint16_t kMaxExpressionDepth{1000};  // deriving recurses as deep
+constexpr uint16_t kMaxExpressionDepth{1000};  // derive() recurses to this depth
 constexpr size_t kManyAlternatives{16};
 
 uint32_t add_lengths(uint32_t a, uint32_t b) {
@@ -33,7 +33,7 @@ Expressions::Expressions() : slots_(1024) {
   any_character_ = set(CodePoints::all());
 }
 
-// Fills in what follows from the operands.
+// Sets the fields that follow from the operands.
 void Expressions::complete(Node& n, std::span<const Expression> parts) const {
   const auto of = [&](uint32_t id) -> const Node& { return nodes_[id]; };
   size_t depth = 0;
@@ -192,8 +192,9 @@ Expression Expressions::concat(std::span<const Expression> parts) {
   return result;
 }
 
-// Flattens, sorts and removes what adds nothing, so that equal unions and intersections are mostly equal nodes. Bounds of the length that
-// hold together become one: a state then has one count of the characters that are left, not one for each bound.
+// Flattens, sorts and removes parts without effect, so that equal unions and intersections are usually equal
+// nodes. Bounds on the length that must hold together become one: a state then has one count of the
+// characters left, not one for each bound.
 Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   const bool is_union = kind == Kind::kAnyOf;
   const Expression neutral = is_union ? Expression::kNothing : Expression::kAnything;
@@ -252,7 +253,7 @@ Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   return make({.kind = kind}, flat);
 }
 
-// The text that is the expression's only one; nothing if it is not written as one.
+// Returns the only text of the expression; nullopt if it is not written as one fixed text.
 std::optional<std::u32string> Expressions::literal(Expression a) const {
   const auto character = [&](Expression part) -> std::optional<char32_t> {
     if (node(part).kind != Kind::kSet) return std::nullopt;
@@ -270,7 +271,7 @@ std::optional<std::u32string> Expressions::literal(Expression a) const {
   return last ? std::optional(text + *last) : std::nullopt;
 }
 
-// Alternatives that are fixed texts become one tree, of which a derivative is one step.
+// Joins alternatives that are fixed texts into one tree, whose derivative is one step.
 void Expressions::join_literals(std::vector<Expression>& alternatives) {
   std::vector<std::u32string> texts;
   std::vector<Expression> others;
@@ -315,7 +316,8 @@ Expression Expressions::repeat(Expression a, uint32_t min, uint32_t max) {
   if (a == Expression::kAnything) return a;
   if (a == any_character_ && min == 0 && max == kUnlimited) return Expression::kAnything;
   const Node& inner = node(a);
-  // Nested repetitions whose counts leave no gaps are one: without this (x{0,1000}){0,1000} has a million states.
+  // Nested repetitions whose counts leave no gaps become one: otherwise (x{0,1000}){0,1000} would have a
+  // million states.
   if (inner.kind == Kind::kRepeat && (inner.min <= 1 || min == max))
     return repeat(static_cast<Expression>(inner.a), multiply_lengths(inner.min, min),
                   multiply_lengths(inner.max, max));

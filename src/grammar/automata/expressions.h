@@ -1,7 +1,8 @@
-// Regular expressions over code points, with intersection, complement and counts, and their derivatives (Brzozowski, "Derivatives of
-// Regular Expressions", JACM 1964; Owens, Reppy, Turon, "Regular-expression derivatives re-examined", JFP 2009). The derivative of an
-// expression by a character is the expression of what may follow that character, so that an automaton's states are expressions and
-// each is made when a text first reaches it: x{0,1000000} is one node and costs nothing until it is read.
+// Regular expressions over code points, with intersection, complement and counts, and their derivatives
+// (Brzozowski, "Derivatives of Regular Expressions", JACM 1964; Owens, Reppy, Turon, "Regular-expression
+// derivatives re-examined", JFP 2009). The derivative of an expression by a character is the expression of
+// the texts that may follow that character. So the states of an automaton are expressions, and each is made
+// when a text first reaches it: x{0,1000000} is one node and costs nothing until it is read.
 //
 // Nodes are immutable and shared: equal expressions have equal ids, which bounds the number of states.
 #pragma once
@@ -20,7 +21,7 @@
 namespace nibble::grammar {
 
 enum class Expression : uint32_t {
-  kNothing,    // no text at all
+  kNothing,    // no text
   kEmptyText,  // the empty text
   kAnything,   // every text
 };
@@ -29,7 +30,7 @@ class Expressions {
  public:
   Expressions();
 
-  Expression set(const CodePoints& code_points);  // one character
+  Expression set(const CodePoints& code_points);  // one character of the set
   Expression text(std::string_view utf8);
   Expression concat(Expression a, Expression b);
   Expression concat(std::span<const Expression> parts);
@@ -40,27 +41,29 @@ class Expressions {
   Expression complement(Expression a);
   Expression repeat(Expression a, uint32_t min, uint32_t max = kUnlimited);
   Expression optional(Expression a) { return repeat(a, 0, 1); }
-  Expression any_text_of(const std::vector<std::string>& texts);  // UTF-8; any number of them
+  Expression any_text_of(const std::vector<std::string>& texts);  // UTF-8; any number of texts
   Expression any_text_of(std::vector<std::u32string> texts);
-  // Decimal digits, with a minus sign in front where `is_signed`, of integers that `divisor` divides; with up to `num_decimals` digits
-  // behind a point, whose value is counted in units of the last of them. Leading zeros and -0 are none of them.
+  // Integers in decimal digits, divisible by `divisor`, with an optional minus sign. Up to `num_decimals`
+  // digits may follow a decimal point; `divisor` is then in units of the last decimal. Leading zeros and -0
+  // are excluded.
   Expression multiple_of(uint32_t divisor, uint32_t num_decimals);
 
   bool accepts_empty(Expression a) const { return node(a).accepts_empty; }
   Expression derivative(Expression a, char32_t code_point);
 
-  // False: it has a text, and so has every derivative but kNothing. True: intersections or complements may have left none.
+  // False: it has a text, and so does every derivative except kNothing. True: it may have no text, because of
+  // intersections or complements.
   bool may_be_empty(Expression a) const { return node(a).may_be_empty; }
-  // True: every text is the beginning of one of its texts. False says nothing.
+  // True: every text is a prefix of one of its texts. False means unknown.
   bool continues_any(Expression a) const;
-  // Bounds of its texts' numbers of characters.
+  // Bounds on the length of its texts, in characters.
   uint32_t min_length(Expression a) const { return node(a).min_length; }
   uint32_t max_length(Expression a) const { return node(a).max_length; }
 
-  // The same texts of any length, if it bounds their number of characters, and itself otherwise.
+  // Returns the expression without its bound on the number of characters, or `a` itself if it has none.
   Expression of_any_length(Expression a);
 
-  // The sets of characters that its derivatives tell apart, each once.
+  // Returns the sets of characters that its derivatives distinguish, each once.
   std::vector<CodePoints> sets_of(Expression a) const;
 
   Fuel& fuel() { return fuel_; }
@@ -84,9 +87,11 @@ class Expressions {
     Kind kind;
     bool accepts_empty{false}, may_be_empty{false};
     uint16_t depth{0};
-    uint32_t a{0},
-        b{0};  // kSet: its place. kConcat, kNot, kRepeat: operands. kAnyOf, kAllOf: where operands begin, how many
-    uint32_t min{0}, max{0};  // kRepeat. kTrie: a is the trie, b the node. kMultiple: a is which, b the state
+    // kSet: `a` is the index of the set. kConcat, kNot, kRepeat: the operands. kAnyOf, kAllOf: `a` is the
+    // index of the first operand, `b` their number. kTrie: `a` is the trie, `b` the node. kMultiple: `a` is
+    // which, `b` the state.
+    uint32_t a{0}, b{0};
+    uint32_t min{0}, max{0};  // kRepeat; kTrie: `max` is the length of the longest text
     uint32_t min_length{0}, max_length{0};
   };
   struct Multiple {
@@ -114,7 +119,8 @@ class Expressions {
 
   std::vector<Node> nodes_;
   std::vector<Expression> operands_;
-  std::vector<uint32_t> slots_;  // ids by hash of content, 0: free; a power of two
+  // Id + 1 by hash of the content; 0: free. A power of two in size.
+  std::vector<uint32_t> slots_;
   std::vector<CodePoints> sets_;
   Expression any_character_{};
   std::unordered_multimap<size_t, uint32_t> set_places_;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kMaxDerivatives{2'000};
 constexpr size_t kMaxSets{5'000};
-constexpr size_t kMaxSteps{3'000'000};  // edges looked at: some milliseconds
+constexpr size_t kMaxSteps{3'000'000};  // edges visited: some milliseconds
 
 }  // namespace
 
@@ -64,7 +64,7 @@ RemainingLengths::RemainingLengths(Automaton& automaton, Expressions& expression
     size_t from = ends_.size();
     while (from > 0 && ends(from - 1)) --from;
     for (size_t n = 0; n < from; ++n) lengths.has_shorter_ones = lengths.has_shorter_ones || ends(n);
-    // What holds for a whole period holds for ever.
+    // What holds for a whole period holds forever.
     if (ends_.size() - from >= period_) lengths.from = to_index(from);
   }
 }

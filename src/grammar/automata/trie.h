@@ -1,4 +1,4 @@
-// A set of texts as a tree that shares their beginnings. Symbols are bytes or code points.
+// A set of texts as a tree with shared prefixes. Symbols are bytes or code points.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,19 @@ namespace nibble::grammar {
 class Trie {
  public:
   static constexpr uint32_t kRoot{0};
-  static constexpr uint32_t kNone{0};  // as a child: the root is nobody's
+  static constexpr uint32_t kNone{0};  // for a child: the root is no node's child
 
-  // `texts` must be sorted, each once.
+  // `texts` must be sorted and unique.
   explicit Trie(const std::vector<std::u32string>& texts);
-  static std::u32string bytes_of(std::string_view text);        // each byte a symbol
-  static std::u32string code_points_of(std::string_view text);  // which must be well-formed UTF-8
+  static std::u32string bytes_of(std::string_view text);        // each byte is a symbol
+  static std::u32string code_points_of(std::string_view text);  // `text` must be well-formed UTF-8
 
   uint32_t child(uint32_t node, char32_t symbol) const;
   bool accepts(uint32_t node) const { return nodes_[node].accepts; }
   bool has_children(uint32_t node) const { return nodes_[node].first_child != nodes_[node + 1].first_child; }
 
-  // The texts that begin with the node's are those of these places in `texts`; if it accepts, the first of them is its own.
+  // The texts that start with the node's text have the indices first_text() to end_text() - 1 in `texts`. If
+  // the node accepts, the first of them is its own text.
   uint32_t first_text(uint32_t node) const { return nodes_[node].first_text; }
   uint32_t end_text(uint32_t node) const { return nodes_[node].end_text; }
 
@@ -33,11 +34,11 @@ class Trie {
   struct Node {
     uint32_t symbol : 31;
     uint32_t accepts : 1;
-    uint32_t
-        first_child;  // its children end where the next node's begin, as nodes are in the order of their depth
+    // The children end where those of the next node begin: nodes are in breadth-first order.
+    uint32_t first_child;
     uint32_t first_text, end_text;
   };
-  std::vector<Node> nodes_;  // one more than there are
+  std::vector<Node> nodes_;  // plus one at the end, for the end of the last children
 };
 
 }  // namespace nibble::grammar

@@ -78,11 +78,11 @@ class BnfParser {
   NodeId alternatives(uint32_t depth) {
     if (depth > kMaxDepth) text_.refuse("groups are nested too deep");
     std::vector<NodeId> parts;
+    // In GBNF too, the next line may begin with a bar.
     do {
       skip_blanks(true);
       parts.push_back(sequence(depth));
-    } while (text_.take_behind([&] { skip_blanks(true); },
-                               "|"));  // in GBNF, too, the next line may begin with a bar
+    } while (text_.take_behind([&] { skip_blanks(true); }, "|"));
     return builder_.choice(std::move(parts));
   }
 
@@ -97,7 +97,7 @@ class BnfParser {
     return parts.empty() ? builder_.empty_text() : builder_.sequence(std::move(parts));
   }
 
-  // Nothing where a sequence ends.
+  // Returns nullopt at the end of a sequence.
   std::optional<NodeId> item(uint32_t depth) {
     Expressions& e = builder_.expressions();
     const char next = text_.peek();
@@ -132,7 +132,8 @@ class BnfParser {
     const GrammarText before = text_;
     const std::string_view called = name();
     if (text_.peek() == '(') text_.refuse("functions are not supported");
-    if (!is_gbnf_) {  // the next rule begins
+    // In EBNF the next rule may begin here.
+    if (!is_gbnf_) {
       const GrammarText behind = text_;
       skip_blanks(true);
       const bool is_definition = text_.rest().starts_with("::=");

@@ -3,10 +3,11 @@
 //   root ::= greeting " " name+        rules; the text is a `root`
 //   name ::= [A-Z] [a-z]{1,20} | "\"" [^"\n]* "\""
 //
-// Literals and sets with \n \r \t \\ \" \[ \] \- \xNN \uNNNN \UNNNNNNNN, `.`, groups, |, * + ? {m} {m,} {m,n}, and comments behind #.
-// In GBNF a rule ends with its line, unless a group is open or the line ends or begins with |; in EBNF it ends where the next begins.
-// Recursion of any kind is allowed, also at a rule's beginning. Tokens (<name>, <[7]>), lookahead, and xgrammar's functions
-// (TagDispatch(...) and others) and attributes of rules are refused.
+// Supported: literals and sets with \n \r \t \\ \" \[ \] \- \xNN \uNNNN \UNNNNNNNN, `.`, groups, comments
+// after #, and | * + ? {m} {m,} {m,n}. In GBNF a rule ends with its line, unless a group is open or a | is at
+// the end of the line or at the start of the next; in EBNF a rule ends where the next begins. Any recursion
+// is allowed, including left recursion. Refused: tokens (<name>, <[7]>), lookahead, and xgrammar's functions
+// (TagDispatch(...) and others) and attributes of rules.
 #pragma once
 
 #include <string_view>
@@ -15,8 +16,8 @@
 
 namespace nibble::grammar {
 
-// The texts of `root`. Throw InputError, with the line where there is one, if the grammar has a mistake, has something that is refused, or
-// has no text, and above limits.h. Neither gives warnings.
+// Compile the texts of `root`. Throw InputError, with the line if known, if the grammar has a mistake, uses a
+// refused feature, has no text, or exceeds limits.h. Neither gives warnings.
 Compiled compile_gbnf(std::string_view text);
 Compiled compile_ebnf(std::string_view text);
 

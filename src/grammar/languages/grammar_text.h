@@ -1,4 +1,4 @@
-// The text of a grammar while it is read: what the parsers of gbnf.h and lark.h share.
+// The text of a grammar while it is read: shared by the parsers of gbnf.h and lark.h.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace nibble::grammar {
 
-// Nothing if these are not one to eight hexadecimal digits, or the number of no character.
+// Returns nullopt unless `digits` are one to eight hexadecimal digits that name a code point.
 inline std::optional<char32_t> hexadecimal_character(std::string_view digits) {
   if (digits.empty() || digits.size() > 8 || !std::all_of(digits.begin(), digits.end(), [](char c) {
         return std::isxdigit(static_cast<unsigned char>(c));
@@ -26,7 +26,7 @@ inline std::optional<char32_t> hexadecimal_character(std::string_view digits) {
 
 class GrammarText {
  public:
-  // `what` begins the messages: "gbnf".
+  // `what` begins the error messages: "gbnf".
   GrammarText(std::string_view text, std::string_view what) : whole_(text), rest_(text), what_(what) {
     if (text.size() > kMaxSourceBytes)
       throw InputError("{}: the grammar is longer than {} MiB", what, kMaxSourceBytes >> 20);
@@ -56,7 +56,7 @@ class GrammarText {
     return first.code_point;
   }
 
-  // Decimal digits; nothing if there are none.
+  // Takes decimal digits; returns nullopt if there are none.
   std::optional<uint32_t> take_number() {
     const std::string_view digits = take_while([](char c) { return c >= '0' && c <= '9'; });
     if (digits.empty()) return std::nullopt;
@@ -64,7 +64,7 @@ class GrammarText {
     return static_cast<uint32_t>(std::stoul(std::string(digits)));
   }
 
-  // Skips what `skip_blanks` does and takes `text` behind it, or takes nothing.
+  // Calls `skip_blanks`, then takes `text`. Takes nothing if `text` does not follow.
   template <typename SkipBlanks>
   bool take_behind(const SkipBlanks& skip_blanks, std::string_view text) {
     const std::string_view before = rest_;
@@ -73,7 +73,7 @@ class GrammarText {
     rest_ = before;
     return false;
   }
-  // The character whose number is written in so many hexadecimal digits.
+  // Takes `num_digits` hexadecimal digits and returns the character with this number.
   char32_t take_hexadecimal(size_t num_digits) {
     const std::optional<char32_t> character = hexadecimal_character(rest_.substr(0, num_digits));
     if (!character || rest_.size() < num_digits)

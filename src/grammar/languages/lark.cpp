@@ -45,7 +45,7 @@ class LarkParser {
     const size_t first = name.find_first_not_of('_');
     return first != std::string_view::npos && std::isupper(static_cast<unsigned char>(name[first]));
   }
-  // With hyphens inside, as llguidance has them; "a->b" is the name a and an alias.
+  // Takes a name. Hyphens inside are allowed, as in llguidance; "a->b" is the name a and an alias.
   std::string_view name() {
     const std::string_view rest = text_.rest();
     text_.take_while(is_name_part);
@@ -56,7 +56,7 @@ class LarkParser {
     }
     return rest.substr(0, rest.size() - text_.rest().size());
   }
-  // True before {m}, {m,}, {m,n} or {,n}.
+  // Returns true before {m}, {m,}, {m,n} or {,n}.
   bool is_at_count() const {
     if (text_.peek() != '{') return false;
     const size_t first = text_.rest().find_first_not_of(" \t", 1);
@@ -87,7 +87,7 @@ class LarkParser {
 
   void statement() {
     if (text_.peek() == '%') return directive();
-    while (text_.peek() == '?' || text_.peek() == '!') text_.skip(1);  // about the tree
+    while (text_.peek() == '?' || text_.peek() == '!') text_.skip(1);  // these affect only Lark's syntax tree
     const std::string_view defined = name();
     if (defined.empty()) text_.refuse("the name of a rule or a terminal was expected");
     if (text_.peek() == '{') text_.refuse("templates are not supported");
@@ -169,10 +169,10 @@ class LarkParser {
     return parts.empty() ? builder_.empty_text() : builder_.sequence(std::move(parts));
   }
 
-  // A terminal in a rule, with what is ignored behind it.
+  // Returns a terminal of a rule, followed by ignored text.
   NodeId terminal(NodeId node) { return is_in_terminal_ ? node : builder_.sequence({node, ignored_}); }
 
-  // Nothing where a sequence ends.
+  // Returns nullopt at the end of a sequence.
   std::optional<NodeId> item(uint32_t depth) {
     const char next = text_.peek();
     if (next == '(' || next == '[') {
@@ -312,7 +312,7 @@ class LarkParser {
   std::map<std::string, Symbol, std::less<>> symbols_;
   NodeId ignored_{};
   std::vector<NodeId> ignore_;
-  bool is_in_terminal_{false};  // what is read
+  bool is_in_terminal_{false};  // a terminal is being read
 };
 
 }  // namespace

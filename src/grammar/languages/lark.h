@@ -1,16 +1,16 @@
-// Grammars in Lark's language, as OpenAI's custom tools take them (Codex's apply_patch is one).
+// Grammars in Lark's language, as OpenAI's custom tools accept them (Codex's apply_patch is one).
 //
 //   start: line+                       rules have lower-case names; the text is a `start`
-//   line: "+" TEXT? LF -> added        (an alias names a node of a tree, and says nothing here)
+//   line: "+" TEXT? LF -> added        (an alias names a node of a tree; it has no effect here)
 //   TEXT: /[^\n]+/                     terminals have upper-case names, and do not refer to rules
 //   %import common.LF                  the terminals of Lark's common grammar
-//   %ignore " "                        may stand before and behind every terminal of a rule
+//   %ignore " "                        may come before and after every terminal of a rule
 //
-// Literals "..." and "..."i, ranges "a".."z", /regular expressions/ with flags i and s, ( ) [ ] | ? * + ~m ~m..n {m} {m,n}, comments after
-// // or #. An alternative may be empty, also the first one. Names may have hyphens inside.
-// The texts are those of the grammar itself: there is no lexer beside it that would take the longest terminal first, and priorities
-// say nothing. Templates, %declare, %override, %extend, %json, %regex, tokens (<|name|>), attributes of rules, and lookaround in
-// regular expressions are refused.
+// Supported: literals "..." and "..."i, ranges "a".."z", /regular expressions/ with flags i and s, comments
+// after // or #, and ( ) [ ] | ? * + ~m ~m..n {m} {m,n}. Any alternative may be empty, including the first.
+// Names may contain hyphens. The texts are those of the grammar itself: no lexer takes the longest terminal
+// first, and priorities have no effect. Refused: templates, %declare, %override, %extend, %json, %regex,
+// tokens (<|name|>), attributes of rules, and lookaround in regular expressions.
 #pragma once
 
 #include <string>
@@ -20,12 +20,12 @@
 
 namespace nibble::grammar {
 
-// The texts of `start`. Throws InputError, with the line where there is one, if the grammar has a mistake, has something that is refused,
-// or has no text, and above limits.h. It gives no warnings. With an `argument` the texts are those of a JSON object whose only member is
-// a string of this name for a text of `start`.
+// Compiles the texts of `start`. Throws InputError, with the line if known, if the grammar has a mistake,
+// uses a refused feature, has no text, or exceeds limits.h. Gives no warnings. With an `argument`, the texts
+// are JSON objects whose only member is a string of this name with a text of `start`.
 Compiled compile_lark(std::string_view text, const std::string& argument = {});
 
-// vLLM's `grammar` may be of either kind: it is Lark if no line has "::=".
+// For vLLM's `grammar`, which may be of either kind: it is Lark if no line has "::=".
 Compiled compile_ebnf_or_lark(std::string_view text);
 
 }  // namespace nibble::grammar

@@ -1,4 +1,4 @@
-// The terminals of the grammar "common" that comes with Lark, as regular expressions (lark: lark/grammars/common.lark).
+// The terminals of Lark's grammar "common", as regular expressions (lark: lark/grammars/common.lark).
 #pragma once
 
 #include <optional>

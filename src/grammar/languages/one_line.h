@@ -1,4 +1,4 @@
-// Text from outside as part of a message of one line: control characters become blanks, and what is long is cut.
+// Returns untrusted text for a message of one line: control characters become spaces, and long text is cut.
 #pragma once
 
 #include <string>

@@ -83,7 +83,8 @@ RegexParser::Part RegexParser::sequence(uint32_t depth) {
   return result;
 }
 
-// What matches only at the end of the text can be followed by nothing, and what matches only at its beginning can follow nothing.
+// A part that matches only at the end of the text can't be followed by text, and one that matches only at its
+// beginning can't follow text.
 RegexParser::Part RegexParser::concat(const Part& a, const Part& b) {
   if (!a.has_anchor() && !b.has_anchor()) return of(expressions_.concat(a.texts[0][0], b.texts[0][0]));
   const auto if_empty = [&](Expression text) {
@@ -106,7 +107,7 @@ RegexParser::Part RegexParser::concat(const Part& a, const Part& b) {
   return part;
 }
 
-// Nothing at the end of a sequence.
+// Returns nullopt at the end of a sequence.
 std::optional<RegexParser::Part> RegexParser::atom(uint32_t depth) {
   if (rest_.empty() || rest_[0] == '|' || rest_[0] == ')') return std::nullopt;
   expressions_.fuel().spend(4);
@@ -146,7 +147,7 @@ std::optional<RegexParser::Part> RegexParser::atom(uint32_t depth) {
       if (!is_search() && brace.starts_with("{,") && brace.size() > 2 &&
           (brace[2] == '}' || std::isdigit(static_cast<unsigned char>(brace[2]))))
         refuse("which some engines read as a count from 0; write {0, or put a backslash before it");
-      [[fallthrough]];  // a brace that begins no count is a character
+      [[fallthrough]];  // a brace that starts no count is an ordinary character
     }
     default: {
       const char32_t c = character();
@@ -186,7 +187,7 @@ RegexParser::Part RegexParser::repeated(Part part) {
   } else if (!counts(min, max)) {
     return part;
   }
-  if (take("?")) {  // lazily: the texts are the same
+  if (take("?")) {  // lazy: the texts are the same
   } else if (rest_.starts_with("+")) {
     refuse("a possessive quantifier, which is not supported");
   }
@@ -202,7 +203,7 @@ RegexParser::Part RegexParser::repeated(Part part) {
   return part;
 }
 
-// {m}, {m,} or {m,n}; false, and nothing is read, if it is none of these.
+// Takes {m}, {m,} or {m,n}. Returns false and takes nothing if none of these follows.
 bool RegexParser::counts(uint32_t& min, uint32_t& max) {
   if (!rest_.starts_with("{")) return false;
   const size_t end = rest_.find('}');

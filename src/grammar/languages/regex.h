@@ -1,9 +1,10 @@
-// Regular expressions as text: the dialect that all engines of the field understand alike.
+// Regular expressions as text, in the dialect that all engines of the field read in the same way.
 //
-//   characters, `.`, [sets], \d \w \s \D \W \S, \p{Category}, escapes; groups without or with a name; |, * + ? {m} {m,} {m,n}, lazily
-//   or not; ^ and $
+//   characters, `.`, [sets], \d \w \s \D \W \S, \p{Category}, escapes; groups with or without a name;
+//   |, * + ? {m} {m,} {m,n}, lazy or not; ^ and $
 //
-// Lookaround, backreferences, \b, flags inside the expression and possessive quantifiers are refused: no automaton knows them.
+// Lookaround, backreferences, \b, flags inside the expression and possessive quantifiers are refused:
+// automata do not support them.
 #pragma once
 
 #include <string>
@@ -14,27 +15,34 @@
 
 namespace nibble::grammar {
 
-// Engines differ in what \d, \w, \s and the dot mean beyond ASCII. A text that is generated should match in all of them.
+// How to read the constructs about which engines differ: \d, \w, \s and the dot beyond ASCII. Generated text
+// should match in all engines.
 enum class RegexReading {
-  kWhole,   // the whole text: `^` and `$` at the ends say nothing more. The dot is anything but a line feed.
-  kSearch,  // texts in which every engine finds the expression: JSON Schema's "pattern"
-  kSearchWide,  // texts in which some engine finds it: what a pattern under "not" excludes
+  // The whole text matches: `^` and `$` at the ends change nothing. The dot is any character except a line
+  // feed.
+  kWhole,
+  // Texts in which every engine finds the expression: JSON Schema's "pattern".
+  kSearch,
+  // Texts in which at least one engine finds the expression: what a pattern under "not" excludes.
+  kSearchWide,
 };
 
 struct RegexOptions {
   RegexReading reading{RegexReading::kWhole};
-  bool ignores_case{false};  // of ASCII letters
+  bool ignores_case{false};  // for ASCII letters
   bool dot_is_anything{false};
 };
 
-// The expression of the texts that match. Throws InputError, whose message begins with `origin`, if `regex` is none, or needs what is
-// refused.
+// Returns the expression of the texts that match. Throws InputError if `regex` has a mistake or uses a
+// refused feature; the message begins with `origin`.
 Expression regex_expression(Expressions& expressions, std::string_view regex, const RegexOptions& options,
                             const std::string& origin);
 
-// The texts that match as a whole. Throws InputError as above, if no text matches, and above limits.h. `argument` as in lark.h.
+// Compiles the texts that match as a whole. Throws InputError as above, if no text matches, and if limits.h
+// is exceeded. `argument`: see lark.h.
 Compiled compile_regex(std::string_view regex, const std::string& argument = {});
-// One of these texts, of any bytes that are UTF-8; equal ones count once. Throws InputError if there is none, and above limits.h.
+// Compiles a choice of fixed texts, in UTF-8; duplicates count once. Throws InputError if `texts` is empty or
+// exceeds limits.h.
 Compiled compile_choice(const std::vector<std::string>& texts);
 
 }  // namespace nibble::grammar

@@ -1,4 +1,4 @@
-// Characters, sets and escapes of regular expressions: regex_parser.h.
+// Characters, sets and escapes of regular expressions: see regex_parser.h.
 #include <algorithm>
 #include <cctype>
 
@@ -16,8 +16,8 @@ CodePoints union_of(std::initializer_list<const char*> properties, CodePoints se
   return set;
 }
 
-// Every engine takes these for a digit, part of a word or a blank; wide_class() adds what some do (Python: str.isalnum, str.isspace;
-// ECMA-262: \s).
+// Returns the characters that every engine counts as a digit, part of a word, or white space. wide_class()
+// adds those that only some engines do (Python: str.isalnum, str.isspace; ECMA-262: \s).
 const CodePoints& narrow_class(char letter) {
   static const CodePoints digits{{'0', '9'}}, words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
       blanks{{'\t', '\r'}, {' ', ' '}};
@@ -41,7 +41,7 @@ const CodePoints& wide_class(char letter) {
 
 bool is_punctuation(char32_t c) { return c < 0x80 && std::ispunct(static_cast<int>(c)); }
 
-// In a set. Some engines take them for POSIX's classes or for operators on sets.
+// Inside a set, some engines read these as POSIX classes or as set operators.
 constexpr std::string_view kReadDifferently[]{"[.", "[=", "&&", "--", "~~"};
 
 }  // namespace
@@ -53,7 +53,8 @@ CodePoints RegexParser::dot() const {
   return CodePoints{{'\n', '\n'}}.complement();
 }
 
-// \d and its kin; nothing for another letter. `is_wide`: as the engine reads it that takes the most characters for one.
+// Returns the characters of \d, \w, \s, \D, \W or \S; nullopt for another letter. `is_wide`: as read by the
+// engine for which most characters match.
 std::optional<CodePoints> RegexParser::class_escape(char letter, bool is_wide) {
   switch (letter) {
     case 'd':
@@ -106,7 +107,7 @@ RegexParser::Part RegexParser::escape() {
   }
 }
 
-// Stands behind the backslash.
+// Takes the rest of an escape, after the backslash.
 char32_t RegexParser::escaped_character(bool is_in_set) {
   const char32_t c = character();
   switch (c) {
@@ -154,7 +155,7 @@ char32_t RegexParser::escaped_character(bool is_in_set) {
   }
 }
 
-// So many digits, or, with 0, any number of them and a brace.
+// Takes `num_digits` digits; for 0, any number of them and a closing brace.
 char32_t RegexParser::hexadecimal(size_t num_digits) {
   const size_t end = num_digits > 0 ? num_digits : rest_.find('}');
   const auto found = end == std::string_view::npos || rest_.size() < end
@@ -183,14 +184,14 @@ CodePoints RegexParser::property(bool is_complement) {
     rest_ = whole;
     refuse("which is no property that is supported; categories as L or Nd and scripts as Greek are");
   }
-  expressions_.fuel().spend(4 * found->ranges().size());  // they are copied, and sorted into a set
+  expressions_.fuel().spend(4 * found->ranges().size());  // they are copied and sorted into a set
   return is_complement != is_negated ? found->complement() : *found;
 }
 
 CodePoints RegexParser::posix_class() {
   static constexpr struct {
     std::string_view name;
-    std::string_view ranges;  // pairs of first and last
+    std::string_view ranges;  // pairs of first and last character
   } kClasses[]{{"alnum", "09AZaz"},  {"alpha", "AZaz"},     {"blank", "\t\t  "}, {"digit", "09"},
                {"lower", "az"},      {"punct", "!/:@[`{~"}, {"space", "\t\r  "}, {"upper", "AZ"},
                {"word", "09AZ__az"}, {"xdigit", "09AFaf"}};
@@ -208,7 +209,7 @@ CodePoints RegexParser::set() {
   const std::string_view whole = rest_;
   rest_.remove_prefix(1);
   const bool is_complement = take("^");
-  // What a complement leaves out is to be read the other way.
+  // In a complement, inner classes are read the other way, so that the set as a whole is read as requested.
   const bool reads_wide = is_wide() != is_complement;
   CodePoints found;
   if (rest_.starts_with("]"))

@@ -1,4 +1,4 @@
-// The parser behind regex.h.
+// The parser used by regex.h.
 #pragma once
 
 #include <array>
@@ -18,8 +18,9 @@ class RegexParser {
   Expression parse();
 
  private:
-  // A part of the expression matches these: [begins][ends], where `begins` are the texts that it matches only at the beginning of the whole
-  // text, and `ends` only at its end. Anchors may so stand anywhere but in what is repeated.
+  // The texts that a part of the expression matches, as [begins][ends]: texts with `begins` match only at the
+  // beginning of the whole text, those with `ends` only at its end. So anchors may be anywhere except in a
+  // repeated part.
   struct Part {
     std::array<std::array<Expression, 2>, 2> texts{};
     bool has_anchor() const;
@@ -52,7 +53,7 @@ class RegexParser {
   [[noreturn]] void refuse(std::string_view why) const;
 
   Expressions& expressions_;
-  std::string_view rest_;  // not yet read
+  std::string_view rest_;  // the input not read yet
   const RegexOptions& options_;
   const std::string& origin_;
 };

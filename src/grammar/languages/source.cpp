@@ -14,7 +14,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Nothing of untrusted JSON may be deeper than what later walks it.
+// Parses untrusted JSON. Refuses depths above what later code can walk recursively.
 Json parse(const std::string& text) {
   if (text.size() > kMaxSourceBytes)
     throw InputError("the schema has {} bytes: at most {} are accepted", text.size(), kMaxSourceBytes);

@@ -1,4 +1,4 @@
-// Says what a text is to be, in any of the languages that clients write it in.
+// Describes what a text must be, in one of the languages that clients write it in.
 #pragma once
 
 #include <string>
@@ -9,26 +9,27 @@ namespace nibble::grammar {
 
 enum class Language {
   kJsonObject,  // any JSON object; `text` is empty
-  kJsonSchema,  // as JSON
-  kRegex,       // which the whole text matches
+  kJsonSchema,  // JSON text
+  kRegex,       // the whole text matches it
   kChoice,      // one of these: a JSON list of texts
-  kGbnf,        // llama.cpp's
-  kEbnf,        // xgrammar's
-  kEbnfOrLark,  // vLLM's: whichever it looks like
+  kGbnf,        // llama.cpp's GBNF
+  kEbnf,        // xgrammar's EBNF
+  kEbnfOrLark,  // vLLM's: whichever of the two it looks like
   kLark,
 };
 
 struct Source {
   Language language{Language::kJsonObject};
   std::string text;
-  bool is_strict{false};            // of a schema: SchemaOptions
-  bool drops_unenforceable{false};  // the same
-  // A text of kRegex or kLark may be this argument of a call, the only member of a JSON object. Empty: it stands by itself.
+  bool is_strict{false};            // for a schema: see SchemaOptions
+  bool drops_unenforceable{false};  // likewise
+  // For kRegex and kLark: the text is this argument of a call, the only member of a JSON object. Empty: the
+  // text stands alone.
   std::string argument{};
   friend auto operator<=>(const Source&, const Source&) = default;
 };
 
-// Throws InputError that says what is wrong with it and where.
+// Throws InputError that says what is wrong and where.
 Compiled compile(const Source& source);
 
 }  // namespace nibble::grammar

@@ -16,7 +16,8 @@
 namespace nibble::grammar {
 namespace {
 
-// Every character of Unicode, in order. It stays: 4 MiB, which are made in 8 ms and searched in 3.
+// Returns every character of Unicode, in order. The 4 MiB are kept: they take 8 ms to make and 3 ms to
+// search.
 const std::string& all_characters() {
   static const std::string text = [] {
     std::string all;
@@ -28,7 +29,7 @@ const std::string& all_characters() {
   return text;
 }
 
-// The character that ends right before `end`.
+// Returns the character that ends right before `end`.
 char32_t last_character(std::string_view text, size_t end) {
   size_t begin = end - 1;
   while ((static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
@@ -44,7 +45,8 @@ std::optional<CodePoints> ask_pcre2(const std::string& name) {
                     nullptr),
       &pcre2_code_free);
   if (!code) return std::nullopt;
-  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // where it can't be, matching is slower
+  // If this fails, matching is only slower.
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
   const std::unique_ptr<pcre2_match_data, decltype(&pcre2_match_data_free)> data(
       pcre2_match_data_create(1, nullptr), &pcre2_match_data_free);
   if (!data) throw std::bad_alloc();
@@ -64,7 +66,8 @@ std::optional<CodePoints> ask_pcre2(const std::string& name) {
 const CodePoints* unicode_property(const std::string& name, Fuel& fuel) {
   const auto is_plain = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
   if (name.empty() || name.size() > 40 || !std::all_of(name.begin(), name.end(), is_plain)) return nullptr;
-  std::string key;  // PCRE2 ignores case and underscores; a client that varies them must not fill the memory
+  // PCRE2 ignores case and underscores. A client that varies them must not fill the memory.
+  std::string key;
   for (const char c : name)
     if (c != '_') key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   static std::mutex mutex;

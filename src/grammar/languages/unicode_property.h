@@ -1,4 +1,5 @@
-// The characters of a Unicode property, as PCRE2 knows it: a general category ("L", "Nd") or a script ("Greek").
+// Returns the characters of a Unicode property known to PCRE2: a general category ("L", "Nd") or a script
+// ("Greek").
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace nibble::grammar {
 
-// Null if PCRE2 knows no property of this name. Found once in a process, which takes some milliseconds and kPropertyFuel of `fuel`, and
-// kept. Thread-safe.
+// Returns null if PCRE2 knows no property of this name. The first use in a process takes some milliseconds
+// and kPropertyFuel of `fuel`; the result is kept. Thread-safe.
 const CodePoints* unicode_property(const std::string& name, Fuel& fuel);
 
 }  // namespace nibble::grammar

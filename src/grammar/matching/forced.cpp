@@ -1,4 +1,4 @@
-// Text and tokens that can be no others: Matcher::forced_bytes and forced_tokens.
+// Finds text and tokens for which the grammar leaves no choice: Matcher::forced_bytes and forced_tokens.
 #include <algorithm>
 
 #include "grammar/matching/matcher.h"
@@ -6,11 +6,13 @@
 namespace nibble::grammar {
 namespace {
 
-constexpr size_t kMaxForcedBytes{256};  // a longer run is forced in parts
-constexpr size_t kContextTokens{
-    8};  // before the forced bytes: a pre-token that is unfinished is rarely longer
-// A token that runs past the end of the forced bytes begins in their last tokens or bytes; a longer reach was never needed
-// (llguidance: docs/fast_forward.md).
+// A longer run of forced bytes is forced in parts.
+constexpr size_t kMaxForcedBytes{256};
+// Accepted tokens that are encoded again together with the forced bytes: an unfinished pre-token is rarely
+// longer.
+constexpr size_t kContextTokens{8};
+// Where a token that runs past the end of the forced bytes can begin: in their last tokens or bytes. A longer
+// reach was never needed (llguidance: docs/fast_forward.md).
 constexpr size_t kTailTokens{4}, kTailBytes{7};
 
 }  // namespace
@@ -38,7 +40,8 @@ std::string Matcher::forced_bytes() {
   return forced;
 }
 
-// True if a token that begins with these bytes and goes on is legal behind the text, which is in the rows up to the last.
+// Returns whether some token starts with `beginning`, the last bytes of the text so far, and its remaining
+// bytes may follow the text.
 bool Matcher::may_run_past(std::string_view beginning) {
   const auto nodes = vocabulary_->nodes();
   size_t begin = 0, end = nodes.size();
@@ -49,7 +52,8 @@ bool Matcher::may_run_past(std::string_view beginning) {
     begin = at + 1;
     end = begin + nodes[at].num_below;
   }
-  // By depth: the row behind each byte. Every leaf of the tree is a token, so one legal path to any token is enough.
+  // The row after each byte, indexed by depth. Every leaf of the tree is a token, so one legal path to any
+  // token is enough.
   const uint32_t last_row = rows_.last();
   std::vector<uint32_t> path{last_row};
   for (size_t at = begin; at < end;) {
@@ -88,12 +92,13 @@ std::vector<TokenId> Matcher::forced_tokens() {
   if (tokens.size() <= before.size() || !std::equal(before.begin(), before.end(), tokens.begin())) return {};
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(before.size()));
 
-  // From here on the matcher stands behind the forced bytes.
+  // From here on the rows include the forced bytes.
   const std::lock_guard lock(grammar_->mutex);
   grammar_->expressions.fuel().fill(kMaskFuel);
   const uint32_t begin = rows_.last();
   NIBBLE_CHECK(advance(forced));
-  std::vector<size_t> ends;  // of each token, in bytes
+  // End of each token, in bytes of `forced`.
+  std::vector<size_t> ends;
   for (const TokenId token : tokens)
     ends.push_back((ends.empty() ? 0 : ends.back()) + tokenizer.bytes(token).size());
   const size_t tail_begin = tokens.size() > kTailTokens ? ends[tokens.size() - kTailTokens - 1] : 0;

@@ -1,4 +1,4 @@
-// Which tokens may come next: Matcher::fill_mask.
+// Finds which tokens may come next: Matcher::fill_mask.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,12 +10,13 @@
 namespace nibble::grammar {
 namespace {
 
-constexpr size_t kShareOfNodes{
-    128};  // of a vocabulary's nodes: a walk over more than one in so many is worth keeping its mask
-constexpr size_t kMaxMasks{128};  // of a grammar; 25 kB each, and 16 bytes for each end
+// A mask is kept if the walk for it visited at least 1 / kShareOfNodes of the vocabulary's nodes.
+constexpr size_t kShareOfNodes{128};
+// Kept masks per grammar: 25 kB each, and 16 bytes for each end.
+constexpr size_t kMaxMasks{128};
 constexpr size_t kMaxEnds{4'096};
 
-// True if no token can come to a length at which it matters.
+// Returns true if no token can reach a character count at which min or max matters.
 bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
   const bool has_room =
       terminal.max == kUnlimited || terminal.max - num_characters >= VocabularyTrie::kMaxTokenBytes;
@@ -24,8 +25,10 @@ bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
 
 }  // namespace
 
-// Content tokens behind an item, as far as they can be told at once: by slice, those of at most so many characters are legal, and no
-// others but of the slices `to_walk`, whose tokens are all to be tried, and `to_try`, of which that is left to the long ones.
+// The content tokens (content.h) that may follow an item, as far as slices decide it. A slice's tokens of at
+// most max_characters[slice] characters are legal. Its other tokens are illegal, unless the slice is in
+// `to_walk` (all its tokens must be tried) or in `to_try` (only its longer tokens must be tried). Both are
+// bits by slice.
 struct Matcher::Content {
   std::array<uint32_t, kNumContentSlices> max_characters{};
   uint32_t to_walk{kAllContentSlices}, to_try{0};
@@ -45,13 +48,15 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     return content;
   const Terminal& terminal = grammar_->terminals[op.a];
   Automaton& automaton = grammar_->automata[terminal.index];
-  // A token that begins with a blank is legal if the blank is, and the rest of it behind the blank.
+  // A token that begins with a space is legal if the space is, and the rest of the token after the space.
   const ContentRuns& at_once = automaton.content_runs(item.state);
   const ContentRuns& behind_blank = automaton.content_runs(automaton.next(item.state, ' '));
   const uint32_t limit =
       terminal.is_counted && terminal.max != kUnlimited ? terminal.max - item.counter : kUnlimited;
   std::optional<bool> may_go_on;
-  const auto may_leave = [&] {  // in front of content; from a JSON string only by its quote
+  // Returns whether the item's text can end here and be followed by other text. A JSON string ends only at
+  // its quote.
+  const auto may_leave = [&] {
     if (has_quotes(automaton.encoding())) return false;
     if (!may_go_on) may_go_on = may_go_on_behind(item);
     return *may_go_on;
@@ -67,7 +72,8 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     uint32_t& max_characters = content.max_characters[slice];
     max_characters = std::min(limit, takes_all ? kUnlimited : num);
     if (terminal.has_pattern) {
-      // Tokens that leave room for what is missing behind them are legal; of others it depends on what they are.
+      // Legal: tokens that leave room for the characters that must still follow. Whether a longer token is
+      // legal depends on its text.
       const uint32_t missing = runs.num_missing[set];
       max_characters = missing == ContentRuns::kNever || missing >= limit ? 0 : limit - missing;
       if (missing > 0 && max_characters < VocabularyTrie::kMaxMaskCharacters) continue;
@@ -78,7 +84,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
   return content;
 }
 
-// Tokens that are too many characters to be told at once, one by one.
+// Tries, one by one, the tokens that are too long to be decided by slice.
 void Matcher::try_long_content(const Item& item, const Content& content, std::span<uint32_t> mask) {
   for (const VocabularyTrie::LongToken& token : vocabulary_->long_content()) {
     if ((content.to_try >> token.slice & 1) == 0 ||
@@ -100,7 +106,7 @@ bool Matcher::may_go_on_behind(const Item& item) {
   return may;
 }
 
-// Adds what may follow one item to a mask that may have bits already.
+// Adds the tokens that may follow one item to `mask`, which may already have bits.
 void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   MaskWalk walk(*grammar_, rows_, mask);
   const Op& op = grammar_->ops[item.op];
@@ -124,7 +130,8 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
     if (content.to_try != 0) try_long_content(item, content, mask);
     return;
   }
-  // Nothing is counted: what was found can be kept by the item's state, if it took long.
+  // No characters are counted, so the result depends only on the item's state. It is kept if the walk was
+  // long.
   KeptMask within{.mask = std::vector<uint32_t>(mask.size()), .has_ends = std::get<bool>(key)};
   if (walks_all) {
     walk.from_item(item, vocabulary_->nodes(), within);
@@ -141,7 +148,8 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   grammar_->masks.emplace(key, std::move(within));
 }
 
-// The tokens of at most so many characters, of slices with the same number of them together.
+// Adds the content tokens of `slices`, each up to its slice's max_characters. Slices with the same limit are
+// added together.
 void Matcher::add_content(const Content& content, uint32_t slices, std::span<uint32_t> mask) const {
   while (slices != 0) {
     const uint32_t max_characters = content.max_characters[static_cast<size_t>(std::countr_zero(slices))];
@@ -153,7 +161,7 @@ void Matcher::add_content(const Content& content, uint32_t slices, std::span<uin
   }
 }
 
-// What a row's items allow together is what each of them allows.
+// A token is legal if any item of the last row allows it.
 void Matcher::fill_mask(std::span<uint32_t> mask) {
   NIBBLE_CHECK(mask.size() == vocabulary_->num_mask_words(), "{} {}", mask.size(),
                vocabulary_->num_mask_words());

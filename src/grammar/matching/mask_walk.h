@@ -1,9 +1,9 @@
-// The walk over a tree of tokens that finds those that may follow a row, or one of its items: what Matcher::fill_mask does where no
-// mask can be copied.
+// Walks a tree of tokens and finds those that may follow a row or one of its items. Matcher::fill_mask uses
+// it where no mask can be copied.
 //
-// While only one item waits for text, a step is one look-up in its automaton and no row is made: at each depth of the tree there is a
-// state. Where the automaton's text may end, what comes behind it is worked out once for the whole walk, and a row is made only where a
-// token really goes on there.
+// While the text belongs to one item, a step is one look-up in its automaton, and no row is made: the walk
+// keeps one state per depth of the tree. Where the automaton's text may end, what may follow is computed once
+// for the whole walk, and a row is made only if a token really continues there.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +22,18 @@ class MaskWalk {
  public:
   using Nodes = std::span<const VocabularyTrie::Node>;
 
-  // Bits are set in `mask`. Rows behind the last are made on the way, and removed.
+  // Sets bits in `mask`. Adds rows after the last one during the walk, and removes them.
   MaskWalk(Grammar& grammar, Rows& rows, std::span<uint32_t> mask)
       : grammar_(grammar), rows_(rows), mask_(mask) {}
 
-  // `nodes` are all children of one node, with what is below them; the row, or the item, lies in front of their bytes.
+  // `nodes`: all children of one node, with their subtrees. Their bytes follow the row or the item.
   void from_row(uint32_t row, Nodes nodes);
   void from_item(const Item& item, Nodes nodes);
 
-  // from_item, of an automaton whose characters are not counted; what is within goes there and not into the mask.
+  // Like from_item, for an automaton whose characters are not counted. Tokens that stay within the
+  // automaton's text go to `within`, not to the mask.
   void from_item(const Item& item, Nodes nodes, KeptMask& within);
-  // The tokens that go on behind these ends, into the mask.
+  // Adds the tokens that continue after these ends to the mask.
   void from_ends(const Item& item, std::span<const KeptMask::End> ends);
 
  private:

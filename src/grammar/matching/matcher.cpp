@@ -28,7 +28,8 @@ bool Matcher::accept(std::string_view bytes, TokenId token) {
   return true;
 }
 
-// Of the rows between the old last one and the new, only those stay that something may return to.
+// Advances by `bytes`. Of the rows made on the way, keeps only the last one and those that something may
+// refer to.
 bool Matcher::advance(std::string_view bytes) {
   const uint32_t begin = rows_.last();
   for (const char byte : bytes) {

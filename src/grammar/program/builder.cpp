@@ -43,7 +43,7 @@ NodeId GrammarBuilder::json_string(Expression expression, Encoding encoding, Cou
   return terminal == kUnlimited ? nothing() : add({.kind = Kind::kJsonString, .place = terminal});
 }
 
-// Quotes and what is around them are fixed texts: those are bytes in every encoding.
+// Quotes and braces around the text are fixed texts: these are bytes in every encoding.
 NodeId GrammarBuilder::argument(const std::string& name, NodeId node) {
   NIBBLE_CHECK(encoding_ == Encoding::kJsonContent);
   const NodeId quote = one_of({"\""});
@@ -57,10 +57,11 @@ NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
   return add({.kind = Kind::kSequence, .parts = std::move(parts)});
 }
 
-// Parts that begin alike get one beginning, as in `list: item | item "," list`: else a text of it would be at two places at once, which a
-// mask has to follow byte by byte. Only the first parts are compared, and once, so that nothing is nested deep.
+// Parts with the same first part share it, as in `list: item | item "," list`. Otherwise a text of it would
+// be at two positions at once, which a mask has to follow byte by byte. Only first parts are compared, and
+// only once, so nodes do not nest deep.
 NodeId GrammarBuilder::choice(std::vector<NodeId> parts) {
-  std::map<NodeId, std::vector<NodeId>> alike;  // by the beginning
+  std::map<NodeId, std::vector<NodeId>> alike;  // by first part
   std::vector<NodeId> beginnings;
   for (const NodeId part : parts) {
     const Node& n = node(part);
@@ -145,7 +146,8 @@ void GrammarBuilder::define(NodeId declared, NodeId as) {
   node.parts = {as};
 }
 
-// True if a node derives a text, given which of its parts do. Parts of which all must are passed over once they do.
+// Returns true if a node derives a text, given which of its parts do. Where all parts must, those already
+// known to are skipped.
 bool GrammarBuilder::derives_text(uint32_t id) {
   const Node& n = nodes_[id];
   const auto does = [&](NodeId part) { return is_productive(part); };
@@ -165,7 +167,7 @@ bool GrammarBuilder::derives_text(uint32_t id) {
       return true;
     case Kind::kSequence:
       return all_do(n.parts.size(), [&](size_t i) { return does(n.parts[i]); });
-    case Kind::kChoice:  // asked when one of them does
+    case Kind::kChoice:  // checked again each time a part is found to derive a text
     case Kind::kReference:
       return std::ranges::any_of(n.parts, does);
     case Kind::kRepeat:
@@ -190,7 +192,7 @@ bool GrammarBuilder::derives_text(uint32_t id) {
       }
       const bool has_others = std::any_of(object.undeclared.begin(), object.undeclared.end(),
                                           [&](const Undeclared& other) { return does(other.value); });
-      // Undeclared members count once towards the least number, as they may all have one name.
+      // Undeclared members count once towards the minimum, because they may all have one name.
       const bool has_enough =
           object.min <= num_possible + has_others || (has_others && object.max != kUnlimited);
       return object.min <= object.max && num_required <= object.max && has_enough;
@@ -205,8 +207,8 @@ std::optional<NodeId> GrammarBuilder::productive_item(Items items, size_t place)
   return item && is_productive(*item) ? item : std::nullopt;
 }
 
-// Tells for each place among the first items, and for the one behind them, if the needed item can be there: usual ones come to it, and go
-// on behind it to the least number.
+// For each index among the first items, and for the one after them: returns whether the needed item can be
+// there. Usual items must be possible before it, and after it up to the minimum number.
 std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};
   const size_t num = std::max(array.first.size(), array.needed->first.size());
@@ -223,7 +225,7 @@ std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   return places;
 }
 
-// From the leaves upwards: each time that a part is found to derive a text, those that have it are asked again.
+// Works from the leaves up: when a part is found to derive a text, its users are checked again.
 void GrammarBuilder::find_productive() {
   productive_.assign(nodes_.size(), false);
   num_passed_.assign(nodes_.size(), 0);
@@ -244,7 +246,7 @@ void GrammarBuilder::find_productive() {
   }
 }
 
-// True if a node derives the empty text, given which of its parts do.
+// Returns true if a node derives the empty text, given which of its parts do.
 bool GrammarBuilder::derives_empty(const Node& n) {
   const auto does = [&](NodeId part) { return is_nullable(part) && is_productive(part); };
   switch (n.kind) {
@@ -276,7 +278,8 @@ void GrammarBuilder::find_nullable() {
   }
 }
 
-// Nodes whose parts are all regular, in an order in which parts come first. What is part of itself never has its turn: it has none.
+// Finds the expression of every node whose parts are all regular, parts first. A node that contains itself is
+// never reached and has no expression.
 void GrammarBuilder::find_regular() {
   regular_.assign(nodes_.size(), std::nullopt);
   std::vector<std::vector<uint32_t>> users(nodes_.size());
@@ -318,7 +321,8 @@ std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
   find_nullable();
   find_regular();
   add_op({.kind = OpKind::kReturn});
-  // The whole text's rule calls the root, so that a root that begins with itself is called by all in the same way.
+  // The rule of the whole text calls the root, so that a root that begins with itself is always called in the
+  // same way.
   grammar_->rules.emplace_back();
   const uint32_t called = rule_of(root);
   grammar_->rules[0].entry = add_op({.kind = OpKind::kCall, .a = called});
@@ -328,7 +332,7 @@ std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
     const uint32_t entry = emit(id, 0);
     grammar_->rules[rules_.at(static_cast<uint32_t>(id))].entry = entry;
   }
-  const Rows check(*grammar_);  // throws where the first row is too large already
+  const Rows check(*grammar_);  // throws if even the first row is too large
   return std::move(grammar_);
 }
 

@@ -1,5 +1,6 @@
-// Builds a Grammar from nodes: what a text consists of, as a graph in which a rule may refer to any other. Nodes that derive no text
-// are taken out, so that no text can come to a place from which it has no end, and parts without recursion become one automaton.
+// Builds a Grammar from nodes. They form a graph of what a text consists of, in which a rule may refer to any
+// other. Nodes that derive no text are removed, so that a text can always be completed. Parts without
+// recursion become one automaton.
 #pragma once
 
 #include <map>
@@ -14,25 +15,25 @@ namespace nibble::grammar {
 
 enum class NodeId : uint32_t {};
 
-// What was asked for contradicts itself.
+// The request contradicts itself: no text satisfies it.
 struct NoText : InputError {
   using InputError::InputError;
 };
 
 class GrammarBuilder {
  public:
-  // Texts are written in `encoding`, kUtf8 or kJsonContent: those of text_of(), text() and what is made of them.
+  // `encoding`: kUtf8 or kJsonContent. It applies to text_of(), text() and nodes made of them.
   explicit GrammarBuilder(Encoding encoding = Encoding::kUtf8);
 
   Expressions& expressions() { return grammar_->expressions; }
 
-  NodeId nothing();     // no text
-  NodeId empty_text();  // the empty one
+  NodeId nothing();     // derives no text
+  NodeId empty_text();  // derives the empty text
   NodeId text_of(Expression expression);
   NodeId text(std::string_view utf8) { return text_of(expressions().text(utf8)); }
   NodeId one_of(std::vector<std::string> texts);  // any number of fixed texts
-  // A JSON string, with quotes, that stands for a text of the expression of so many characters. `counts` should be left out where the
-  // expression sees to them.
+  // A JSON string, with quotes, whose value is a text of the expression, with a number of characters within
+  // `counts`. Leave `counts` at its default if the expression already bounds the length.
   struct Counts {
     uint32_t min{0}, max{kUnlimited};
   };
@@ -44,9 +45,10 @@ class GrammarBuilder {
 
   struct JsonArray {
     std::vector<NodeId> first;   // items 0, 1, ...
-    std::optional<NodeId> rest;  // all further ones; none: there are no more
+    std::optional<NodeId> rest;  // all further items; absent: there are none
     uint32_t min{0}, max{kUnlimited};
-    // One of these must be among the items: at its place, instead of the one above.
+    // One item must be one of these; it is at its index in `first`, or else `rest`, and replaces the usual
+    // item there.
     struct Needed {
       std::vector<NodeId> first;
       std::optional<NodeId> rest;
@@ -54,7 +56,7 @@ class GrammarBuilder {
     std::optional<Needed> needed{};
   };
   NodeId json_array(JsonArray array);
-  // An array of which each item is another one of at most kMaxDifferent texts.
+  // An array of at most kMaxDifferent fixed texts, each at most once.
   NodeId json_array_of_different(std::vector<std::string> texts, uint32_t min, uint32_t max);
 
   struct Member {
@@ -73,21 +75,23 @@ class GrammarBuilder {
   };
   NodeId json_object(JsonObject object);
 
-  // A JSON object whose only member is a string of this name, for the text of `node`. The builder's encoding is kJsonContent.
+  // A JSON object whose only member is the string `name` with the text of `node`. The builder's encoding must
+  // be kJsonContent.
   NodeId argument(const std::string& name, NodeId node);
 
-  // A node that is defined later, for recursion.
+  // Declares a node that is defined later, for recursion.
   NodeId declare();
   void define(NodeId declared, NodeId as);
 
-  // Throws NoText if `root` derives none. The builder is used up.
+  // Throws NoText if `root` derives no text. The builder can't be used afterwards.
   std::shared_ptr<Grammar> build(NodeId root);
-  // True if the node derives a text. build() finds it.
+  // Returns true if the node derives a text. Known only once build() has started.
   bool is_productive(NodeId id) const { return productive_[static_cast<uint32_t>(id)]; }
 
-  // An automaton for the expression, made once; for questions that a source's compiler has while it builds.
+  // Returns an automaton for the expression, made once. For checks that the compiler of a source language
+  // makes while it builds.
   Automaton& automaton_of(Expression expression, Encoding encoding);
-  // True if there is a text of the expression.
+  // Returns true if the expression has a text.
   bool has_text(Expression expression) { return !automaton_of(expression, encoding_).is_empty(); }
 
  private:
@@ -109,8 +113,8 @@ class GrammarBuilder {
     Kind kind;
     Expression expression{};      // kText
     uint32_t min{0}, max{0};      // kRepeat, kDifferent
-    std::vector<NodeId> parts{};  // kReference: what it stands for, once that is defined
-    uint32_t place{0};            // in the table of its kind
+    std::vector<NodeId> parts{};  // kReference: its definition, once it has one
+    uint32_t place{0};            // index in the table of its kind
   };
 
   NodeId add(Node node);
@@ -120,7 +124,8 @@ class GrammarBuilder {
   bool derives_text(uint32_t id);
   void find_nullable();
   bool derives_empty(const Node& node);
-  // The items of an array at a place, as far as they derive texts; nothing: none can be there.
+  // The items of an array. productive_item() returns the item at a position, or nullopt if it is absent or
+  // derives no text.
   using Items = std::pair<const std::vector<NodeId>&, const std::optional<NodeId>&>;
   std::optional<NodeId> productive_item(Items items, size_t place) const;
   std::vector<bool> needed_places(const JsonArray& array) const;
@@ -128,7 +133,7 @@ class GrammarBuilder {
   void find_regular();
   std::optional<Expression> regular(NodeId id) const { return regular_[static_cast<uint32_t>(id)]; }
 
-  // Each gives the operation with which the node begins and behind which `next` comes.
+  // Each emits operations for the node, followed by `next`, and returns the first operation.
   uint32_t emit(NodeId id, uint32_t next);
   uint32_t emit_sequence(const std::vector<NodeId>& parts, uint32_t next);
   uint32_t emit_choice(const std::vector<NodeId>& parts, uint32_t next);
@@ -157,7 +162,8 @@ class GrammarBuilder {
   size_t num_literal_bytes_{0};
 
   std::vector<bool> productive_, nullable_;
-  std::vector<uint32_t> num_passed_;  // of the parts that all must derive a text
+  // By node: leading parts known to derive a text, for nodes whose parts all must.
+  std::vector<uint32_t> num_passed_;
   std::vector<std::optional<Expression>> regular_;
   std::unordered_map<uint32_t, uint32_t> rules_;  // by node
   std::vector<NodeId> rules_to_emit_;

@@ -1,4 +1,4 @@
-// From nodes to operations: builder.h.
+// Turns nodes into operations: see builder.h.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -67,13 +67,13 @@ uint32_t GrammarBuilder::emit(NodeId id, uint32_t next) {
     case Kind::kReference:
       return add_op({.kind = OpKind::kCall, .a = rule_of(id), .next = next});
     default:
-      break;  // the empty text is regular, and what derives nothing is not emitted
+      break;  // the empty text is regular, and nodes that derive nothing are not emitted
   }
   NIBBLE_CHECK(false, "node {} of kind {}", static_cast<uint32_t>(id), static_cast<int>(n.kind));
   return next;
 }
 
-// From the end to the beginning. Neighbours that are regular become one terminal.
+// Goes from the end to the beginning. Adjacent regular parts become one terminal.
 uint32_t GrammarBuilder::emit_sequence(const std::vector<NodeId>& parts, uint32_t next) {
   for (size_t end = parts.size(); end > 0;) {
     size_t begin = end;
@@ -132,7 +132,8 @@ uint32_t GrammarBuilder::emit_repeat(const Node& n, uint32_t next) {
   return loop;
 }
 
-// A place where a line may end, and the next one be indented. JSON writers indent by 2 or 4 blanks, or a tab.
+// Returns `before`, followed by an optional line break with indentation (after a comma, a space is also
+// allowed). JSON writers indent by 2 or 4 spaces or by a tab.
 Expression GrammarBuilder::blank_expression(std::string_view before) {
   Expressions& e = expressions();
   const Expression line = e.concat(e.text("\n"), e.repeat(e.set({{' ', ' '}, {'\t', '\t'}}), 0, 20));
@@ -173,7 +174,8 @@ uint32_t GrammarBuilder::emit_list(List list, uint32_t next) {
   return punctuation(e.text("["), start);
 }
 
-// Usual items, then a needed one, then usual ones: three lists that count on from each other. The first is never closed.
+// Emits usual items, then one needed item, then usual items: three lists that share one count. The first is
+// never closed.
 uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t next) {
   const std::vector<bool> places = needed_places(array);
   const size_t num_first = places.size() - 1;
@@ -193,7 +195,8 @@ uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t
   before.rest = behind.rest;
   before.min = kUnlimited;
   if (array.max != kUnlimited) before.max = array.max - 1;
-  if (!places[num_first])  // as many as there may be in front of the last place
+  // No more usual items than can come before the last index that the needed item can have.
+  if (!places[num_first])
     before.max = to_index(
         static_cast<size_t>(std::find(places.rbegin(), places.rend(), true).base() - places.begin() - 1));
   else if (behind.rest == kUnlimited)

@@ -1,8 +1,9 @@
-// A compiled grammar: rules as a program of few operations over automata. Sources of all kinds become this (json_schema.h, regex.h,
-// gbnf.h, lark.h) by way of a GrammarBuilder, and a Matcher runs it.
+// A compiled grammar: rules as a program of a few kinds of operations over automata. All kinds of source
+// (json_schema.h, regex.h, gbnf.h, lark.h) compile to it through a GrammarBuilder, and a Matcher runs it.
 //
-// A rule is a network of operations from its entry to kReturn. What a text can be at some place is a set of places in this program, as
-// in Earley's parser; rows.h says how it is kept. Counts are numbers beside a place, never copies of it.
+// A rule is a network of operations from its entry to kReturn. What a text can be at one point is a set of
+// positions in this program, as in Earley's parser; rows.h describes the representation. Counts are numbers
+// stored with a position, so a repetition never copies operations.
 #pragma once
 
 #include <bit>
@@ -22,54 +23,57 @@
 
 namespace nibble::grammar {
 
-// Text that is matched byte by byte: an automaton, or one of many fixed texts.
+// Text that is matched byte by byte: by an automaton, or as one of many fixed texts.
 struct Terminal {
   enum class Kind : uint8_t { kAutomaton, kTexts } kind;
   uint32_t index;  // in `automata` or `tries`
-  // The number of characters; kept as a number where an automaton does not see to it (JSON strings only).
+  // Whether the number of characters is kept as a number, because the automaton does not bound it (JSON
+  // strings only).
   bool is_counted{false};
   uint32_t min{0}, max{kUnlimited};
-  bool has_pattern{false};  // beside the count: Automaton::lengths() says what lengths it leaves
+  // The text also has a pattern: Automaton::lengths() gives the lengths that it allows.
+  bool has_pattern{false};
 };
 
 enum class OpKind : uint8_t {
-  kMatch,        // `a`: a terminal. Then `next`.
-  kCall,         // `a`: a rule. Then `next`.
-  kFork,         // any of `b` operations, listed in `targets` from `a` on
-  kReturn,       // the rule's end
-  kNext,         // of list `a`: close (`b`) if there are enough items, go on (`next`) if there may be more
-  kItem,         // of list `a`: the next item. Then `next`, with one more.
-  kMembersNext,  // of object `a`: close (`b`) if nothing is missing, go on (`next`) if a member may follow
-  kMemberNames,  // of object `a`: the name of a declared member, or a name that is not declared
-  kMemberValue,  // of object `a`: the value of the member whose name was read, or of one that is not declared. Then `next`.
+  kMatch,        // `a`: a terminal, then `next`
+  kCall,         // `a`: a rule, then `next`
+  kFork,         // any of the `b` operations in `targets` from index `a` on
+  kReturn,       // end of the rule
+  kNext,         // list `a`: close (`b`) if there are enough items, continue (`next`) if there may be more
+  kItem,         // list `a`: the next item, then `next` with a count one higher
+  kMembersNext,  // object `a`: close (`b`) if nothing is missing, continue (`next`) if a member may follow
+  kMemberNames,  // object `a`: the name of a declared or an undeclared member
+  kMemberValue,  // object `a`: the value of the member whose name was read, then `next`
 };
 
 struct Op {
   OpKind kind;
-  bool keeps_counter{false};  // kMatch: hands the counter of a list or an object on to `next`
+  bool keeps_counter{false};  // kMatch: passes the counter of a list or an object on to `next`
   uint32_t a{0}, b{0}, next{0};
 };
 
-// Items 0, 1, ... of a list: those of `first` come first, all further ones are of `rest`.
+// A list. `first` has the rules of items 0, 1, ...; all further items are of `rest`.
 struct List {
   std::vector<uint32_t> first;  // rules
-  uint32_t rest{kUnlimited};    // a rule; kUnlimited: there are no more
+  uint32_t rest{kUnlimited};    // a rule; kUnlimited: no further items
   uint32_t min{0}, max{kUnlimited};
-  // Or a trie of texts, of which each may be an item once. A place's counter then has a bit for each text that was.
+  // If set, a trie of texts, each of which may be an item once. The counter then has a bit for each text that
+  // occurred.
   uint32_t texts{kUnlimited};
   bool are_different() const { return texts != kUnlimited; }
   uint32_t num_items(uint32_t counter) const {
     return are_different() ? static_cast<uint32_t>(std::popcount(counter)) : counter;
   }
   uint32_t rule(uint32_t item) const { return item < first.size() ? first[item] : rest; }
-  // Behind this many items nothing depends on how many there are.
+  // From this number of items on, the exact number no longer matters.
   uint32_t most_counted() const {
     return max != kUnlimited ? max : std::max(min, static_cast<uint32_t>(first.size()));
   }
 };
 
-// The members of an object, in the order of declaration; those that are not declared come last. A place among them is the position of
-// the next declared member and, if their number is limited, how many there were.
+// The members of an object: declared ones in their order, then undeclared ones. A Place is the position of
+// the next declared member and, if the number of members is limited, the number so far.
 struct Members {
   struct Place {
     uint32_t position{0}, count{0};
@@ -77,17 +81,17 @@ struct Members {
     uint32_t counter() const { return position | count << 16; }
   };
   uint32_t names{0};                // a trie of "NAME": with quotes and colon
-  std::vector<uint32_t> positions;  // by the trie's order of texts
+  std::vector<uint32_t> positions;  // by index of the trie's text
   std::vector<uint32_t> values;     // rules, by position
-  std::vector<uint32_t>
-      next_required;  // by position, and behind the last: the first required one from here on
-  std::vector<uint32_t> num_required;  // from here on
+  // By position, and for the end: the first required member from here on.
+  std::vector<uint32_t> next_required;
+  std::vector<uint32_t> num_required;  // by position: required members from here on
   struct Undeclared {
-    uint32_t name_op;  // reads the name with its quotes, then comes to kMemberValue
-    uint32_t value;    // rule
+    uint32_t name_op;  // reads the name with its quotes, then leads to kMemberValue
+    uint32_t value;    // a rule
   };
   std::vector<Undeclared> undeclared;
-  uint32_t value_op{0};  // behind a declared name
+  uint32_t value_op{0};  // after a declared name
   uint32_t min{0}, max{kUnlimited};
   uint32_t num_declared() const { return static_cast<uint32_t>(values.size()); }
   bool is_counted() const { return min > 0 || max != kUnlimited; }
@@ -98,11 +102,12 @@ struct Rule {
   bool is_nullable{false};
 };
 
-// The program is fixed once it is built. Automata grow while texts are matched, under `mutex`: sequences share a grammar.
+// The program is fixed once it is built. Automata grow while texts are matched, under `mutex`, because
+// sequences share a grammar.
 struct Grammar {
   std::vector<Op> ops;
   std::vector<uint32_t> targets;
-  std::vector<Rule> rules;  // the first is the whole text's
+  std::vector<Rule> rules;  // the first is the rule of the whole text
   std::vector<List> lists;
   std::vector<Members> members;
   std::vector<Terminal> terminals;
@@ -112,17 +117,19 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  // Masks that took long are kept by vocabulary, operation, state, and whether anything can come behind the operation's text.
+  // Masks that took long to find, by vocabulary, operation, state, and whether text can follow that of the
+  // operation.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
-  // The memory that it takes by now, without what is small. Waits for whoever has `mutex`.
+  // Returns the memory in use, except small parts. Waits for `mutex`.
   size_t bytes();
 };
 
-// Compiling a source gives this.
+// The result of compiling a source.
 struct Compiled {
-  std::shared_ptr<Grammar> grammar;   // never null
-  std::vector<std::string> warnings;  // what of the source is not enforced; a line each, for who sent it
+  std::shared_ptr<Grammar> grammar;  // never null
+  // Parts of the source that are not enforced, a line each, for the client.
+  std::vector<std::string> warnings;
 };
 
 }  // namespace nibble::grammar

@@ -1,4 +1,4 @@
-// Finds which member of an object may come next: grammar.h, Members.
+// Decides which member of an object may come next: grammar.h, Members.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +7,13 @@
 
 namespace nibble::grammar {
 
-struct Positions {  // of declared members, from `first` to before `end`
+struct Positions {  // declared members from `first` to `end` - 1
   uint32_t first, end;
   bool is_empty() const { return first >= end; }
 };
 
-// Declared members that may be next: up to the first required one, leaving room for the required ones and enough for the least number.
+// Returns the declared members that may be next: up to the first required one, while leaving room for all
+// required members and enough members to reach the minimum.
 inline Positions legal_names(const Members& members, Members::Place at) {
   const uint32_t num = members.num_declared();
   if (at.position >= num || at.count >= members.max) return {0, 0};
@@ -37,8 +38,9 @@ inline bool may_close(const Members& members, Members::Place at) {
   return at.count >= members.min && is_done_with_required(members, at);
 }
 
-// The place of an undeclared member while it is read, behind `at`: positions from num_declared() + 2 on say of which kind it is and
-// whether it is the first undeclared one. num_declared() + 1 is the position behind such a member.
+// Returns the place of an undeclared member that follows `at`, while the member is read. Positions from
+// num_declared() + 2 on encode its kind and whether an undeclared one precedes it. Position num_declared() +
+// 1 is the one after such a member.
 inline Members::Place undeclared_place(const Members& members, Members::Place at, uint32_t kind) {
   const uint32_t num = members.num_declared();
   return {num + 2 + 2 * kind + (at.position == num + 1), at.count};
@@ -48,7 +50,8 @@ inline uint32_t undeclared_kind(const Members& members, Members::Place at) {
   return (at.position - members.num_declared() - 2) / 2;
 }
 
-// Undeclared members may have a name twice, and then are one: only the first counts towards a least number.
+// Returns the place after a value. Two undeclared members may have the same name and then are one, so only
+// the first counts towards a minimum.
 inline Members::Place behind_value(const Members& members, Members::Place at) {
   const uint32_t num = members.num_declared();
   const bool is_declared = at.position < num;

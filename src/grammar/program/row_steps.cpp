@@ -1,4 +1,4 @@
-// One item, one byte: rows.h.
+// Steps one item by one byte: see rows.h.
 #include <algorithm>
 
 #include "grammar/program/members.h"
@@ -7,7 +7,7 @@
 namespace nibble::grammar {
 namespace {
 
-// True if one of the texts below `node` is the name of a member at one of `legal`.
+// Returns true if a text below `node` is the name of a member in `legal`.
 bool has_legal_name(const Members& members, const Trie& names, uint32_t node, Positions legal) {
   const auto begin = members.positions.begin() + names.first_text(node);
   const auto end = members.positions.begin() + names.end_text(node);
@@ -35,8 +35,8 @@ Rows::Stepped Rows::step(Item& item, uint8_t byte) {
   return {true, automaton.accepts(item.state), !automaton.is_final(item.state)};
 }
 
-// A JSON string whose characters are counted: between two of them, one more begins only if there is room for it and the quote only if
-// there are enough.
+// Steps a JSON string whose characters are counted. Between characters, another one may begin only if there
+// is room for it, and the quote may follow only if there are enough.
 Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t byte) {
   Automaton& automaton = grammar_->automata[terminal.index];
   const uint32_t from = item.state;
@@ -70,7 +70,7 @@ Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t b
   return {true, false, true};
 }
 
-// An item of a list of different texts: one that has not been there.
+// Steps an item of a list of different texts: one that has not occurred yet.
 Rows::Stepped Rows::step_different(const Op& op, Item& item, uint8_t byte) {
   const Trie& texts = grammar_->tries[grammar_->lists[op.a].texts];
   item.state = texts.child(item.state, byte);
@@ -93,7 +93,7 @@ Rows::Stepped Rows::step_name(const Op& op, Item& item, uint8_t byte) {
   if (item.state == Trie::kNone) return {};
   if (!has_legal_name(members, names, item.state, legal_names(members, Members::Place::of(item.counter))))
     return {};
-  // One name's text with its colon is never the beginning of another's.
+  // A name with its colon is never a prefix of another.
   return {true, names.accepts(item.state), names.has_children(item.state)};
 }
 

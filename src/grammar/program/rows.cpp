@@ -7,7 +7,7 @@
 namespace nibble::grammar {
 
 Rows::Rows(Grammar& grammar) : grammar_(&grammar), frame_of_rule_(grammar.rules.size(), {kUnlimited, 0}) {
-  frames_.push_back({0, 0});  // the whole text's rule, which nobody called
+  frames_.push_back({0, 0});  // the rule of the whole text, which has no caller
   begin_row();
   pending_.push_back({grammar.rules[0].entry, 0, 0});
   close();
@@ -24,7 +24,7 @@ void Rows::begin_row() {
   ++num_rows_made_;
 }
 
-// A row in front of nothing is none.
+// Completes the new row. Removes it and returns false if nothing can follow.
 bool Rows::finish_row() {
   close();
   if (num_items(last()) > 0 || rows_.back().is_complete) return true;
@@ -91,7 +91,7 @@ void Rows::cut_behind(uint32_t row) {
   rows_.resize(row + 1);
 }
 
-// A row without callers is nobody's origin. Only frames of the last row name the last row.
+// A row without waiting items is no frame's origin, and only frames of the last row refer to the last row.
 void Rows::forget_before_last() {
   const uint32_t row = last() - 1;
   if (rows_[row].first_waiting != rows_[row + 1].first_waiting) return;
@@ -101,7 +101,8 @@ void Rows::forget_before_last() {
   for (size_t frame = rows_[row].first_frame; frame < frames_.size(); ++frame) frames_[frame].row = row;
 }
 
-// False if the item is there already. Rows are mostly of a few items; those of many are found by hash.
+// Returns false if the item is already in the list. Most rows have few items; items of large rows are found
+// by hash.
 bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& item) {
   constexpr size_t kFew{12};
   grammar_->expressions.fuel().spend();
@@ -120,7 +121,7 @@ bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& ite
   return true;
 }
 
-// Takes a slot for the item at `place` of its list; false if one has it already.
+// Takes a slot for the item at index `place` of its list. Returns false if an equal item has one.
 bool Rows::find_slot(Kind kind, const Item& item, const std::vector<Item>& list, uint32_t place) {
   constexpr size_t kNumSlots{8192};
   static_assert(kNumSlots >= 3 * (kMaxItems + 1));
@@ -161,7 +162,8 @@ void Rows::follow(const Pending& place) {
       return;
     }
     case OpKind::kCall:
-      // Where nothing was read since the frame began, the rule may have been called by itself: left recursion shares a frame of its own.
+      // A tail call reuses the frame. Not if nothing was read since the frame began: the rule may have called
+      // itself, and left recursion needs a frame of its own.
       return call(place, op.a,
                   grammar_->ops[op.next].kind == OpKind::kReturn && frames_[place.frame].row != last());
     case OpKind::kFork:
@@ -207,7 +209,7 @@ void Rows::call(const Pending& place, uint32_t rule, bool is_last) {
   }
   const Item caller{place.op, place.frame, rule, place.counter};
   if (!add(Kind::kWaiting, waiting_, rows_.back().first_waiting, caller)) return;
-  // Items that may be empty add nothing to a list, whose least number is then 0.
+  // Items that may be empty add nothing to a list, whose minimum is then 0.
   if (grammar_->rules[rule].is_nullable && grammar_->ops[place.op].kind != OpKind::kItem) resume(caller);
   auto& [row, frame] = frame_of_rule_[rule];
   if (row == last() && frame < frames_.size() && frames_[frame].row == row && frames_[frame].rule == rule &&
@@ -219,7 +221,8 @@ void Rows::call(const Pending& place, uint32_t rule, bool is_last) {
   pending_.push_back({entry, frame, 0});
 }
 
-// A rule has come to its end: whoever called it goes on. Where it was called in this very row it is empty, and call() saw to that.
+// A rule has ended: its callers continue. If it was called in this same row, it is empty, and call() handled
+// that.
 void Rows::complete(uint32_t frame) {
   if (frame == 0) {
     rows_.back().is_complete = true;

@@ -1,10 +1,12 @@
-// Finds what a grammar allows behind a text by Earley's parser over the bytes of the text, with a row for each place that something may
-// return to (Earley, "An Efficient Context-Free Parsing Algorithm", CACM 1970).
+// Finds what a grammar allows after a text, with Earley's parser over the bytes of the text (Earley, "An
+// Efficient Context-Free Parsing Algorithm", CACM 1970). A row is the set of items after a byte. Only rows
+// that something may refer to are kept.
 //
-// An item is a place in the grammar's program. Where it came from is a frame: the row in which a rule was called, so that all callers of
-// one rule at one place share what follows. A rule that is called last in another, behind text, takes over its frame: a list that is
-// written with recursion at its end takes no more room with each item. Rows, items and frames lie in arrays that only grow and are cut
-// back to an earlier length, so that going on, going back and copying are cheap.
+// An item is a position in the grammar's program. Its frame is its origin: the row in which its rule was
+// called, so that all callers of one rule at one point share what follows. If a call is the last operation of
+// a rule and follows text, the callee takes over the rule's frame: a list written with recursion at its end
+// then takes no more memory with each item. Rows, items and frames are in arrays that only grow and are
+// truncated, so advancing, going back and copying are cheap.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +19,40 @@ namespace nibble::grammar {
 
 struct Item {
   uint32_t op, frame;
-  uint32_t state;    // in front of text: of its terminal. Waiting for a rule: which.
-  uint32_t counter;  // of characters, of list items (or which they were), or a Members::Place
+  // Before text: the state of its terminal. Waiting for a rule: the rule.
+  uint32_t state;
+  // Number of characters, number of list items (or a bit for each text that occurred), or a Members::Place.
+  uint32_t counter;
   bool operator==(const Item&) const = default;
 };
 
 class Rows {
  public:
-  // Ends with one row, of what the grammar's texts begin with. The grammar must outlive this.
+  // Starts with one row: what texts of the grammar begin with. The grammar must outlive this object.
   explicit Rows(Grammar& grammar);
 
   uint32_t last() const { return static_cast<uint32_t>(rows_.size()) - 1; }
-  // True if the text may end here.
+  // Returns true if the text may end here.
   bool is_complete(uint32_t row) const { return rows_[row].is_complete; }
-  // The row's items that wait for text.
+  // The items of the row that expect text.
   uint32_t num_items(uint32_t row) const { return end_item(row) - rows_[row].first_item; }
   Item item(uint32_t row, uint32_t index) const { return items_[rows_[row].first_item + index]; }
 
-  // Adds a row behind the last: what may follow `byte` in `row`. False, and nothing is added, if nothing may.
+  // Adds a row: what may follow `byte` in `row`. Returns false and adds nothing if the byte is illegal.
   bool advance(uint32_t row, uint8_t byte);
-  // The same, for `item` as well, which is none of the row's.
+  // The same, but also follows `item`, which is not in the row.
   bool advance(uint32_t row, const Item& item, uint8_t byte);
-  // Adds a row of what follows an item that has come to the end of its text.
+  // Adds a row of what follows an item at the end of its text.
   void add_behind(const Item& item);
-  // True if `byte` may follow in `row`.
+  // Returns true if `byte` may follow in `row`.
   bool allows(uint32_t row, uint8_t byte);
-  // Removes all rows behind `row`.
+  // Removes all rows after `row`.
   void cut_behind(uint32_t row);
-  // Removes the row in front of the last, if nothing refers to it.
+  // Removes the row before the last, unless something refers to it.
   void forget_before_last();
 
-  // The item's next state after `byte`; false if there is none. `accepts`: its text may end there. `goes_on`: it need not.
+  // Advances the item's state by `byte`. `accepts`: its text may end after it. `goes_on`: its text may
+  // continue.
   struct Stepped {
     bool is_legal{false}, accepts{false}, goes_on{false};
   };
@@ -97,18 +102,18 @@ class Rows {
   std::vector<Row> rows_;
   std::vector<Frame> frames_;
 
-  // These belong to the row that is being made.
+  // State of the row that is being made.
   std::vector<Pending> pending_;
-  std::vector<Item> marks_;  // what was followed already
+  std::vector<Item> marks_;  // items already followed
   struct Slot {
-    uint64_t row_made{0};  // empty if that is not this row
+    uint64_t row_made{0};  // the slot is empty unless this is the current row
     Kind kind{};
     uint32_t place{0};
   };
-  std::vector<Slot> slots_;  // of lists that are too long to search; made when first needed
+  std::vector<Slot> slots_;  // for lists too long to search; made on first use
   uint64_t num_rows_made_{0};
-  std::vector<std::pair<uint32_t, uint32_t>>
-      frame_of_rule_;  // by rule: row and frame; stale if the row is another
+  // By rule: row and frame of its last call; stale if the row is not the current one.
+  std::vector<std::pair<uint32_t, uint32_t>> frame_of_rule_;
 };
 
 }  // namespace nibble::grammar

@@ -1,11 +1,12 @@
-// Content: whole characters of UTF-8 without a quote, a backslash, or a control character, which most of a text is made of. Of o200k's
-// tokens 97 % are nothing else.
+// Content: complete UTF-8 characters other than quotes, backslashes and control characters. Most text is
+// content, and 97 % of o200k's tokens consist of it alone.
 //
-// Tokens of content are shared out to slices by the kinds of characters that they have, and by a blank that they begin with. Where a
-// grammar allows any text of a slice's kinds, however long a token is, the slice's bits are copied instead of found: in a JSON string all
-// slices, in an identifier those of letters and digits, in \p{L}+ those of letters of all scripts. Half of o200k's tokens begin with a
-// blank and have no other: of these it is asked what may follow behind the blank, so that a text that may go on with a blank, and then with
-// any word, has slices as well.
+// Content tokens are divided into slices, by the kinds of their characters and by whether they begin with a
+// space. If a grammar allows any text of a slice's kinds, however long a token is, the slice's bits are
+// copied instead of searched for: all slices in a JSON string, those of letters and digits in an identifier,
+// those of letters of all scripts in \p{L}+. Half of o200k's tokens begin with a space and have no other one.
+// For these, the check is what may follow after the space, so that a text that may continue with a space and
+// then any word can use slices too.
 #pragma once
 
 #include <array>
@@ -14,12 +15,12 @@
 
 namespace nibble::grammar {
 
-using ContentKinds = uint16_t;  // a bit for each
+using ContentKinds = uint16_t;  // a bit for each kind
+// kLetterContent, kWordContent and kOtherContent are beyond ASCII.
 inline constexpr ContentKinds kLowerContent{1}, kUpperContent{2}, kDigitContent{4}, kBlankContent{8},
-    kDashContent{16}, kPunctuationContent{32}, kLetterContent{64}, kWordContent{128},
-    kOtherContent{256};  // the last three beyond ASCII
+    kDashContent{16}, kPunctuationContent{32}, kLetterContent{64}, kWordContent{128}, kOtherContent{256};
 
-// A text is of the first set that has all of its kinds.
+// Sets of kinds. A text belongs to the first set that contains all of its kinds.
 inline constexpr std::array<ContentKinds, 13> kContentSets{
     kLowerContent,
     kUpperContent,
@@ -36,22 +37,24 @@ inline constexpr std::array<ContentKinds, 13> kContentSets{
     0x1FF,
 };
 inline constexpr size_t kNumContentSets{kContentSets.size()};
-inline constexpr uint32_t kAllContentSets{(1u << kNumContentSets) - 1};  // as bits
+inline constexpr uint32_t kAllContentSets{(1u << kNumContentSets) - 1};  // a bit for each set
 
-// Slice `set` has the tokens of that set, slice kNumContentSets + `set` those that are a blank and a text of the set. In o200k those of lower
-// case, of lower and upper case, and of letters beyond ASCII have 9,000 to 47,000 tokens each, the others up to some thousands.
+// Slice `set` has the tokens of that set. Slice kNumContentSets + `set` has the tokens that are a space
+// followed by a text of that set. In o200k the slices of lower case, of lower and upper case, and of letters
+// beyond ASCII have 9,000 to 47,000 tokens each; the others have up to some thousands.
 inline constexpr size_t kNumContentSlices{2 * kNumContentSets};
 constexpr bool begins_with_blank(size_t slice) { return slice >= kNumContentSets; }
 constexpr size_t set_of(size_t slice) { return slice % kNumContentSets; }
-inline constexpr uint32_t kAllContentSlices{(1u << kNumContentSlices) - 1};  // as bits
-// Tokens of more characters count as no content. o200k's longest has 128.
+inline constexpr uint32_t kAllContentSlices{(1u << kNumContentSlices) - 1};  // a bit for each slice
+// Longer tokens, in characters, do not count as content. o200k's longest token has 128.
 inline constexpr uint32_t kMaxContentCharacters{128};
 
 struct CharacterRange {
   char32_t first, last;
 };
-// Letters beyond ASCII: runs of code points that are all of category L. There are many more, of some code points each; these hold 95 % of
-// o200k's tokens of such letters. Source: the Unicode Character Database, 14.0; no later version takes a letter back.
+// Letters beyond ASCII: runs of code points that are all of category L. Many more such runs exist, of a few
+// code points each; these cover 95 % of o200k's tokens of such letters. Source: the Unicode Character
+// Database, 14.0; no later version takes a letter out of category L.
 inline constexpr CharacterRange kLetterRanges[]{
     {0xC0, 0xD6},     {0xD8, 0xF6},     {0xF8, 0x2C1},    {0x3A3, 0x3F5},   {0x3F7, 0x481},
     {0x48A, 0x52F},   {0x531, 0x556},   {0x560, 0x588},   {0x5D0, 0x5EA},   {0x620, 0x64A},
@@ -60,10 +63,10 @@ inline constexpr CharacterRange kLetterRanges[]{
     {0x1318, 0x135A}, {0x1780, 0x17B3}, {0x1E00, 0x1F15}, {0x3041, 0x3096}, {0x30A1, 0x30FA},
     {0x3400, 0x4DBF}, {0x4E00, 0xA48C}, {0xAC00, 0xD7A3},
 };
-// Says which of the words' characters from `first` to `last` are: letters, others, or both.
+// Returns the kinds of the word characters from `first` to `last`: letters, others, or both.
 constexpr ContentKinds word_kinds(char32_t first, char32_t last) {
   ContentKinds kinds = 0;
-  char32_t next = first;  // the first one that is not told yet
+  char32_t next = first;  // the first code point not classified yet
   for (const CharacterRange& letters : kLetterRanges) {
     if (letters.last < next) continue;
     if (letters.first > last) break;
@@ -74,13 +77,14 @@ constexpr ContentKinds word_kinds(char32_t first, char32_t last) {
   return next <= last ? kinds | kWordContent : kinds;
 }
 
-// The kinds that the characters from `first` to `last` have; 0: none of them is content.
+// Returns the kinds of the characters from `first` to `last`; 0 if none of them is content.
 constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
   struct Range {
     char32_t first, last;
     ContentKinds kind;
   };
-  // Beyond ASCII: blanks, punctuation and symbols, and all else, which is mostly words.
+  // Beyond ASCII: spaces, punctuation and symbols are kOtherContent; everything else, mostly words, is
+  // kWordContent.
   constexpr Range kRanges[]{
       {'a', 'z', kLowerContent},       {'A', 'Z', kUpperContent},        {'0', '9', kDigitContent},
       {' ', ' ', kBlankContent},       {'-', '-', kDashContent},         {'_', '_', kDashContent},
@@ -102,14 +106,15 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
   return kinds;
 }
 
-// Tells how long texts of each set may be at a place.
+// How long a content text of each set may be at some position of a text.
 struct ContentRuns {
-  // For each set: every such text of up to so many characters may follow; kMaxContentCharacters: of any number.
+  // For each set: every content text of up to this number of characters may follow; kMaxContentCharacters: of
+  // any number.
   std::array<uint8_t, kNumContentSets> num_characters{};
-  // Bits by set: no such text of one character more may follow.
+  // Bits by set: no such text may be one character longer.
   uint32_t ends_there{0};
-  // Behind every such text the whole may end with any number of further characters from this one on; kNever: not so. Worked out
-  // only where lengths are asked for as well.
+  // For each set: after every such text, the whole text may end after any number of further characters from
+  // this number on; kNever: no such number. Computed only if lengths are needed as well.
   std::array<uint16_t, kNumContentSets> num_missing{};
   static constexpr uint16_t kNever{0xFFFF};
 };

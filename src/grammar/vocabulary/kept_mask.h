@@ -1,6 +1,6 @@
-// Keeps the part of a mask that depends on nothing but an automaton's state: tokens that stay within the automaton's text, and the
-// places in the tree of tokens where that text may end and a token goes on. With it a mask that took long is found again by copying, and
-// by trying what comes behind those ends.
+// The part of a mask that depends only on an automaton's state: the tokens that stay within the automaton's
+// text, and the nodes of the token tree at which that text may end and a token continues. A mask that took
+// long to find is then copied; only what may follow those ends is searched again.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ struct KeptMask {
     uint32_t state;
   };
   std::vector<uint32_t> mask;
-  bool has_ends{true};  // false: nothing can come behind the automaton's text
+  bool has_ends{true};  // false: no text can follow the automaton's
   std::vector<End> ends{};
-  size_t num_nodes{0};  // that were found legal one by one
+  size_t num_nodes{0};  // nodes that the walk found legal
 };
 
 }  // namespace nibble::grammar

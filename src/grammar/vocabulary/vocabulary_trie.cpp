@@ -14,7 +14,7 @@ struct Content {
   size_t slice{0};
 };
 
-// Nothing if it is not content, or too long.
+// Returns nullopt if the token is not content, or too long.
 std::optional<Content> content_of(std::string_view bytes) {
   if (well_formed_prefix(bytes) != bytes.size()) return std::nullopt;
   Content content;
@@ -79,7 +79,8 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
 
 std::vector<VocabularyTrie::Node> VocabularyTrie::tree_of(std::span<const Entry> sorted) {
   std::vector<Node> nodes;
-  struct Open {  // a node of the path to the token before, by depth
+  // A node on the path to the previous token, by depth.
+  struct Open {
     size_t node;
     bool is_content, has_content_below{true};
   };

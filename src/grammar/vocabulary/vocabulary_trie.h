@@ -1,8 +1,9 @@
-// The ordinary tokens of a vocabulary as a tree of their bytes, in which a mask is found by one walk: tokens with a common beginning
-// share the work, and where a byte is not legal the tokens behind it are skipped at once.
+// The ordinary tokens of a vocabulary as a tree of their bytes. One walk finds a mask: tokens with a common
+// prefix share the work, and an illegal byte skips its whole subtree.
 //
-// Tokens of content (content.h) are in trees of their slices as well, so that what can be copied from masks need not be walked: in a
-// JSON string 5,500 nodes are left of 415,000. If only so many characters may follow, there is a mask for that.
+// Content tokens (content.h) are also in separate trees, one per slice, so tokens whose bits can be copied
+// from masks need no walk: in a JSON string 5,500 of 415,000 nodes remain. There are also masks of the
+// content tokens of up to a given number of characters.
 #pragma once
 
 #include <array>
@@ -19,45 +20,47 @@ namespace nibble::grammar {
 class VocabularyTrie {
  public:
   static constexpr uint32_t kNoToken{0x7FFFFF};
-  static constexpr uint32_t kMaxTokenBytes{
-      255};  // longer ones are left out: no grammar ever allows them. o200k's longest has 128.
+  // Longer tokens are left out: no grammar ever allows them. o200k's longest has 128 bytes.
+  static constexpr uint32_t kMaxTokenBytes{255};
 
-  // In the order of a depth-first walk: a node's children come right behind it.
+  // Nodes are in depth-first order: a node's subtree follows it.
   struct Node {
-    uint32_t token : 23;             // that ends here
-    uint32_t has_content_below : 1;  // and nothing else: every token below is content as a whole
+    uint32_t token : 23;             // the token that ends here, or kNoToken
+    uint32_t has_content_below : 1;  // every token below consists of content
     uint32_t byte : 8;
-    uint32_t num_below : 24;  // nodes to skip where `byte` is not legal
-    uint32_t depth : 8;       // bytes up to and with this one
+    uint32_t num_below : 24;  // size of the subtree, to skip it if `byte` is illegal
+    uint32_t depth : 8;       // bytes up to and including this one
   };
   static_assert(sizeof(Node) == 8);
 
-  // Takes 0.15 s and 9 MB for 200,000 tokens, once for all grammars. The tokenizer must outlive this.
+  // Takes 0.15 s and 9 MB for 200,000 tokens, once for all grammars. The tokenizer must outlive this object.
   explicit VocabularyTrie(const Tokenizer& tokenizer);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  std::span<const Node> nodes() const { return nodes_; }              // of all tokens
-  std::span<const Node> other_nodes() const { return other_nodes_; }  // of those that are not content
-  // The nodes of one of kNumContentSlices slices; each content token is in one.
+  std::span<const Node> nodes() const { return nodes_; }  // tree of all tokens
+  // Tree of the tokens that are not content.
+  std::span<const Node> other_nodes() const { return other_nodes_; }
+  // The tree of one of the kNumContentSlices slices; each content token is in exactly one.
   std::span<const Node> slice_nodes(size_t slice) const { return slices_[slice].nodes; }
-  // The characters of that slice's longest token.
+  // The number of characters of that slice's longest token.
   uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }
-  // Words of a mask: one bit for each id below tokenizer().num_tokens(), rounded up to 32.
+  // The number of words of a mask: one bit for each id below tokenizer().num_tokens(), rounded up to 32.
   size_t num_mask_words() const { return num_words_; }
   // The mask of free text: all tokens of the tree.
   std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }
 
-  // There are masks of content for up to so many characters, which is all but 230 of o200k's tokens, and for any number.
+  // Masks of content exist for each limit up to this number of characters (all except 230 of o200k's content
+  // tokens are within it), and for no limit.
   static constexpr uint32_t kMaxMaskCharacters{16};
-  struct LongToken {  // of more than these
+  struct LongToken {  // a content token of more than kMaxMaskCharacters characters
     TokenId token;
     uint32_t num_characters;
     size_t slice;
   };
   std::span<const LongToken> long_content() const { return long_content_; }
 
-  // Sets the bits of the content tokens of at most `max_characters` characters that are in these slices (bit i: slice i), and clears
-  // none. `mask` has num_mask_words() words.
+  // Sets the bits of the content tokens of at most `max_characters` characters in `slices` (bit i: slice i);
+  // clears no bit. `mask` has num_mask_words() words.
   void add_content(uint32_t slices, uint32_t max_characters, std::span<uint32_t> mask) const;
 
  private:
@@ -78,8 +81,8 @@ class VocabularyTrie {
   std::vector<uint32_t> ordinary_mask_;
   std::vector<Node> nodes_, other_nodes_;
   std::array<Slice, kNumContentSlices> slices_;
-  std::vector<std::vector<uint32_t>>
-      content_masks_;  // of all slices, by characters; the last is of any number
+  // Content tokens of all slices, by maximum number of characters; the last mask has no limit.
+  std::vector<std::vector<uint32_t>> content_masks_;
   std::vector<LongToken> long_content_;
 };
 

@@ -8,12 +8,12 @@
 namespace nibble::grammar {
 namespace {
 
-constexpr size_t kMaxBranches{2'000};  // of one place in the schema
+constexpr size_t kMaxBranches{2'000};  // alternatives tried for one set of terms
 constexpr uint32_t kMaxDisjointDepth{4};
 
-// Keywords that change what is valid and are not enforced.
+// Keywords that restrict the valid values and are not enforced.
 constexpr std::string_view kRefused[]{"$dynamicRef", "$recursiveRef"};
-// Draft 2019 divided the third into the others.
+// Draft 2019-09 split the third into the first two.
 constexpr std::string_view kDependencies[]{"dependentRequired", "dependentSchemas", "dependencies"};
 
 bool is_about_names(const Term& term) {
@@ -22,7 +22,7 @@ bool is_about_names(const Term& term) {
           term.keyword == "propertyNames");
 }
 
-// What such a term comes to depends on all else that a branch says.
+// The effect of such a term depends on the other terms of the branch.
 bool depends_on_others(const Term& term) {
   return term.sense == Term::Sense::kUnknown || is_about_names(term);
 }
@@ -112,7 +112,8 @@ void Branches::check_complete() const {
   if (left_out_) refuse(*left_out_);
 }
 
-// Members of which a keyword can fail are those that the branch itself names, where it does not say that there are no others.
+// Replaces terms about unnamed members by terms about the names that occur in the branch itself. Unless these
+// are all possible names, adds a kUnknown alternative.
 void Branches::name_members(const Branch& branch, Alternatives& alternatives) {
   constexpr size_t kMaxNames{16};
   if (std::ranges::none_of(alternatives,
@@ -170,7 +171,7 @@ void Branches::name_members(const Branch& branch, Alternatives& alternatives) {
   alternatives = std::move(named);
 }
 
-// True if the keyword is surely about the member.
+// Returns true if the keyword certainly applies to the member and can fail for it.
 bool Branches::may_name(const Term& failing, std::string_view name) {
   const Json& schema = *failing.schema;
   fuel_.spend(5);
@@ -187,7 +188,8 @@ bool Branches::may_name(const Term& failing, std::string_view name) {
   return true;
 }
 
-// Leaves out what can't be said, and gives the first of it. To find whether there is any value, it has one.
+// Removes alternatives that can't be expressed and returns the first such term. While looking for overlaps,
+// such an alternative counts as one that any value satisfies.
 std::optional<Term> Branches::drop_unknown(Alternatives& alternatives) {
   const auto is_unknown = [](const Terms& terms) { return terms.front().sense == Term::Sense::kUnknown; };
   const auto unknown = std::ranges::find_if(
@@ -210,7 +212,7 @@ std::optional<Term> Branches::drop_unknown(Alternatives& alternatives) {
   return first;
 }
 
-// The types that a value must have for the keyword to fail.
+// Returns the types that a value must have for the keyword to fail.
 Types Branches::types_of_failure(const Term& term) const {
   const std::string_view keyword = term.keyword;
   if (keyword == "type") return static_cast<Types>(kAllTypes & ~types_of(document_, *term.schema));
@@ -221,7 +223,7 @@ Types Branches::types_of_failure(const Term& term) const {
   return keyword.ends_with("tems") || keyword == "contains" ? kArrayType : kObjectType;
 }
 
-// Leaves out alternatives that the types alone rule out.
+// Removes alternatives that the types alone rule out.
 void Branches::drop_impossible(Alternatives& alternatives, Types types) const {
   std::erase_if(alternatives, [&](const Terms& terms) {
     return std::any_of(terms.begin(), terms.end(), [&](const Term& term) {
@@ -236,7 +238,7 @@ void Branches::choose(Open& open, Alternatives alternatives, uint32_t depth) {
   drop_impossible(alternatives, open.branch.types);
   if (std::ranges::any_of(alternatives, [](const Terms& terms) {
         return std::ranges::any_of(terms, depends_on_others);
-      })) {  // they come last
+      })) {  // they are handled last
     open.choices.insert(open.choices.begin(), std::move(alternatives));
     return;
   }
@@ -290,7 +292,7 @@ void Branches::check_keywords(const Json& schema) const {
     document_.refuse(schema, "contains", "with minContains or maxContains this keyword is not supported");
 }
 
-// Each entry: the member is not there, or it is, and more must hold.
+// Each entry has two alternatives: the member is absent, or it is present and the rest must hold too.
 void Branches::add_dependencies(Open& open, const Json& schema, std::string_view keyword, uint32_t depth) {
   using Sense = Term::Sense;
   for (const auto& [name, entry] : document_.object(schema, keyword)->items()) {
@@ -350,7 +352,8 @@ void Branches::add_holding(Open& open, const Json& schema, uint32_t depth) {
   }
 }
 
-// One alternative for each member of the oneOf: it holds, and those fail that could hold as well.
+// Returns one alternative for each member of the oneOf: it holds, and those members that could hold as well
+// fail.
 const Branches::Alternatives& Branches::exclusive(const Json& schema) {
   if (const auto known = exclusive_.find(&schema); known != exclusive_.end()) return known->second;
   const Json& members = *document_.list(schema, "oneOf");

@@ -1,5 +1,6 @@
-// Brings what a value must fulfil into disjunctive form: schemas that must hold together are taken apart into branches, one of which must
-// hold, and a branch is a list of plain assertions without alternatives. "not" is pushed down to single keywords on the way.
+// Brings the requirements on a value into disjunctive form. Schemas that must hold together are split into
+// branches, at least one of which must hold. A branch is a list of plain assertions without alternatives.
+// "not" is pushed down to single keywords on the way.
 #pragma once
 
 #include <map>
@@ -13,22 +14,24 @@
 
 namespace nibble::grammar {
 
-// One assertion. Schemas are named by their place in the document.
+// One assertion. Schemas are identified by their address in the document.
 struct Term {
   enum class Sense : uint8_t {
-    kHolds,         // the schema
-    kFails,         // the schema as a whole
-    kKeywordFails,  // this keyword of it; `index`: of the required name, the property, the pattern, or the item
-    kHasMember,     // an object that has the member `name`
-    kLacksMember,  // if it is an object, it has no member `name`
-    kMemberFails,  // an object that has the member `name`, for which the schema fails
-    kUnknown,      // how else this keyword of it can fail can't be said
+    kHolds,  // the schema holds
+    kFails,  // the schema as a whole fails
+    // This keyword of the schema fails. `index` is that of the required name, the property, the pattern, or
+    // the item.
+    kKeywordFails,
+    kHasMember,    // the value is an object with the member `name`
+    kLacksMember,  // the value is not an object, or has no member `name`
+    kMemberFails,  // an object with the member `name`, which fails the schema
+    kUnknown,      // the keyword fails in some way that can't be expressed
   };
   const Json* schema;
   Sense sense{Sense::kHolds};
-  std::string_view keyword{};  // a literal of this program
+  std::string_view keyword{};  // points to a string literal
   uint32_t index{0};
-  std::string_view name{};  // in the document
+  std::string_view name{};  // points into the document
 
   auto key() const { return std::tuple(schema, sense, keyword, index, name); }
   bool operator<(const Term& other) const { return key() < other.key(); }
@@ -42,39 +45,42 @@ inline constexpr Types kNullType{1}, kBooleanType{2}, kIntegerType{4}, kFraction
     kArrayType{32}, kObjectType{64}, kNumberTypes{kIntegerType | kFractionType}, kAllTypes{127};
 
 struct Branch {
-  Terms
-      terms;  // of kHolds only the schema's own keywords count: its $ref, allOf and so on are terms of their own
+  // A term of kHolds stands only for the schema's own keywords; its $ref, allOf and so on are separate terms.
+  Terms terms;
   Types types{kAllTypes};
 };
 
 class Branches {
  public:
-  // `warnings` gets a line for each keyword of which not all ways to fail are followed.
+  // `warnings` gets a line for each keyword whose ways to fail are only partly covered.
   Branches(const SchemaDocument& document, Fuel& fuel, std::vector<std::string>& warnings)
       : document_(document), fuel_(fuel), warnings_(warnings) {}
 
-  // Every value of a branch fulfils the terms. Where a schema must not hold, not every value that fulfils them need be of a branch: some
-  // keywords can fail in ways that a grammar can't tell. Throws a Refusal if nothing is left for that reason.
+  // Returns branches whose values all satisfy the terms. If a schema must fail, some values that satisfy the
+  // terms may be in no branch: some keywords can fail in ways that a grammar can't express. Throws a Refusal
+  // if no branch is left for that reason.
   std::vector<Branch> of(const Terms& terms);
 
-  // Throws a Refusal if ways to fail were left out.
+  // Throws a Refusal if any way to fail was left out.
   void check_complete() const;
 
-  // Throws InputError if the schema has a keyword that would change what is valid and is not enforced.
+  // Throws InputError if the schema has a keyword that restricts the valid values and is not enforced.
   void check_keywords(const Json& schema) const;
 
-  // True if no value fulfils the branch, as far as a look `depth` levels deep tells; asked to find which members of a oneOf exclude
-  // each other. Set by who knows what a branch's keywords mean together.
+  // Returns true if no value satisfies the branch, judged to `depth` levels. Used to find which members of a
+  // oneOf exclude each other. Set by the owner, which knows what the keywords of a branch mean together.
   std::function<bool(const Branch&, uint32_t depth)> is_impossible;
-  // Tell of a member's name if a pattern of the schema's patternProperties is found in it in every reading of regular expressions, or in
-  // none; and if it fulfils a schema.
+  // is_found: whether a pattern of the schema's patternProperties is found in a member's name in every
+  // reading of regular expressions, or, if `is_negated`, in none. is_name: whether the name satisfies the
+  // schema. Set by the owner.
   std::function<bool(std::string_view name, const Json& schema, const std::string& pattern, bool is_negated)>
       is_found;
   std::function<bool(std::string_view name, const Json& schema)> is_name;
 
  private:
   using Alternatives = std::vector<Terms>;
-  struct Open {  // a branch that is being made
+  // A branch that is being made.
+  struct Open {
     Branch branch;
     std::set<Term> seen;
     std::vector<Alternatives> choices;
@@ -104,12 +110,12 @@ class Branches {
   const SchemaDocument& document_;
   Fuel& fuel_;
   std::vector<std::string>& warnings_;
-  std::map<const Json*, Alternatives> exclusive_;  // of each schema's oneOf
-  std::optional<Term> left_out_;                   // the first of those that could not be said
+  std::map<const Json*, Alternatives> exclusive_;  // by schema with a oneOf
+  std::optional<Term> left_out_;                   // the first term that could not be expressed
   uint32_t disjoint_depth_{0};
 };
 
-// The types that a schema's "type" allows; all without one.
+// Returns the types that a schema's "type" allows; all types if it has none.
 Types types_of(const SchemaDocument& document, const Json& schema);
 Types type_of_value(const Json& value);
 

@@ -10,7 +10,7 @@ namespace nibble::grammar {
 
 namespace {
 
-// Counts the work of a block, also of one that throws.
+// Counts the work of a block, even if it throws.
 class Meter {
  public:
   Meter(const Fuel& fuel, uint64_t& spent) : fuel_(fuel), spent_(spent), left_(fuel.left()) {}
@@ -79,7 +79,8 @@ std::string SchemaCompiler::impossible_place() const {
   for (const auto& [terms, node] : values_) {
     if (builder_.is_productive(node)) continue;
     for (const Term& term : terms) {
-      const bool is_false = term.schema->is_boolean();  // which an optional member may well be
+      // An optional member may have the schema `false`.
+      const bool is_false = term.schema->is_boolean();
       if (std::string place = document_.path_of(*term.schema); !is_false && depth(place) > depth(deepest))
         deepest = std::move(place);
     }
@@ -92,7 +93,7 @@ NodeId SchemaCompiler::value(Terms terms) {
     return term.sense == Term::Sense::kHolds && SchemaDocument::is_true(*term.schema);
   });
   if (terms.empty()) return any_value();
-  // The same terms are one rule in whatever order they come; its members come in the order in which they came first.
+  // The same terms in any order are one rule. Its members have the order of the first use.
   Terms key = terms;
   std::sort(key.begin(), key.end());
   key.erase(std::unique(key.begin(), key.end()), key.end());
@@ -146,7 +147,8 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-// An array or an object with fewer items or members than the excluded ones, or with more, is none of them.
+// Returns the facts of arrays or objects that equal none of the excluded values: those with fewer items or
+// members than all of them, and those with more.
 std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
   uint32_t least = kUnlimited, most = 0;
   for (const Json* value : facts.excluded) {
@@ -167,7 +169,7 @@ std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const F
     fewer.objects.max = std::min(facts.objects.max, least - 1);
     more.objects.min = std::max(facts.objects.min, most + 1);
     more.objects.min_schema = excluding->schema;
-    // objects() can't see to more of them if they are not declared.
+    // objects() can't guarantee a higher number of members if they are undeclared.
     size_t num_declared = facts.objects.required.size();
     for (const Json* source : facts.objects.sources)
       if (const Json* properties = SchemaDocument::find(*source, "properties"))
@@ -186,7 +188,7 @@ void SchemaCompiler::leave_out(const Json& schema, std::string_view keyword) {
   if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
 }
 
-// Those of an enum that all else allows.
+// Returns the values of an enum that all other terms allow.
 std::vector<const Json*> SchemaCompiler::listed_values(const Branch& branch, const Facts& facts) {
   std::vector<const Json*> values;
   enum_of_listed_ = facts.values_of;

@@ -1,5 +1,5 @@
-// From a schema's document to a grammar's nodes: a rule for each set of schemas that a value must fulfil together, made once, so that
-// recursion and shared definitions cost nothing more.
+// Compiles a schema's document to nodes of a grammar. Each set of schemas that a value must satisfy together
+// becomes one rule, so recursion and shared definitions cost nothing extra.
 #pragma once
 
 #include <map>
@@ -14,17 +14,17 @@ namespace nibble::grammar {
 
 class SchemaCompiler {
  public:
-  // `widened`: of SchemaDocument.
+  // `widened`: see SchemaDocument.
   SchemaCompiler(const Json& schema, const SchemaOptions& options, const std::set<std::string>& widened = {});
   Compiled compile();
 
-  // For whoever widens a schema that did not compile, JSON pointers of schemas.
-  std::string dearest_place() const;     // of all, it took most of the work
-  std::string impossible_place() const;  // no text fulfils it; the deepest one
+  // For code that widens a schema that did not compile: JSON pointers of schemas.
+  std::string dearest_place() const;     // the schema that took the most work
+  std::string impossible_place() const;  // the deepest schema that no text satisfies
   uint64_t fuel_left() { return builder_.expressions().fuel().left(); }
 
  private:
-  // The node of values that fulfil all terms.
+  // Returns the node of the values that satisfy all terms.
   NodeId value(Terms terms);
   NodeId any_value();
   NodeId values_of(const Branch& branch);
@@ -32,7 +32,7 @@ class SchemaCompiler {
   std::vector<Facts> beside_excluded(const Branch& branch, const Facts& facts, Types type);
   std::vector<const Json*> listed_values(const Branch& branch, const Facts& facts);
 
-  // schema/strings.cpp, numbers.cpp, containers.cpp
+  // Defined in schema/strings.cpp, numbers.cpp and containers.cpp.
   Expression regex(const StringFacts::Pattern& pattern);
   Expression texts_of(const Format& format);
   Expression texts_beside_others(const Format& format);
@@ -53,19 +53,20 @@ class SchemaCompiler {
                                                      const std::vector<std::string>& names);
   bool is_closed(const ObjectFacts& facts) const;
 
-  // schema/different_items.cpp
+  // Defined in schema/different_items.cpp.
   NodeId different_items(const Branch& branch, const ArrayFacts& arrays);
   std::optional<std::vector<Json>> few_values(const Terms& terms, size_t max, uint32_t depth);
   std::optional<std::vector<Json>> values_to_filter(const Branch& branch, uint32_t depth);
   std::optional<std::vector<Json>> few_arrays(const ArrayFacts& arrays, uint32_t depth);
 
-  // schema/impossible.cpp
+  // Defined in schema/impossible.cpp.
   bool is_impossible(const Branch& branch, uint32_t depth);
   bool is_impossible(const Terms& terms, uint32_t depth);
 
-  // schema/holds.cpp finds by looking at a value if it fulfils a term.
+  // Defined in schema/holds.cpp: check whether a value satisfies a term.
   bool holds(const Json& value, const Term& term);
-  bool may_hold(const Json& value, const Terms& terms);  // wider: so does what a widened schema lets be open
+  // Wider than holds(): also true if the value reaches a widened schema, whose lost keywords are unknown.
+  bool may_hold(const Json& value, const Terms& terms);
   bool holds(const Json& value, const Json& schema);
   bool keyword_holds(const Json& value, const Json& schema, std::string_view keyword, uint32_t index);
   bool number_holds(const Json& value, const Json& schema, std::string_view keyword);
@@ -84,14 +85,17 @@ class SchemaCompiler {
   std::vector<std::pair<Terms, NodeId>> open_;  // declared, not yet defined
   std::optional<NodeId> any_value_;
   std::map<std::pair<std::string, bool>, Expression> patterns_;
-  std::map<const Json*, uint64_t> work_;  // steps that were spent on a place, by its first schema
+  // Steps spent on each set of terms, by its first schema.
+  std::map<const Json*, uint64_t> work_;
   std::map<const Format*, Expression> formats_;
   uint32_t holds_depth_{0};
-  bool has_met_widened_{false};          // in holds()
-  const Json* enum_of_listed_{nullptr};  // while its values are filtered: each is in it
+  bool has_met_widened_{false};  // set by holds()
+  // Set while the values of this enum are filtered: each of them is in it.
+  const Json* enum_of_listed_{nullptr};
 };
 
-// Numbers as JSON writes them without an exponent, of an order: schema/number_range.cpp. `integers`: without a fraction.
+// Numbers without an exponent, as JSON writes them, that are at least or at most the bound:
+// schema/number_range.cpp. `integers`: without a fraction.
 Expression numbers_at_least(Expressions& expressions, const Bound& bound, bool integers);
 Expression numbers_at_most(Expressions& expressions, const Bound& bound, bool integers);
 

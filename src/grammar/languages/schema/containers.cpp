@@ -1,4 +1,4 @@
-// Arrays and objects of a schema: schema/compiler.h.
+// Arrays and objects of a schema: see schema/compiler.h.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"
@@ -34,7 +34,8 @@ GrammarBuilder::JsonArray::Needed SchemaCompiler::needed_item(const ArrayFacts& 
   return needed;
 }
 
-// OpenAI's strict mode closes objects that name their members. One that names none could only be empty, which nobody means.
+// OpenAI's strict mode closes objects that declare members. One that declares none could only be empty, which
+// is never meant.
 bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
   const auto has = [&](std::string_view keyword) {
     return std::any_of(facts.sources.begin(), facts.sources.end(),
@@ -44,7 +45,8 @@ bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
          !has("patternProperties") && facts.unevaluated.empty();
 }
 
-// A member with this name: what each schema says of it, by its properties, its patterns, or else its additionalProperties.
+// Returns the value of a member with this name: each schema applies its properties and its patterns, or else
+// its additionalProperties.
 NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name) {
   if (std::find(facts.absent.begin(), facts.absent.end(), name) != facts.absent.end())
     return builder_.nothing();
@@ -83,7 +85,8 @@ NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name)
   return value(std::move(terms));
 }
 
-// Gives what a member must fulfil that no schema declares and that matches these patterns, named by their schemas.
+// Returns the terms for a member that no schema declares and that matches these patterns, which are
+// identified by their schemas.
 Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
                                        const std::vector<const Json*>& patterns) const {
   Terms terms;
@@ -109,7 +112,8 @@ Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
   return terms;
 }
 
-// Names that are not declared, in groups by the patterns that they match: each pattern divides the groups before it in two.
+// Returns undeclared names in groups by the patterns that they match: each pattern splits the previous groups
+// in two.
 std::vector<GrammarBuilder::Undeclared> SchemaCompiler::undeclared(const ObjectFacts& facts,
                                                                    const std::vector<std::string>& names) {
   if (is_closed(facts)) return {};
@@ -125,7 +129,7 @@ std::vector<GrammarBuilder::Undeclared> SchemaCompiler::undeclared(const ObjectF
     const Json* patterns = SchemaDocument::find(*source, "patternProperties");
     if (patterns == nullptr) continue;
     for (const auto& [pattern, schema] : patterns->items()) {
-      // What some engine finds the pattern in must fulfil the schema; what every engine finds it in may be such a name.
+      // A name on which engines disagree about the pattern is in neither group, so it is never generated.
       const Expression matching = regex({source, "patternProperties", pattern, false});
       const Expression not_matching = regex({source, "patternProperties", pattern, true});
       std::vector<Group> divided;

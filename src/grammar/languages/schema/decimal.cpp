@@ -28,7 +28,8 @@ std::string incremented(std::string digits) {
   return '1' + digits;
 }
 
-std::string decremented(std::string digits) {  // of at least 1
+// `digits` must be at least 1.
+std::string decremented(std::string digits) {
   size_t i = digits.size() - 1;
   for (; digits[i] == '0'; --i) digits[i] = '9';
   --digits[i];

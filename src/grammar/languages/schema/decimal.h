@@ -1,4 +1,4 @@
-// A number as decimal digits, exactly: bounds of a schema become automata over digits.
+// A number as exact decimal digits. Bounds of a schema become automata over digits.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,18 +13,18 @@ struct Decimal {
   std::string integer{"0"};  // without leading zeros
   std::string fraction;      // without trailing zeros
 
-  static Decimal of(const Json& number);  // as it is written out
+  static Decimal of(const Json& number);  // from the number as JSON text
   bool is_zero() const { return integer == "0" && fraction.empty(); }
   bool is_integer() const { return fraction.empty(); }
   Decimal magnitude() const { return {false, integer, fraction}; }
   std::string text() const;
 };
 
-int compare(const Decimal& a, const Decimal& b);  // below 0, 0, above 0
-// The integer next to it, itself if it is one, towards minus or plus infinity.
+int compare(const Decimal& a, const Decimal& b);  // negative, 0 or positive
+// Rounds to an integer, towards minus infinity (floor) or plus infinity (ceil).
 Decimal floor(const Decimal& a);
 Decimal ceil(const Decimal& a);
-// The integer one above, or one below.
+// Returns the next integer above or below.
 Decimal next_integer(const Decimal& integer, bool is_up);
 
 }  // namespace nibble::grammar

@@ -1,4 +1,4 @@
-// uniqueItems, where items have so few values that they can be listed: schema/compiler.h.
+// uniqueItems for items with few enough values to list: see schema/compiler.h.
 #include <algorithm>
 #include <set>
 
@@ -8,9 +8,9 @@ namespace nibble::grammar {
 namespace {
 
 constexpr uint32_t kMaxNested{3};    // arrays in arrays
-constexpr size_t kMaxListed{1'000};  // arrays, or integers before some are ruled out
+constexpr size_t kMaxListed{1'000};  // arrays, or integers before filtering
 
-// The first or the last integer within the bound; one that is far away stands for all beyond it.
+// Returns the first (or last) integer within the bound. A value of more than 15 digits becomes 2^60 or -2^60.
 int64_t integer_of(const Bound& bound, bool is_min) {
   Decimal value = is_min ? ceil(bound.value) : floor(bound.value);
   if (bound.is_exclusive && bound.value.is_integer()) value = next_integer(value, is_min);
@@ -41,7 +41,7 @@ NodeId SchemaCompiler::different_items(const Branch& branch, const ArrayFacts& a
   return builder_.one_of(std::move(texts));
 }
 
-// All values that fulfil the terms, each once; nothing if they are more than `max`.
+// Returns all values that satisfy the terms, each once; nullopt if there are more than `max`.
 std::optional<std::vector<Json>> SchemaCompiler::few_values(const Terms& terms, size_t max, uint32_t depth) {
   std::vector<Json> found;
   std::set<nlohmann::json> seen;
@@ -57,7 +57,7 @@ std::optional<std::vector<Json>> SchemaCompiler::few_values(const Terms& terms, 
   return found;
 }
 
-// A list that has all values of the branch.
+// Returns a list that contains all values of the branch, and maybe others; nullopt if there are too many.
 std::optional<std::vector<Json>> SchemaCompiler::values_to_filter(const Branch& branch, uint32_t depth) {
   const Facts facts = facts_of(branch, document_, warnings_);
   std::vector<Json> values;
@@ -83,7 +83,7 @@ std::optional<std::vector<Json>> SchemaCompiler::values_to_filter(const Branch& 
   return values;
 }
 
-// The same, of arrays.
+// The same for arrays.
 std::optional<std::vector<Json>> SchemaCompiler::few_arrays(const ArrayFacts& arrays, uint32_t depth) {
   constexpr uint32_t kMaxLength{16};
   const uint32_t most = arrays.most();

@@ -1,4 +1,5 @@
-// A schema's document: where things are in it, what a $ref names, and the checks that a keyword's value is of the right kind.
+// A schema's document: where its parts are, what a $ref refers to, and checks that a keyword's value has the
+// right type.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,39 +14,42 @@
 
 namespace nibble::grammar {
 
-// A keyword can't be enforced.
+// Thrown if a keyword can't be enforced.
 struct Refusal : InputError {
   Refusal(std::string at, std::string_view of, const std::string& message)
       : InputError("{}", message), place(std::move(at)), keyword(of) {}
-  std::string place;       // of the schema that has it: a JSON pointer
-  std::string keyword;     // or "schema": the whole of it
-  bool is_failure{false};  // that the schema fails is what can't be enforced
+  std::string place;    // JSON pointer of the schema that has it
+  std::string keyword;  // or "schema" for the whole schema
+  // What can't be enforced is that the schema fails.
+  bool is_failure{false};
 };
 
 class SchemaDocument {
  public:
-  // The document must outlive this. `widened`: JSON pointers of schemas that have lost keywords, of which therefore nobody knows when they
-  // fail. Throws InputError if it is nested too deep.
+  // The document must outlive this object. `widened`: JSON pointers of schemas that have lost keywords, so
+  // whether they fail is unknown. Throws InputError if the document is nested too deep.
   explicit SchemaDocument(const Json& root, const std::set<std::string>& widened = {});
 
   bool is_widened(const Json& schema) const { return widened_.contains(&schema); }
 
   const Json& root() const { return root_; }
-  // True if the document is of a draft in which nothing that stands beside a "$ref" counts: up to 7.
+  // Returns true for a document of a draft up to 7, in which keywords next to a "$ref" are ignored.
   static bool hides_siblings(const Json& root);
   bool is_reference_alone(const Json& schema) const { return hides_siblings_ && find(schema, "$ref"); }
-  // Finds what the schema's "$ref" names.
+  // Returns what the schema's "$ref" refers to.
   const Json& target(const Json& schema) const;
 
-  // The schema of a name in "properties"; null if there is none.
+  // Returns the schema of a name in "properties"; null if absent.
   const Json* property(const Json& schema, const std::string& name) const;
 
-  // A schema that says nothing: true, or {}.
+  // Returns true for a schema without any effect: true, or {}.
   static bool is_true(const Json& schema);
 
-  // The keyword's value; null if there is none. The others throw InputError if it is of another kind.
+  // Returns the keyword's value; null if absent. The functions below it throw InputError if the value has
+  // another type.
   static const Json* find(const Json& schema, std::string_view keyword);
-  std::optional<uint32_t> count(const Json& schema, std::string_view keyword) const;  // above 2^32 - 2: that
+  // Greater values are returned as 2^32 - 2.
+  std::optional<uint32_t> count(const Json& schema, std::string_view keyword) const;
   const Json* number(const Json& schema, std::string_view keyword) const;
   const Json* text(const Json& schema, std::string_view keyword) const;
   const Json* list(const Json& schema, std::string_view keyword) const;
@@ -54,9 +58,9 @@ class SchemaDocument {
 
   // Throws a Refusal: "schema: 'minLength' at #/properties/name: WHY".
   [[noreturn]] void refuse(const Json& schema, std::string_view keyword, std::string_view why) const;
-  // The same, where the schema must not hold.
+  // The same for a keyword of a schema that must fail.
   [[noreturn]] void refuse_failure(const Json& schema, std::string_view keyword, std::string_view why) const;
-  // The JSON pointer of a part of the document.
+  // Returns the JSON pointer of a part of the document.
   std::string path_of(const Json& part) const;
 
  private:
@@ -67,11 +71,11 @@ class SchemaDocument {
   const Json& root_;
   bool has_embedded_resources_{false}, hides_siblings_{false};
   std::set<const Json*> widened_;
-  // Kept for "properties" that are too many to search one by one, as Json's objects do.
+  // Index of "properties" with many names; Json's objects are searched linearly.
   mutable std::unordered_map<const Json*, std::unordered_map<std::string_view, const Json*>> properties_;
 };
 
-// Equality of values: the order of members does not matter.
+// Returns whether two values are equal; the order of members does not matter.
 bool is_same_value(const Json& a, const Json& b);
 
 }  // namespace nibble::grammar

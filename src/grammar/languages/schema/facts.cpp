@@ -70,7 +70,8 @@ class FactsReader {
       unevaluated_items_.push_back(std::move(*unevaluated));
   }
 
-  // Says it of items behind those that prefixItems of the scope name, if no schema of it has a word for all others.
+  // Applies unevaluatedItems to the items after those that prefixItems in its scope mention, unless a schema
+  // of the scope covers all further items.
   void merge_unevaluated(const Unevaluated& unevaluated) {
     ArrayFacts& arrays = facts_.arrays;
     size_t num_mentioned = 0;
@@ -110,7 +111,7 @@ class FactsReader {
     if (order < 0 || (order == 0 && is_exclusive)) max = {value, is_exclusive};
   }
 
-  // In draft 4 the exclusive ones are booleans beside the others.
+  // In draft 4, exclusiveMinimum and exclusiveMaximum are booleans next to minimum and maximum.
   bool is_exclusive(const Json& schema, std::string_view keyword) const {
     const Json* value = find(schema, keyword);
     return value != nullptr && value->is_boolean() && value->get<bool>();
@@ -166,7 +167,8 @@ class FactsReader {
     if (find(schema, "properties") || find(schema, "patternProperties") ||
         find(schema, "additionalProperties"))
       objects.sources.push_back(&schema);
-    // In draft 3, and in OpenAPI's parameters, "required" is a boolean, which says nothing of the value itself.
+    // In draft 3 and in OpenAPI's parameters, "required" is a boolean that says nothing about the value
+    // itself.
     if (const Json* names = find(schema, "required"); names != nullptr && !names->is_boolean())
       for (const Json& name : *document_.list(schema, "required")) require(schema, "required", name);
     if (const Json* names = find(schema, "propertyNames")) objects.names.push_back({names});
@@ -191,7 +193,7 @@ class FactsReader {
     ++arrays.num_needed;
   }
 
-  // The array has an item at the place, for which the schema fails.
+  // The array must have an item at index `place`, and the schema must fail for it.
   void item_fails(size_t place, const Json& schema) {
     ArrayFacts& arrays = facts_.arrays;
     while (arrays.first.size() <= place) arrays.first.push_back(*arrays.rest);
@@ -287,10 +289,10 @@ class FactsReader {
     }
   }
 
-  // A bound fails where the other side begins.
+  // A lower bound fails at numbers below it, and an upper bound at those above it.
   void number_fails(const Json& schema, std::string_view keyword) {
     const bool is_draft_4_flag = find(schema, keyword)->is_boolean();
-    if (is_draft_4_flag) {  // it belongs to the bound beside it, which fails by itself
+    if (is_draft_4_flag) {  // part of the bound next to it, which fails separately
       facts_.types = 0;
     } else if (keyword == "minimum") {
       max_number(Decimal::of(*document_.number(schema, keyword)), !is_exclusive(schema, "exclusiveMinimum"));
@@ -308,7 +310,7 @@ class FactsReader {
   Facts facts_;
   std::vector<const Json*> items_;
   std::vector<std::pair<uint32_t, const Json*>> failing_items_;
-  std::vector<const Json*> all_failing_;  // schemas that no item fulfils
+  std::vector<const Json*> all_failing_;  // schemas that every item must fail
   std::vector<Unevaluated> unevaluated_items_;
   std::set<std::string> required_;
 };

@@ -1,4 +1,4 @@
-// Sums up what the assertions of one branch say together, by type of value.
+// Combines the assertions of one branch, by type of value.
 #pragma once
 
 #include <optional>
@@ -40,25 +40,27 @@ struct StringFacts {
 };
 
 struct ArrayFacts {
-  std::vector<Terms> first;   // of items 0, 1, ...
-  std::optional<Terms> rest;  // nothing: there are no more
+  std::vector<Terms> first;   // terms of items 0, 1, ...
+  std::optional<Terms> rest;  // absent: no further items
   uint32_t min{0}, max{kUnlimited};
-  // An item behind so many others must fulfil these. Of several schemas that ask for one, it is the same item.
+  // Some item after the first needed_from items must satisfy `needed`. If several schemas require one, it
+  // must be the same item.
   Terms needed;
   size_t needed_from{0};
-  const Json* needed_of{nullptr};  // a schema that asks for it, by this keyword
+  const Json* needed_of{nullptr};  // a schema that requires it, by the keyword needed_by
   std::string_view needed_by;
   uint32_t num_needed{0};
-  const Json* unique{nullptr};  // the schema that asks for it
-  uint32_t most() const;        // items, as far as the schema's face tells
+  const Json* unique{nullptr};  // the schema that requires unique items
+  // Maximum number of items, judged by the schemas' top level.
+  uint32_t most() const;
 };
 
 struct ObjectFacts {
   std::vector<const Json*> sources;   // schemas with properties, patternProperties or additionalProperties
-  std::vector<std::string> required;  // each once
-  std::vector<std::string> absent;    // names that must not be there
-  std::vector<std::pair<std::string, const Json*>>
-      failing;  // a member that is there and does not fulfil the schema
+  std::vector<std::string> required;  // unique
+  std::vector<std::string> absent;    // names of members that must be absent
+  // Members that must be present and fail the schema.
+  std::vector<std::pair<std::string, const Json*>> failing;
   std::vector<Unevaluated> unevaluated;
   Terms names;  // propertyNames
   uint32_t min{0}, max{kUnlimited};
@@ -67,24 +69,25 @@ struct ObjectFacts {
 
 struct Facts {
   Types types{kAllTypes};
-  std::optional<std::vector<const Json*>>
-      values;  // of enum or const; of several, the shortest list. All terms are to be asked.
-  const Json* values_of{nullptr};     // that list, where it is an enum
-  std::vector<const Json*> excluded;  // values
+  // Values of enum or const; of several lists, the shortest. Each value must still be checked against all
+  // terms.
+  std::optional<std::vector<const Json*>> values;
+  const Json* values_of{nullptr};     // that list if it is an enum
+  std::vector<const Json*> excluded;  // values that must not occur
   NumberFacts numbers;
   StringFacts strings;
   ArrayFacts arrays;
   ObjectFacts objects;
 };
 
-// Each schema speaks of items 0, 1, ... by its prefixItems or, behind those, by its items. Drafts before 2020-12 called the first "items"
-// as well, and the others "additionalItems". Null: nothing is said.
+// Return what a schema says of items 0, 1, ... (prefixItems) and of the items after those (items); null if
+// nothing. Drafts before 2020-12 called them "items" and "additionalItems".
 const Json* first_items(const Json& schema);
 const Json* further_items(const Json& schema);
 
 void warn_once(std::vector<std::string>& warnings, const std::string& warning);
 
-// `warnings` gets a line for each format that is not enforced, or not wholly.
+// `warnings` gets a line for each format that is not enforced, or only partly.
 Facts facts_of(const Branch& branch, const SchemaDocument& document, std::vector<std::string>& warnings);
 
 }  // namespace nibble::grammar

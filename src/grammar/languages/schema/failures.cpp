@@ -1,16 +1,16 @@
-// The ways in which a schema can fail, for "not", "if" and "oneOf": schema/branches.h.
+// Lists the ways in which a schema can fail, for "not", "if" and "oneOf": see schema/branches.h.
 #include "grammar/languages/schema/branches.h"
 #include "grammar/languages/schema/facts.h"
 #include "grammar/languages/schema/formats.h"
 
 namespace nibble::grammar {
 
-// A format that nobody knows asserts nothing.
+// An unknown format asserts nothing.
 bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
   return keyword == "format" && !find_format(document_.text(schema, keyword)->get_ref<const std::string&>());
 }
 
-// The ways in which a schema can fail: one of its keywords does. One that has lost keywords may fail by any of those.
+// A schema fails if one of its keywords fails. A widened schema may also fail by a keyword that it lost.
 Branches::Alternatives Branches::failures(const Json& schema) {
   using Sense = Term::Sense;
   constexpr std::string_view kSingle[]{"type",
@@ -64,7 +64,7 @@ Branches::Alternatives Branches::failures(const Json& schema) {
     ways.push_back(std::move(none));
     constexpr size_t kMaxPairs{16};
     size_t num_pairs = 0;
-    for (const Terms& alone : exclusive(schema))  // which lists the others that may hold with it
+    for (const Terms& alone : exclusive(schema))  // a member, then those that may hold together with it
       for (size_t i = 1; i < alone.size(); ++i)
         if (alone[i].schema > alone[0].schema && ++num_pairs <= kMaxPairs)
           ways.push_back({{alone[0].schema}, {alone[i].schema}});
@@ -80,7 +80,7 @@ Branches::Alternatives Branches::failures(const Json& schema) {
   return ways;
 }
 
-// An item fails that the keywords are about.
+// Adds the ways in which an item fails a keyword.
 void Branches::items_fail(const Json& schema, Alternatives& ways) {
   const auto fails = [&](std::string_view keyword, size_t index = 0) {
     ways.push_back({{&schema, Term::Sense::kKeywordFails, keyword, to_index(index)}});
@@ -98,7 +98,7 @@ void Branches::items_fail(const Json& schema, Alternatives& ways) {
   if (min > 1 || has_max) ways.push_back({{&schema, Term::Sense::kUnknown, "contains"}});
 }
 
-// A member is missing, or fails.
+// Adds the ways in which a member is missing or fails.
 void Branches::members_fail(const Json& schema, Alternatives& ways) {
   using Sense = Term::Sense;
   if (const Json* names = document_.list(schema, "required"))

@@ -1,4 +1,4 @@
-// What the files of formats.h share.
+// Helpers shared by the formats_*.cpp files: see formats.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ inline Expression whole_match(Expressions& e, std::string_view regex) {
   return regex_expression(e, regex, {}, "format");
 }
 
-// At most this number of characters.
+// Limits texts to this number of characters.
 inline Expression up_to(Expressions& e, uint32_t max_length, Expression texts) {
   return e.all_of(texts, e.repeat(e.set(CodePoints::all()), 0, max_length));
 }
@@ -22,8 +22,8 @@ inline Expression up_to(Expressions& e, uint32_t max_length, Expression texts) {
 // 0.0.0.0 to 255.255.255.255 without leading zeros: RFC 2673, 3.2.
 std::string ipv4_regex();
 
-// RFC 4291, 2.2: eight groups, the last two of which may be an IPv4 address. `::` stands for the groups that are missing, at least
-// `least_missing`.
+// RFC 4291, 2.2: eight groups, the last two of which may be an IPv4 address. `::` stands for at least
+// `least_missing` groups.
 std::string ipv6_regex(int least_missing);
 
 }  // namespace nibble::grammar

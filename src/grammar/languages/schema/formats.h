@@ -1,4 +1,5 @@
-// The formats of strings that are enforced. Each is exactly what its standard says, or wider by what `not_checked` names; never narrower.
+// The string formats that are enforced. Each accepts exactly what its standard says, or more by what
+// `not_checked` names; never less.
 #pragma once
 
 #include <string_view>
@@ -10,18 +11,20 @@ namespace nibble::grammar {
 struct Format {
   std::string_view name;
   Expression (*texts)(Expressions&);
-  // Too many states to list: lengths beside it become part of its automaton instead of a count (schema/strings.cpp).
+  // The states are too many to list. Length limits then become part of the automaton instead of a count
+  // (schema/strings.cpp).
   bool has_many_states{false};
-  std::string_view not_checked{};  // what a warning says of it
-  // Wider, with few states: for texts that other keywords are about, too. Then a warning says what of it is not checked.
+  std::string_view not_checked{};  // text for a warning
+  // A wider format with few states, used if other keywords also restrict the text. A warning then says what
+  // is not checked.
   Expression (*beside_others)(Expressions&){nullptr};
   std::string_view not_checked_beside_others{};
 };
 
-// Null: no format of this name is known.
+// Returns null if the format is unknown.
 const Format* find_format(std::string_view name);
 
-// schema/formats_*.cpp
+// Defined in schema/formats_*.cpp.
 Expression date_format(Expressions& e);
 Expression time_format(Expressions& e);
 Expression date_time_format(Expressions& e);

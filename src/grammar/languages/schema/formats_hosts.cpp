@@ -24,7 +24,7 @@ std::string ipv4_regex() {
 std::string ipv6_regex(int least_missing) {
   const std::string ipv4 = ipv4_regex();
   std::string regex = fmt::format("(?:{0}:){{7}}{0}|(?:{0}:){{6}}{1}", kGroup, ipv4);
-  const int most = 8 - least_missing;  // groups beside the `::`
+  const int most = 8 - least_missing;  // groups other than the `::`
   for (int before = 0; before <= most; ++before) {
     regex += before == 0 ? "|::" : fmt::format("|{0}(?::{0}){{{1}}}::", kGroup, before - 1);
     if (before == most) continue;
@@ -39,8 +39,8 @@ Expression ipv4_format(Expressions& e) { return whole_match(e, ipv4_regex()); }
 Expression ipv6_format(Expressions& e) { return whole_match(e, ipv6_regex(1)); }
 Expression hostname_format(Expressions& e) { return labels(e); }
 
-// "Mailbox" of RFC 5321, 4.1.2 and 4.1.3, with the sizes of 4.5.3.1 for the part before the @ and the domain. Of address literals, only
-// those whose tag is registered: IPv6.
+// "Mailbox" of RFC 5321, 4.1.2 and 4.1.3, with the limits of 4.5.3.1 on the part before the @ and on the
+// domain. Address literals must have a registered tag, and the only one is IPv6.
 Expression email_format(Expressions& e) {
   constexpr std::string_view kAtom{R"([A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)"};
   constexpr std::string_view kQuoted{R"("(?:[ !#-\[\]-~]|\\[ -~])*")"};

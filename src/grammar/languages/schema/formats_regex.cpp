@@ -4,8 +4,9 @@
 
 namespace nibble::grammar {
 
-// Groups close, also nested ones up to three deep; sets end; a quantifier has something to repeat, and nothing is escaped by the end.
-// What stands in braces, in a set and after a backslash is free.
+// Checks that groups close (nested up to three deep), sets end, quantifiers have something to repeat, and the
+// text does not end in a backslash. The content of braces and sets, and the character after a backslash, are
+// free.
 Expression regex_format(Expressions& e) {
   constexpr std::string_view kSet{R"(\[(?:[^\]\\]|\\(?:.|\n))*\])"}, kEscape{R"(\\(?:.|\n))"};
   constexpr std::string_view kQuantifier{R"((?:(?:[*+?]|\{\d+(?:,\d*)?\})\??)?)"};

@@ -12,8 +12,9 @@ std::string joined(const std::vector<std::string>& alternatives) {
   return fmt::format("(?:{})", fmt::join(alternatives, "|"));
 }
 
-// A leap second is 23:59:60 in UTC, so its local time and its offset determine each other: a positive offset is the local time and one
-// minute more, a negative one is what that lacks of 24 hours. One expression holds the minutes to it, another the hours.
+// A leap second is 23:59:60 in UTC, so its local time and its offset determine each other. A positive offset
+// equals the local time plus one minute; a negative offset is 24 hours minus that. One expression checks the
+// minutes, another the hours.
 std::string leap_minutes() {
   std::vector<std::string> minutes;
   for (int minute = 0; minute < 60; ++minute) {
@@ -73,7 +74,7 @@ Expression date_time_format_of_any_leap_second(Expressions& e) {
   return date_and(e, time_format_of_any_leap_second(e));
 }
 
-// Appendix A.
+// RFC 3339, appendix A.
 Expression duration_format(Expressions& e) {
   constexpr std::string_view kTime{R"(T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))"};
   return whole_match(

@@ -1,4 +1,5 @@
-// Tells if a value fulfils a schema, keyword by keyword: what an enum lists is filtered by all else that is said of it.
+// Checks whether a value satisfies a schema, keyword by keyword. Used to filter the values of an enum by the
+// other terms.
 #include <algorithm>
 
 #include "grammar/automata/trie.h"
@@ -10,7 +11,7 @@ namespace nibble::grammar {
 namespace {
 
 bool is_divided(const Decimal& value, const Decimal& divisor) {
-  // Both in units of the last digit that one of them has; by long division.
+  // Computes in units of the last digit of either number, by long division.
   const size_t num_decimals = std::max(value.fraction.size(), divisor.fraction.size());
   const auto digits = [&](const Decimal& a) {
     return a.integer + a.fraction + std::string(num_decimals - a.fraction.size(), '0');

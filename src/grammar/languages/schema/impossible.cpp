@@ -1,4 +1,5 @@
-// Finds branches that have no value, as far as a few levels show: schema/branches.h asks, to tell the members of a oneOf apart.
+// Finds branches without any value, judged to a few levels of depth. schema/branches.h uses this to tell
+// which members of a oneOf exclude each other.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"

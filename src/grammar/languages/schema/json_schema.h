@@ -1,8 +1,10 @@
-// JSON Schema 2020-12 (and what older drafts call otherwise) to a grammar of JSON texts. docs/structured-output.md lists the keywords.
+// Compiles JSON Schema 2020-12, and the keyword names of older drafts, to a grammar of JSON texts.
+// docs/structured-output.md lists the keywords.
 //
-// A keyword that would change what is valid and is not enforced is refused. Other words are annotations, and skipped; a format that is
-// not known is a warning. Members come in the schema's order, those that no schema names last. Blanks are those that models write: one
-// or none behind a comma or a colon, or a new line and up to 20 blanks in front of a member, an item, or the closing bracket.
+// A keyword that restricts the valid values but is not enforced is refused. Other members are annotations and
+// are ignored; an unknown format gives a warning. Members come in the schema's order, undeclared members
+// last. White space is what models write: at most one space after a comma or a colon, or a line break and up
+// to 20 spaces or tabs before a member, an item, or the closing bracket.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,22 +13,25 @@
 
 namespace nibble::grammar {
 
-using Json = nlohmann::ordered_json;  // the order of members is that of the text
+using Json = nlohmann::ordered_json;  // members keep the order of the text
 
 struct SchemaOptions {
-  // OpenAI's strict mode: an object that declares members and does not mention additionalProperties has no others.
+  // OpenAI's strict mode: an object that declares members and has no additionalProperties has no other
+  // members.
   bool is_strict{false};
-  // For the arguments of a tool, which are an object. A keyword that can't be enforced is dropped alone, with a warning that names it and
-  // its place; the rest is enforced. More texts are accepted then, never fewer. No schema is refused.
+  // For the arguments of a tool, which are an object. Only a keyword that can't be enforced is dropped, with
+  // a warning that names it and its place; the rest is enforced. More texts are then accepted, never fewer.
+  // No schema is refused.
   bool drops_unenforceable{false};
 };
 
-// The texts of values that fulfil the schema. The schema is not needed any more when this returns.
-// Throws InputError, whose one line names the keyword and where it stands: "schema: 'contains' at #/properties/list: this keyword is not
-// supported; ...". So it does for schemas that no value fulfils, and for those that take more than limits.h allows.
+// Compiles the texts of values that satisfy the schema, which is not needed after the return. Throws
+// InputError whose one line names the keyword and its place: "schema: 'contains' at #/properties/list: this
+// keyword is not supported; ...". Also throws for schemas that no value satisfies, and for those that exceed
+// limits.h.
 Compiled compile_json_schema(const Json& schema, const SchemaOptions& options = {});
 
-// The texts of all JSON objects: what {"type": "json_object"} asks for.
+// Compiles the texts of all JSON objects, for {"type": "json_object"}.
 Compiled compile_json_object();
 
 }  // namespace nibble::grammar

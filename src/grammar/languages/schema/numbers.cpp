@@ -1,5 +1,5 @@
-// Numbers of a schema: schema/compiler.h. A number without any constraint may be written in every way that JSON has; with one it is
-// written without an exponent, and digits are compared.
+// Numbers of a schema: see schema/compiler.h. A number without any constraint may have every form that JSON
+// allows. A number with one has no exponent, and its digits are compared.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"
@@ -7,7 +7,7 @@
 namespace nibble::grammar {
 namespace {
 
-// So that a number is finite as a double, and can be read by all who limit digits (Python: 4,300).
+// With these limits a number is finite as a double, and readers that limit digits (Python: 4,300) accept it.
 constexpr uint32_t kMaxIntegerDigits{64}, kMaxFractionDigits{64};
 constexpr uint64_t kMaxDivisor{10'000};
 
@@ -26,7 +26,7 @@ Expression signed_integer(Expressions& e) {
                                                  e.repeat(digit(e, '0', '9'), 0, kMaxIntegerDigits - 1))));
 }
 
-// One text for each value: no zero at the end of a fraction.
+// One text for each value: a fraction does not end in zero.
 Expression fraction(Expressions& e) {
   return e.concat(e.text("."),
                   e.concat(e.repeat(digit(e, '0', '9'), 0, kMaxFractionDigits - 1), digit(e, '1', '9')));
@@ -46,7 +46,7 @@ Expression SchemaCompiler::plain_number(Types types) {
   const Expression integer = e.concat(e.optional(e.text("-")), integer_digits(e));
   if (types == kFractionType) return e.concat(integer, fraction(e));
   const Expression digits = e.concat(e.text("."), e.repeat(digit(e, '0', '9'), 1, kMaxFractionDigits));
-  // Up to 199: with all digits of the integer the number stays below 2^1024.
+  // Up to 199: even with all integer digits the number stays below 2^1024.
   const Expression exponent =
       e.concat(e.set({{'e', 'e'}, {'E', 'E'}}),
                e.concat(e.optional(e.set({{'+', '+'}, {'-', '-'}})),
@@ -73,7 +73,8 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   std::vector<Expression> parts;
   if (numbers.min) parts.push_back(numbers_at_least(e, *numbers.min, integers));
   if (numbers.max) parts.push_back(numbers_at_most(e, *numbers.max, integers));
-  // Bounds and whole multiples are of integers' form among integers. To take the plain form into account as well would multiply states.
+  // For integers, bounds and integer multiples already have the form of integers. Intersecting them with the
+  // plain form would multiply states.
   bool has_form = integers && (numbers.min || numbers.max), has_excluded = false;
   for (const NumberFacts::Multiple& multiple : numbers.multiples) {
     parts.push_back(multiples(multiple));
@@ -87,9 +88,10 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   if (types == kFractionType || parts.empty() || (integers && !has_form)) {
     parts.push_back(plain_number(types));
   } else if (has_excluded && !integers) {
-    parts.push_back(canonical_number(e));  // what excludes a value excludes its one canonical text
+    parts.push_back(canonical_number(e));  // the excluded text is then the only text of that value
   }
-  // So many digits tell doubles apart: readers that take the number for one still find it above, below or between.
+  // Doubles distinguish all numbers of this many digits, so a reader that uses doubles finds the number on
+  // the same side of each bound.
   constexpr uint32_t kMaxDigits{15};
   const bool is_constrained = parts.size() > 1 || types == kFractionType || numbers.min || numbers.max;
   if (is_constrained && !integers)

@@ -1,5 +1,6 @@
-// unevaluatedItems and unevaluatedProperties, as far as the schema alone tells what they are about. What a schema's $ref and allOf mention
-// is the same for every value, while what an anyOf mentions depends on which of its members hold: beside such the keyword is refused.
+// unevaluatedItems and unevaluatedProperties, as far as the schema alone determines which items or members
+// they apply to. What a schema's $ref and allOf mention is the same for every value. What an anyOf mentions
+// depends on which of its members hold, so next to such keywords these are refused.
 #pragma once
 
 #include <functional>
@@ -11,18 +12,19 @@
 
 namespace nibble::grammar {
 
-// Gives what the keyword asks of whatever no schema of its scope mentions.
+// The schema `value` applies to every item or member that no schema of `scope` mentions.
 struct Unevaluated {
   const Json* value;  // a schema
-  // The one that has the keyword comes first. The others hold where it does, because it says so.
+  // The schema with the keyword comes first. The others hold whenever it holds, because it refers to them.
   std::vector<const Json*> scope;
 
-  // Members of an object, by what stands in each schema of the scope under "properties" and "patternProperties": these say with
-  // `is_named` if they mean the member.
+  // Returns whether a schema of the scope mentions a member of an object. `is_named` decides it by
+  // "properties" and "patternProperties" of one schema.
   bool mentions_member(const std::function<bool(const Json& schema)>& is_named) const;
 };
 
-// Nothing if the schema does not have the keyword, or the keyword says nothing. Throws InputError if it depends on the value.
+// Returns nullopt if the schema does not have the keyword, or if it has no effect. Throws InputError if its
+// effect depends on the value.
 std::optional<Unevaluated> unevaluated_of(const SchemaDocument& document, const Json& schema,
                                           std::string_view keyword);
 

@@ -10,18 +10,18 @@
 namespace nibble::grammar {
 namespace {
 
-// What a schema keeps in any case: "type" costs nothing, and others may refer to the rest.
+// Keywords that a schema always keeps: "type" costs nothing, and other schemas may refer to the rest.
 constexpr std::string_view kKept[]{"type", "$defs", "definitions", "$schema", "$id", "id", "$anchor"};
-// These multiply with what is beside them, or take much work each.
+// Keywords whose cost multiplies with that of keywords next to them, or that are expensive alone.
 constexpr std::string_view kDear[]{"oneOf",        "anyOf",       "allOf",
                                    "not",          "if",          "dependentRequired",
                                    "dependencies", "uniqueItems", "dependentSchemas",
                                    "$ref",         "pattern",     "patternProperties",
                                    "contains",     "multipleOf",  "propertyNames"};
-// Objects of these are no schemas, but hold them by name.
+// Values of these are not schemas, but objects with schemas as members.
 constexpr std::string_view kNamed[]{"properties",  "patternProperties", "$defs",
                                     "definitions", "dependentSchemas",  "dependencies"};
-// What is left of the members or items depends on these.
+// unevaluatedItems and unevaluatedProperties depend on these.
 constexpr std::string_view kMentions[]{"properties",
                                        "patternProperties",
                                        "additionalProperties",
@@ -79,11 +79,11 @@ bool Widening::remove(Json& schema, const std::string& place, const std::string&
   return true;
 }
 
-// With the keyword goes what is about all that it does not name: that would be about more now.
+// Also removes the keywords that apply to whatever `keyword` does not name: they would now apply to more.
 void Widening::drop_keyword(Json& schema, const std::string& place, const std::string& keyword) {
   places_.insert(place);
   remove(schema, place, keyword);
-  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // which would count now
+  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // they would count now
     for (const std::string& name : names_of(schema))
       if (name == "type" || !is_one_of(kKept, name)) schema.erase(name);
   if (keyword == "properties" || keyword == "patternProperties")
@@ -103,7 +103,7 @@ bool Widening::simplify(std::string place) {
   }
 }
 
-// What is no object has no keywords.
+// Opens a schema that is not an object and so has no keywords to remove.
 bool Widening::open_schema(Json& schema, const std::string& place) {
   if (SchemaDocument::is_true(schema)) return false;
   schema = true;

@@ -1,4 +1,5 @@
-// Takes out of a schema what can't be enforced, for tools: a call of which one keyword is open is better than one of which all is.
+// Removes from a schema what can't be enforced. For tools, a call with one unchecked keyword is better than a
+// call that is not checked at all.
 #pragma once
 
 #include <set>
@@ -14,14 +15,15 @@ class Widening {
   explicit Widening(const Json& schema);
 
   const Json& schema() const { return schema_; }
-  // JSON pointers of schemas that have lost keywords, or of which it is not enforced that they fail.
+  // JSON pointers of schemas that have lost keywords, or whose failing is not enforced.
   const std::set<std::string>& places() const { return places_; }
-  // A line for each loss.
+  // One line for each loss.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // Each takes something out. False if there is nothing left to take.
+  // Each removes something. Returns false if nothing is left to remove.
   bool drop(const Refusal& refusal);
-  bool simplify(std::string place);  // the schema there, or the next one around it that can be made simpler
+  // Simplifies the schema at `place`, or else the nearest schema around it that can be simplified.
+  bool simplify(std::string place);
 
  private:
   bool open_schema(Json& schema, const std::string& place);
@@ -34,7 +36,8 @@ class Widening {
   std::vector<std::string> warnings_;
 };
 
-// The texts of objects that fulfil the schema as far as it can be enforced: SchemaOptions::drops_unenforceable.
+// Compiles the texts of objects that satisfy the schema as far as it can be enforced:
+// SchemaOptions::drops_unenforceable.
 Compiled compile_widened(const Json& schema, const SchemaOptions& options);
 
 }  // namespace nibble::grammar
