@@ -76,8 +76,8 @@ size_t part_of(Operation operation) {
 }
 size_t part_of(const TimedWork& work) { return work.is_draft ? kDraftPart : part_of(work.operation); }
 
-// A step of sequences of equal length with the same number of new tokens each; one token is sampled after the
-// last of them. The step can be repeated.
+// A step of sequences of equal length with the same number of new tokens each. For every sequence one token
+// is sampled, after its last new token. The step can be repeated.
 class ProfiledStep {
  public:
   ProfiledStep(Backend& backend, const BackendOptions& room, const ProfileOptions& options, int num_drafts)

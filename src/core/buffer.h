@@ -17,8 +17,8 @@ class Buffer {
   static constexpr size_t kAlignment{64};  // a cache line, and the widest vector load (AVX-512)
 
   Buffer() = default;
-  // Leaves the bytes uninitialised and touches no page: a large
-  // buffer takes only address space until written.
+  // Leaves the bytes uninitialised and touches no page: a large buffer takes only
+  // address space until written.
   explicit Buffer(size_t bytes) : Buffer(bytes, kAlignment) {}
 
   // The same, in 2 MB pages if the system grants them. For data that is written once and read many times:

@@ -1,5 +1,5 @@
-// MappedFile maps a file read-only. It shares the pages of the page
-// cache; each is read from disk on first access.
+// MappedFile maps a file read-only. It shares the pages of the page cache; each is
+// read from disk on first access.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace nibble {
 
 class MappedFile {
  public:
-  // Throws InputError if the path does not exist, is not a regular file or is not
-  // readable. An empty file gives an empty span.
+  // Throws InputError if the path does not exist, is not a regular file or is not readable. An
+  // empty file gives an empty span.
   explicit MappedFile(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -23,12 +23,12 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
 
-  // Linux caches a file in folios (up to 2 MB with 4 KB pages) and
-  // drops only whole folios from the page cache.
+  // Linux caches a file in folios (up to 2 MB with 4 KB pages) and drops only whole
+  // folios from the page cache.
   static constexpr size_t kFolioBytes{size_t{2} << 20};
-  // Unmaps the folios that hold `part` from this process and drops them from the page
-  // cache: the next access reads them from disk. Pages that another process has mapped
-  // stay, and so do all pages of an in-memory file system.
+  // Unmaps the folios that hold `part` from this process and drops them from the page cache: the
+  // next access reads them from disk. Pages that another process has mapped stay, and so do all
+  // pages of an in-memory file system.
   void drop_pages(std::span<const std::byte> part) const;
 
  private:
@@ -38,10 +38,10 @@ class MappedFile {
 };
 using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 
-// Called after each part during a sequential pass over mapped files: drops the pages of the file that holds
-// `part`, from the start of the file to the end of `part`. It starts at the beginning because Linux also
-// reads up to half of /sys/block/*/queue/read_ahead_kb before a touched page: with 8 MB there, 12 % of a file
-// read in pieces of 32 MB would stay in the cache. Does nothing if `part` is not in one of the files.
+// Call this after each part of a sequential pass over mapped files. Drops the pages of the file that holds
+// `part`, from the start of the file to the end of `part`. Does nothing if `part` is not in one of the files.
+// Dropping only `part` would not be enough: read-ahead also reads pages before a touched page, up to half of
+// /sys/block/*/queue/read_ahead_kb. With 8 MB there, that was 12 % of a file read in pieces of 32 MB.
 void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part);
 
 // Unmaps the whole pages within `bytes`, a part of a mapped file, from this process (MADV_DONTNEED). They

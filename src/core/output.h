@@ -14,8 +14,8 @@ namespace nibble {
 void write_to(std::FILE* stream, std::string_view text);
 void flush(std::FILE* stream);
 
-// Use this instead of fmt::print(), which throws for stderr too: that would end the program
-// when a destructor or an error handler prints.
+// Use this instead of fmt::print(), which throws for stderr too: that would end the program when a destructor
+// or an error handler prints.
 template <typename... Args>
 void print_to(std::FILE* stream, fmt::format_string<Args...> format, Args&&... args) {
   write_to(stream, fmt::format(format, std::forward<Args>(args)...));

@@ -1,5 +1,5 @@
-// Progress of long tasks. The code that does the work calls a
-// ReportProgress; its caller decides how to show it.
+// Progress of long tasks. The code that does the work calls a ReportProgress; its
+// caller decides how to show it.
 #pragma once
 
 #include <cstddef>

@@ -8,12 +8,12 @@
 
 namespace nibble {
 
-// Sends lines such as "READY=1\nSTATUS=Serving". Returns false if no
-// service manager listens or the send fails.
+// Sends lines such as "READY=1\nSTATUS=Serving". Returns false if no service
+// manager listens or the send fails.
 bool notify_service_manager(std::string_view state);
 
-// Watchdog interval (WatchdogSec=): the service manager ends this process if no "WATCHDOG=1"
-// arrives for this long. nullopt: no watchdog.
+// Watchdog interval (WatchdogSec=): the service manager ends this process if no "WATCHDOG=1" arrives for this
+// long. nullopt: no watchdog.
 std::optional<std::chrono::microseconds> watchdog_time();
 
 }  // namespace nibble

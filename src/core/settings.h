@@ -27,7 +27,7 @@ struct Settings {
   double repetition_penalty{1};
   double presence_penalty{0};
   double frequency_penalty{0};
-  // kAnswer: one answer: its seed, where it ends, and the grammar it must follow.
+  // kAnswer: the seed of an answer, where it ends, and the grammar it must follow.
   std::optional<uint64_t> seed;
   std::optional<int> max_tokens, reasoning_budget;
   std::vector<std::string> stop;
@@ -51,8 +51,8 @@ struct Settings {
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
-  // vLLM's default too. The rest is for the driver, CUDA graphs, and
-  // allocations that the memory plan does not count.
+  // vLLM's default too. The rest is for the driver, CUDA graphs, and allocations that the
+  // memory plan does not count.
   double gpu_memory_utilization{0.9};
   std::string prefix_cache{"on"};
   // kDrafts: how tokens are drafted (speculative decoding).

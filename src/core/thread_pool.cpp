@@ -7,7 +7,7 @@
 namespace nibble {
 namespace {
 
-constexpr uint32_t kClosed{UINT32_MAX};  // item number of a loop that is not open yet, or of the end
+constexpr uint32_t kClosed{UINT32_MAX};  // an item number that means: no item may be claimed
 
 // Spins before a thread sleeps: about 50 us, longer than the gap between two loops of a forward pass.
 // Sleeping and waking up for each loop would cost more.
@@ -58,7 +58,7 @@ ThreadPool::~ThreadPool() {
   next_.notify_all();
 }
 
-// Claims and runs items until none is left. Returns the value of next_ that showed no item to claim.
+// Claims and runs items until none is left. Returns the value of next_ at which none was left.
 uint64_t ThreadPool::run_items(int thread) {
   uint64_t next = next_.load(std::memory_order_acquire);
   while (item_of(next) != kClosed) {

@@ -1,8 +1,8 @@
-// A thread pool for loops: each free thread claims the next item. The caller works too, and waits
-// only for items that a thread has started, never for a thread that has not been scheduled. So a loop
-// takes no longer than on one thread while other programs hold the cores. With OpenMP, where every
-// loop waits for all threads, decoding the bundled model on such a machine fell from several hundred
-// tokens per second to 3 (docs/decisions/0004).
+// A thread pool for loops: each free thread claims the next item. The caller works too, and waits only for
+// items that a thread has started, never for a thread that has not been scheduled. So a loop takes no longer
+// than on one thread while other programs hold the cores. With OpenMP, where every loop waits for all
+// threads, decoding the bundled model on such a machine fell from several hundred tokens per second to 3
+// (docs/decisions/0004).
 #pragma once
 
 #include <atomic>
@@ -44,9 +44,9 @@ class ThreadPool {
   void work(int thread);
   uint64_t run_items(int thread);
 
-  // Loop number (upper 32 bits) and next item of that loop (lower 32 bits). A thread claims an
-  // item by compare-and-swap on both, so a claim succeeds only while the loop whose members
-  // (below) the thread has read is still running.
+  // Loop number (upper 32 bits) and next item of that loop (lower 32 bits). A thread claims an item by
+  // compare-and-swap on both, so a claim succeeds only while the loop whose members (below) the thread has
+  // read is still running.
   std::atomic<uint64_t> next_{0};
   std::atomic<uint32_t> num_items_{0};
   std::atomic<Call> call_{nullptr};

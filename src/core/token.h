@@ -1,5 +1,5 @@
-// TokenId: index of a token in the vocabulary. A plain integer, because
-// it indexes the embedding and files store it.
+// TokenId: index of a token in the vocabulary. A plain integer, because it indexes the
+// embedding and files store it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A View is a non-owning pointer to elements with a shape and strides. It is a plain
-// value that a kernel can take as an argument.
+// A View is a non-owning pointer to elements with a shape and strides. It is a plain value that a
+// kernel can take as an argument.
 #pragma once
 
 #include <array>

@@ -22,8 +22,8 @@ std::string_view first_text(std::span<const std::byte> bytes, size_t max_bytes) 
   return {reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), max_bytes)};
 }
 
-// safetensors has no magic number. It begins with a u64 length, whose top
-// byte is 0 (it is below 2^56), and a brace.
+// safetensors has no magic number. It begins with a u64 length, whose top byte is 0 (it
+// is below 2^56), and a brace.
 bool is_safetensors(std::span<const std::byte> bytes) {
   return bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
 }

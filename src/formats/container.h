@@ -1,5 +1,4 @@
-// A container holds named tensors as views of mapped memory. The file format is recognised by the first
-// bytes.
+// A container holds named tensors as views of mapped memory. The first bytes of a file identify its format.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +46,8 @@ struct Container {
 Container open_container(const std::filesystem::path& file);
 
 // Opens the tensor files of a folder: those listed in model.safetensors.index.json, else
-// model.safetensors, else (as in OpenAI's original/) every *.safetensors directly in it. Refuses
-// names in the index that lead out of the folder.
+// model.safetensors, else (as in OpenAI's original/) every *.safetensors directly in it. Refuses names in
+// the index that lead out of the folder.
 Container open_container_folder(const std::filesystem::path& folder);
 
 }  // namespace nibble

@@ -1,5 +1,5 @@
-// Everything that can be wrong with a tensor file or a folder of tensor files,
-// each fault with a name. A message is one line:
+// Everything that can be wrong with a tensor file or a folder of tensor files, each fault with a
+// name. A message is one line:
 //   PATH: NAME: what is wrong here. What to do
 #pragma once
 
@@ -64,8 +64,8 @@ class ContainerError : public InputError {
   ContainerFault fault;
 };
 
-// Quotes text from a file for an error message: printable ASCII on one
-// line, other bytes escaped, cut after 100 bytes.
+// Quotes text from a file for an error message: printable ASCII on one line, other bytes
+// escaped, cut after 100 bytes.
 std::string in_quotes(std::string_view text);
 
 }  // namespace nibble

@@ -13,7 +13,7 @@
 namespace nibble {
 namespace {
 
-constexpr size_t kHalf{16};  // the first half of a block of 32: the elements in the low nibbles
+constexpr size_t kHalf{16};  // half of a block of 32: the low nibbles hold the first half
 constexpr size_t kMxfp4Bytes{17};
 
 const uint8_t* bytes_at(const std::byte* block, size_t at) {
@@ -32,8 +32,8 @@ uint32_t word_at(const std::byte* block, size_t at) {
   return word;
 }
 
-// Writes value(q) for the 32 codes q of a block. The low four bits of the codes begin at `qs`;
-// `high` has the fifth bits, bit j for code j.
+// Writes value(q) for the 32 codes q of a block. The low four bits of the codes begin at `qs`; `high` has the
+// fifth bits, bit j for code j.
 template <typename Value>
 void each_of_32(const uint8_t* qs, uint32_t high, float* to, const Value& value) {
   for (size_t j = 0; j < kHalf; ++j) {
@@ -95,9 +95,9 @@ KScale k_scale(const uint8_t* s, size_t j) {
           static_cast<float>((s[j + 4] >> 4) | (s[j] >> 6) << 4)};
 }
 
-// Decodes Q4_K and Q5_K, which have sub-blocks of 32: x = d scale q - dmin minimum. Sub-blocks
-// 2t and 2t + 1 are the low and the high nibbles of qs[32t .. 32t + 31]. high(j, l) returns
-// the fifth bit of element l of sub-block j.
+// Decodes Q4_K and Q5_K, which have sub-blocks of 32: x = d scale q - dmin minimum. Sub-blocks 2t
+// and 2t + 1 are the low and the high nibbles of qs[32t .. 32t + 31]. high(j, l) returns the fifth
+// bit of element l of sub-block j.
 template <typename High>
 void decode_k(const std::byte* block, size_t qs_at, const High& high, float* to) {
   const float d = half_at(block, 0), dmin = half_at(block, 2);
@@ -126,9 +126,9 @@ void decode_q5_k(const std::byte* block, float* to) {
       block, 48, [qh](size_t j, size_t l) { return qh[l] >> j & 1u; }, to);
 }
 
-// Block: ql[128], qh[64], int8 scales[16], d. x = d scale (q - 32), with one scale per 16 elements. Each
-// half of 128 elements is four groups of 32. The four groups share 32 bytes of qh, two bits each; groups g
-// and g + 2 share 32 bytes of ql, a nibble each.
+// Block: ql[128], qh[64], int8 scales[16], d. x = d scale (q - 32), with one scale per 16 elements. Each half
+// of 128 elements is four groups of 32. The four groups share 32 bytes of qh, two bits each. Groups 0 and 2,
+// and groups 1 and 3, share 32 bytes of ql, a nibble each.
 void decode_q6_k(const std::byte* block, float* to) {
   const float d = half_at(block, 208);
   for (size_t half = 0; half < 2; ++half) {

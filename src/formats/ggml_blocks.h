@@ -1,5 +1,5 @@
-// Converts blocks of ggml's types (formats/gguf.h). For element j of a block
-// of 32, with d and m in IEEE half precision:
+// Converts blocks of ggml's types (formats/gguf.h). For element j of a block of 32, with d
+// and m in IEEE half precision:
 //
 //   Q8_0   d, int8 q[32]              d q                 Q4_0   d, qs[16]           d (q - 8)
 //   Q4_1   d, m, qs[16]               d q + m             Q5_0   d, qh, qs[16]       d (q - 16)
@@ -22,13 +22,12 @@ namespace nibble {
 // only the types whose formula has a sum are inexact.
 void dequantise(GgmlType type, std::span<const std::byte> blocks, std::span<float> values);
 
-// Quantises to Q8_0 like ggml's reference: d = max|x| / 127, q = x /
-// d rounded to nearest, ties away from zero.
+// Quantises to Q8_0 like ggml's reference: d = max|x| / 127, q = round(x / d), ties away from zero.
 void quantise_q8_0(std::span<const float> values, std::span<std::byte> blocks);
 
-// Convert between GGUF's MXFP4 blocks and separate arrays of codes and scales (formats/mxfp4.h).
-// No value changes. `codes` and `scales` must have room for all blocks; for unpack_mxfp4()
-// either may be empty and is then not written.
+// Convert between GGUF's MXFP4 blocks and separate arrays of codes and scales (formats/mxfp4.h). No
+// value changes. `codes` and `scales` must have room for all blocks; for unpack_mxfp4() either may be
+// empty and is then not written.
 void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales);
 void pack_mxfp4(std::span<const uint8_t> codes, std::span<const uint8_t> scales, std::span<std::byte> blocks);
 

@@ -1,13 +1,14 @@
-// Reads GGUF, version 3, little-endian: metadata, a list of tensors, then the data,
-// padded to the alignment after each tensor.
+// Reads GGUF, version 3, little-endian: metadata, a list of tensors, then the data, padded to the
+// alignment after each tensor.
 //
 //   "GGUF"  u32 version  u64 tensors  u64 entries
-//   entry:  key  u32 type  value          string: u64 length, bytes      array: u32 element type, u64 count, elements
+//   entry:  key  u32 type  value
 //   tensor: name  u32 rank  u64 extents[rank], innermost first  u32 type  u64 offset in the data
+//   string: u64 length, bytes           array:  u32 element type, u64 count, elements
 //
-// A model may be split into files NAME-00001-of-00003.gguf, ...; the metadata is then in the first.
-// Source: ggml's description of the format and llama.cpp's reader. Everything that llama.cpp checks is
-// checked here too, before any value is used.
+// A model may be split into files NAME-00001-of-00003.gguf, ...; the metadata is then in the first. Source:
+// ggml's description of the format and llama.cpp's reader. Everything that llama.cpp checks is checked here
+// too, before any value is used.
 #pragma once
 
 #include <cstddef>
@@ -109,8 +110,8 @@ struct Gguf {
 
 bool is_gguf(const std::filesystem::path& path);  // true for a file that begins with "GGUF"
 
-// Parses a file in memory. The result holds views of `file`. Throws
-// ContainerError for any fault; `path` is for messages.
+// Parses a file in memory. The result holds views of `file`. Throws ContainerError for any
+// fault; `path` is for messages.
 Gguf parse_gguf(std::span<const std::byte> file, const std::filesystem::path& path);
 
 // Maps and parses the file, and all other files if it is the first of a split model.

@@ -1,5 +1,5 @@
-// Writes a GGUF file of any size without holding it in memory: types and shapes determine the
-// header, and the data is appended in pieces.
+// Writes a GGUF file of any size without holding it in memory: types and shapes determine the header, and the
+// data is appended in pieces.
 #pragma once
 
 #include <concepts>

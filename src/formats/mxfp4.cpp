@@ -9,8 +9,8 @@
 namespace nibble {
 namespace {
 
-// `largest` must be finite. By the floor rules it is 4 to 8 times the scale, so that it falls into the
-// top binade of E2M1 (4 and 6) or saturates.
+// `largest` must be finite. By the floor rules it is 4 to 8 times the scale, so that it falls into the top
+// binade of E2M1 (4 and 6) or saturates.
 E8m0 choose_scale(float largest, Mxfp4Rule rule) {
   if (rule == Mxfp4Rule::kCeil) return to_e8m0_up(largest / 6);
   constexpr int kTopExponent{2};  // 4 = 2^2
@@ -51,8 +51,8 @@ Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule
     largest = std::max(largest, std::abs(x));
   }
   Mxfp4Block block{.codes = {}, .scale = choose_scale(largest, rule)};
-  // 1 / scale is a power of two, so the products are exact. Those that
-  // underflow are far below half of the smallest code.
+  // 1 / scale is a power of two, so the products are exact unless they underflow, far
+  // below half of the smallest code.
   const float per_scale = to_float(E8m0{static_cast<uint8_t>(254 - block.scale.bits)});
   for (size_t i = 0; i < values.size(); ++i) {
     const float x = values[i] * per_scale;

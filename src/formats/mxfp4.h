@@ -28,8 +28,8 @@ struct Mxfp4Block {
 // How to choose the scale of a block from its largest magnitude a, and how to round ties. The rules differ
 // for the largest values: 7 becomes 6 by the floor rules (kOcp, kLlamaCpp) and 8 by kCeil.
 enum class Mxfp4Rule {
-  // 2^(floor(log2 a) - 2), ties to even; more than 6 times the scale
-  // saturates (the specification's suggestion).
+  // 2^(floor(log2 a) - 2), ties to even; more than 6 times the scale saturates (the
+  // specification's suggestion).
   kOcp,
   kLlamaCpp,  // the same scale, ties to the smaller magnitude, never -0 (llama.cpp: quantize_row_mxfp4_ref)
   kCeil,      // 2^ceil(log2(a / 6)), ties to even; never saturates (Triton: downcast_to_mxfp with ROUND_UP)
@@ -39,8 +39,8 @@ enum class Mxfp4Rule {
 // infinite. The NaN scale (255) makes all 32 values NaN.
 std::array<float, kMxfp4BlockSize> decode(const Mxfp4Block& block);
 
-// E2M1 has neither NaN nor infinity: a block that contains one gets the NaN scale and
-// zero codes, so that the error stays visible.
+// E2M1 has neither NaN nor infinity: a block that contains one gets the NaN scale and zero codes, so
+// that the error stays visible.
 Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule = Mxfp4Rule::kOcp);
 
 // Convert whole rows of n values: n is a multiple of 32, `codes` has n / 2 bytes and `scales` n / 32.

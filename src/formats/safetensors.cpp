@@ -122,8 +122,8 @@ Entry parse_entry(std::string_view name, element value, const std::filesystem::p
                            in_quotes(field));
     }
   }
-  constexpr size_t kNumFields{
-      3};  // every field is known and distinct here, so three means that none is missing
+  // Every field is known and distinct here, so three fields mean that none is missing.
+  constexpr size_t kNumFields{3};
   if (object.size() != kNumFields)
     throw ContainerError(Fault::kBadEntry, path, "{} lacks dtype, shape or data_offsets", in_quotes(name));
   return entry;
@@ -134,7 +134,7 @@ std::string to_text(const Shape& shape) {
   return shape.size() <= kMaxShown ? fmt::to_string(shape) : fmt::format("of rank {}", shape.size());
 }
 
-// Checks that the size by shape and dtype is the size between the offsets.
+// Checks that shape and dtype give the size between the offsets.
 void check_size(const Entry& entry, const std::filesystem::path& path) {
   if (entry.end < entry.begin)
     throw ContainerError(Fault::kReversedOffsets, path, "{} begins at byte {} and ends at {}",

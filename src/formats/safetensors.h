@@ -1,7 +1,8 @@
-// Reads safetensors: a length (u64, little-endian), a JSON header of that
-// length, then the tensors' bytes, back to back.
+// Reads safetensors: a length (u64, little-endian), a JSON header of that length, then the
+// tensors' bytes, back to back.
 //
-//   {"NAME": {"dtype": "BF16", "shape": [2880, 4096], "data_offsets": [0, 23592960]}, ..., "__metadata__": {"k": "v"}}
+//   {"NAME": {"dtype": "BF16", "shape": [2880, 4096], "data_offsets": [0, 23592960]}, ...,
+//    "__metadata__": {"k": "v"}}
 //
 // Source: the format description and the reference reader of huggingface/safetensors. This reader is as
 // strict, and stricter in two points: it also refuses an unknown field of an entry, and a name that occurs

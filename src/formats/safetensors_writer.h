@@ -1,5 +1,5 @@
-// Writes a safetensors file of any size without holding it in memory: dtypes and shapes determine the
-// header, and the data is appended in pieces.
+// Writes a safetensors file of any size without holding it in memory: dtypes and shapes determine the header,
+// and the data is appended in pieces.
 #pragma once
 
 #include <cstddef>

@@ -106,9 +106,9 @@ double cuda_bandwidth(const OwnOptions& own) {
   cuda::use_device(devices.front());
   return sum;
 }
-// A step of 8,192 tokens needs about 2 GB of workspace and, on an H200, runs a prompt of that
-// length a quarter faster than four steps of 2,048 tokens (docs/performance.md). The other
-// sequences wait 0.25 s for it with gpt-oss-120b.
+// A step of 8,192 tokens needs about 2 GB of workspace and, on an H200, runs a prompt of that length a
+// quarter faster than four steps of 2,048 tokens (docs/performance.md). The other sequences wait 0.25 s for
+// it with gpt-oss-120b.
 BatchSizes cuda_batch_sizes(std::optional<size_t> device_bytes) {
   constexpr size_t kMuch{size_t{64} << 30};
   if (!device_bytes && cuda::why_not().empty()) device_bytes = cuda::device_caps().total_bytes;
@@ -151,8 +151,8 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return function(std::move(weights), options);
 }
 
-// Each instruction set adds in its own order: with different ones, two
-// nodes could route a token to different experts.
+// Each instruction set adds in its own order: with different ones, two nodes could route a
+// token to different experts.
 RankTraits cpu_rank_traits(const OwnOptions& own) {
   return {fmt::format("cpu {}, experts in {}", cpu::name(cpu::isa_of(own.cpu.isa)),
                       cpu::takes_int8(own.cpu) ? "int8" : "float"),

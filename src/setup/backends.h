@@ -34,8 +34,8 @@ struct DeviceMemory {
   size_t total{0}, free{0};
 };
 
-// Defaults for a device: tokens per step, by what the prompt kernels are built for and the
-// memory has room for, and concurrent sequences.
+// Defaults for a device: tokens per step, by what the prompt kernels are built for and the memory has room
+// for, and concurrent sequences.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
 };
@@ -61,15 +61,15 @@ struct BackendRow {
   RankTraits (*rank_traits)(const OwnOptions&);
   // Makes the id by which the devices of the nodes find each other; called by the head. Null: they need none.
   GroupId (*new_group)(const OwnOptions&);
-  // Throws InputError if this machine or this backend cannot run with
-  // the options. Null: it accepts all options.
+  // Throws InputError if this machine or this backend cannot run with the options.
+  // Null: it accepts all options.
   void (*check)(const BackendOptions&, const OwnOptions&);
   bool (*takes_blocks)(const OwnOptions&);  // whether it takes the block matrices that with_elements() leaves
   std::string (*why_not)();                 // why this machine cannot run it; empty if it can
   // Tolerance of the results against golden data, given the kernels that the backend chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
-  // Measures the read bandwidth of the memory that it decodes from, in bytes per second, with all
-  // cores or with all GPUs that share the model.
+  // Measures the read bandwidth of the memory that it decodes from, in bytes per second, with all cores or
+  // with all GPUs that share the model.
   double (*read_bandwidth)(const OwnOptions&);
   std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU; null: it uses host memory
   // Memory plan of each GPU, in the order of `memory`. Null: there is only `plan`.
@@ -82,12 +82,12 @@ struct BackendRow {
   std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
   std::vector<KernelCheck> (*checks)(const OwnOptions&);  // of the kernels that run here; null: none
   std::span<const MachineProbe> (*probes)();              // run before the checks; null: none
-  // The kernels that a device of this name would run; `source` is the model's name for messages.
-  // Null: the backend knows no devices by name.
+  // The kernels that a device of this name would run; `source` is the model's name for messages. Null: the
+  // backend knows no devices by name.
   RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
                               const OwnOptions&, std::string_view source);
-  // Predicts the time of a step on a device of this name, or on several that share the model.
-  // Null: the backend knows no devices by name.
+  // Predicts the time of a step on a device of this name, or on several that share the model. Null: the
+  // backend knows no devices by name.
   StepPrediction (*predict_on)(std::string_view device, const Config&, const StorageFormats&,
                                const OwnOptions&, const PredictedStep&, const PredictedSharing&);
   // Times the kernels at each of these numbers of rows, `num_repetitions` times each. Null: the backend does

@@ -61,8 +61,8 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
   const int least = num_pages_for(capacity.context);
   int most = setup.backend->is_device ? kMostPages : options.num_full_pages;
   if (!have_room(most)) {
-    // Binary search for the largest number of pages that fits. `most` does
-    // not fit; `fits` does, unless it is `least`.
+    // Binary search for the largest number of pages that fits. `most` does not fit; `fits`
+    // does, unless it is `least`.
     int fits = least;
     while (most - fits > 1) {
       const int middle = fits + (most - fits) / 2;
@@ -93,8 +93,8 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
   engine.num_full_pages = options.num_full_pages;
   engine.num_sliding_pages = options.num_sliding_pages;
   engine.max_batch_tokens = options.max_batch_tokens;
-  // On a CPU a step of 512 tokens of gpt-oss-20b takes seconds, and the other sequences wait
-  // for it. Prefill is as fast in steps of 128.
+  // On a CPU a step of 512 tokens of gpt-oss-20b takes seconds, and the other sequences wait for it. Prefill
+  // is as fast in steps of 128.
   if (!setup.backend->is_device) engine.max_shared_rows = 128;
   engine.max_sequences = capacity.num_sequences;
   engine.max_context = capacity.context;

@@ -14,8 +14,8 @@
 namespace nibble {
 namespace {
 
-// Returns the weights in the form that the backend takes: elements, blocks or, for a device, recipes.
-// With `links`, returns the share of this rank.
+// Returns the weights in the form that the backend takes: elements, blocks or, for a device, recipes. With
+// `links`, returns the share of this rank.
 std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup,
                                                const RankLinks* links) {
   std::shared_ptr<const Weights> weights = model.weights;

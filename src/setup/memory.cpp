@@ -18,8 +18,8 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
   if (!model.weights) return all + whole - plan.released_weight_bytes;
   if (!has_blocks(*model.weights)) return all - plan.replaced_weight_bytes;
   if (!takes_blocks(setup)) return all + whole;
-  // Blocks stay as they are: dense layers take the bytes of their blocks.
-  // The plan already counts the repacked experts.
+  // Blocks stay as they are: dense layers take the bytes of their blocks. The plan already
+  // counts the repacked experts.
   const auto saved = [](const Matrix& matrix) {
     const size_t elements = static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
     return num_bytes(converted_format(matrix), elements) - num_bytes(matrix.format(), elements);

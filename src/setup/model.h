@@ -20,8 +20,8 @@ struct Model {
   std::shared_ptr<const Weights> weights;
 };
 
-// Opens and checks a model. Throws InputError for anything that is wrong with the files.
-// Takes no memory: weights are mapped, not read.
+// Opens and checks a model. Throws InputError for anything that is wrong with the files. Takes no memory:
+// weights are mapped, not read.
 Model open_model(const std::string& argument, const Places& places);
 
 size_t weight_bytes(const Config& config);  // of a checkpoint as OpenAI released it

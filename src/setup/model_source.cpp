@@ -44,8 +44,8 @@ ModelSource find_synthetic(const std::string& argument, const std::string& what)
       argument, what);
 }
 
-// Returns the folder of a repository ("openai/gpt-oss-20b") in the
-// Hugging Face cache, in huggingface_hub's layout.
+// Returns the folder of a repository ("openai/gpt-oss-20b") in the Hugging Face cache,
+// in huggingface_hub's layout.
 fs::path cache_folder(const std::string& repository) {
   fs::path hub;
   if (const auto folder = variable("HF_HUB_CACHE"))

@@ -18,8 +18,8 @@ struct NodeSetup {
   ExpertSplit split;       // --expert-parallel
   nodes::tcp::endpoint head;
   nodes::Secret secret;
-  // Set by the command: the version of this program, and what to do when a
-  // node is lost (nodes::NodeOptions::on_lost).
+  // Set by the command: the version of this program, and what to do when a node is lost
+  // (nodes::NodeOptions::on_lost).
   std::string program{};
   std::function<void(const std::string&)> on_lost{};
 };

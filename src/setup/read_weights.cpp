@@ -24,8 +24,8 @@ void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices
   if (stored.scales) parts.push_back(bytes_of(stored.scales, scales));
 }
 
-// Leaves out vectors (norms, biases): they are stored between the
-// matrices and have a thousandth of their bytes.
+// Leaves out vectors (norms, biases): they are stored between the matrices and have
+// a thousandth of their bytes.
 std::vector<Bytes> matrices(const Weights& weights) {
   std::vector<Bytes> parts;
   const size_t experts = static_cast<size_t>(weights.config.experts().count);

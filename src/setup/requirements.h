@@ -1,5 +1,5 @@
-// --require: the formats in which operations must run. If a backend would
-// use another format, nibble refuses to start.
+// --require: the formats in which operations must run. If a backend would use another
+// format, nibble refuses to start.
 #pragma once
 
 #include <optional>
@@ -24,8 +24,8 @@ struct Requirement {
 // and for an operation or a format that no backend has.
 std::vector<Requirement> read_requirements(std::string_view list);
 
-// Throws InputError if a kernel that the backend chose does not meet a requirement, or if the
-// backend does not have a required operation.
+// Throws InputError if a kernel that the backend chose does not meet a requirement, or if the backend does
+// not have a required operation.
 void check_requirements(std::span<const Requirement> requirements, std::string_view backend,
                         std::span<const KernelChoice> kernels);
 

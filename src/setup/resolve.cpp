@@ -62,8 +62,8 @@ std::optional<cuda::BlockFormat> block_format(std::string_view name) {
   return std::nullopt;
 }
 
-// Parses a comma-separated list of whole numbers from `least` to `most`.
-// `what` describes them in the error message.
+// Parses a comma-separated list of whole numbers from `least` to `most`. `what`
+// describes them in the error message.
 std::vector<int> read_numbers(const char* flag, std::string_view list, int least, int most,
                               const char* what) {
   std::vector<int> numbers;

@@ -39,8 +39,8 @@ struct ResolvedSettings {
   Places places{};
 };
 
-// Reads only the file of nibble tune and --secret-file. Throws an
-// InputError that names the flag and what is accepted.
+// Reads only the file of nibble tune and --secret-file. Throws an InputError that names
+// the flag and what is accepted.
 ResolvedSettings resolve(const Settings& settings);
 
 void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as --threads

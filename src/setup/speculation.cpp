@@ -22,8 +22,8 @@ namespace {
 using harmony::Field;
 using speculative::SpeculationOptions;
 
-// Default number of drafts per step for a drafter that the user names. Few, because
-// every row costs time in a mixture of experts.
+// Default number of drafts per step for a drafter that the user names. Few, because every row costs
+// time in a mixture of experts.
 constexpr int kDraftsByName{5};
 constexpr int kMaxLookup{64};
 // Draft tokens per position of a tree, if the controller decides by cost. A third is rarely worth a row.
@@ -33,8 +33,8 @@ constexpr int kTopkByCost{2};
 constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
 constexpr std::string_view kMethodOfModel{"draft_model"};  // vLLM's name of the method
 
-// Most tokens per step of the draft model. A longer prefill step would
-// hold up sequences that decode in every step.
+// Most tokens per step of the draft model. A longer prefill step would hold up
+// sequences that decode in every step.
 constexpr int kMostDraftRows{2048};
 
 // Returns options with the drafters in `names`, plus those that a request switches on itself.
@@ -104,8 +104,8 @@ SpeculationOptions read_config(const std::string& text) {
   return options;
 }
 
-// Throws InputError unless both models have the same vocabulary: otherwise a
-// drafted token id would mean another token.
+// Throws InputError unless both models have the same vocabulary: otherwise a drafted token
+// id would mean another token.
 void check_vocabulary(const Model& drafting, const Model& model, const Places& places) {
   if (drafting.config.vocab != model.config.vocab)
     throw InputError(

@@ -30,8 +30,8 @@ std::filesystem::path tuning_path(const Settings& settings);
 // nibble tune did not write, and if --tuning names a file that does not exist.
 std::optional<Tuning> read_tuning(const Settings& settings, const std::string& machine);
 
-// Replaces the entry of `machine`; creates the file and its folder.
-// Throws InputError if the file cannot be written.
+// Replaces the entry of `machine`; creates the file and its folder. Throws InputError if
+// the file cannot be written.
 void write_tuning(const std::filesystem::path& path, const std::string& machine, const Tuning& tuning);
 
 }  // namespace nibble

@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // rows per step of one sequence that are timed
+constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // numbers of rows per step to time, for one sequence
 constexpr int kStepsOfRows{16};                     // steps timed for each in a repetition
 constexpr int kFixedDepths[]{1, 3, 5};              // fixed numbers of drafts per step
 constexpr int kNumAcceptanceWarmups{1};
@@ -55,8 +55,7 @@ AcceptanceProfile read_profile(const std::string& text) {
   return profile;
 }
 
-// Returns the token that the sequence has at `position`, independent of drafts. Position
-// 0 is the first timed token.
+// Returns the token of the sequence at `position`, regardless of drafts. Position 0 is the first timed token.
 TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }
 
 // Proposes the tokens of token_at() up to a miss, and wrong tokens from there on. Whether a position can be a

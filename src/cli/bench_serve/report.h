@@ -22,7 +22,7 @@ struct BenchServeSetup {
   RunRecord record;  // describes the client's machine, not the server's
   std::string url;
   Workload workload;
-  std::string prompt_tokens, output_tokens;  // text of the flags
+  std::string prompt_tokens, output_tokens;  // as given by the flags
 };
 
 struct BenchServeResult {

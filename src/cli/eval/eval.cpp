@@ -44,7 +44,8 @@ Examples:
   nibble eval tiny --tasks tests/golden/eval/tasks.jsonl --backend reference
   nibble eval tiny --golden tests/golden/golden.json --json)"};
 
-// The longest correct answer of the bundled model has 225 tokens; an answer of this length will never end.
+// The longest correct answer of the bundled model has 225 tokens: one that is not
+// complete after 512 never will be.
 constexpr int kMaxTaskTokens{512};
 
 struct EvalOptions {
@@ -86,7 +87,7 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Returns the format of the expert activations in the longest steps, by which windows are read: "INT8".
+// Returns the format of the expert activations in the longest steps, which read the windows: "INT8".
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   std::string activations = "unknown";
   for (const KernelChoice& row : kernels)  // ordered by number of rows: the last one counts

@@ -25,13 +25,13 @@ struct Reuse {
 // says nothing about the memory; "over 100 %" if it does not fit and the share is impossible; else empty.
 std::string_view note_of_share(double share, const Reuse& reuse);
 
-// Returns a sentence about a share over 100 % of data that does not fit into the
+// Returns a sentence about a share that is over 100 % although the data does not fit into the
 // caches; empty for any other share.
 std::string impossible_share(std::string_view name, double share, const Reuse& reuse);
 // Returns a sentence for a table of shares whose data fits into the caches.
 std::string in_caches_text(const Reuse& reuse);
 
-// Returns a line for each impossible result of a run: a share over 100 % of data that does not
+// Returns a line for each impossible result of a run: a share over 100 % although the data does not
 // fit into the caches, more tokens in less time, or a test that is faster, beyond the noise, with
 // more tokens in the KV cache.
 std::vector<std::string> contradictions(std::span<const BenchResult> results, double read_bandwidth,
