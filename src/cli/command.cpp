@@ -38,7 +38,8 @@ const char* title(SettingGroup group) {
 
 std::string off_flag(const Setting& setting) { return fmt::format("--{}", setting.off); }
 
-// The NIBBLE_* variable's value; null where it is not set, or the command has no such setting, or its flag was given.
+// Returns the value of the NIBBLE_* variable; null if it is unset, if the command does not have the setting,
+// or if its flag was given.
 const char* value_of_variable(const CLI::App& command, const Setting& setting) {
   const CLI::Option *option = command.get_option_no_throw(flag(setting)),
                     *off = setting.off.empty() ? nullptr : command.get_option_no_throw(off_flag(setting));
@@ -46,19 +47,19 @@ const char* value_of_variable(const CLI::App& command, const Setting& setting) {
                                                                       : nullptr;
 }
 
-// The innermost command that was given; the program itself where none was.
+// Returns the innermost command that was given, or the program itself if none was.
 const CLI::App& chosen(const CLI::App& program) {
   const auto commands = program.get_subcommands();
   return commands.empty() ? program : chosen(*commands.front());
 }
 
-// "nibble harmony render"
+// Returns the command with its parents: "nibble harmony render".
 std::string path_of(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return parent ? fmt::format("{} {}", path_of(*parent), command.get_name()) : command.get_name();
 }
 
-// Records are published: they must not hold keys.
+// Records are published, so they must not contain keys.
 bool is_secret(const CLI::Option& option) { return option.get_name() == "--api-key"; }
 
 std::vector<std::string> flags_of(const CLI::App& command) {
@@ -75,7 +76,7 @@ std::vector<std::string> commands_of(const CLI::App& command) {
   return names;
 }
 
-// Flags of vLLM and llama-server with their names here: their users try those first.
+// Flags of vLLM, SGLang and llama-server -> their names here: users of those try them first.
 constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--ctx-size", "--context"},
     {"--predict", "--max-tokens"},
@@ -94,7 +95,7 @@ constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--enable-dp-attention", "--data-parallel-attention"},
 };
 
-// A hint for `flag`; empty where the command has none of that meaning.
+// Returns a hint for an unknown `flag`; empty if the command has no flag with that meaning.
 std::string name_here(const std::string& flag, const std::vector<std::string>& flags) {
   const std::string_view name = std::string_view(flag).substr(0, flag.find('='));
   for (const auto& [elsewhere, here] : kNamesElsewhere)
@@ -131,7 +132,8 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
       continue;
     }
     CLI::Option* option = command.add_option_function<std::vector<std::string>>(names, assign, help);
-    // Each flag takes one value. Where a setting has one value the last flag wins, so that a script can put its defaults first.
+    // Each flag takes one value. If a setting has a single value, the last flag wins: a script
+    // can put its defaults first.
     option->expected(1)->allow_extra_args(false)->type_name(std::string(setting.value));
     option->group(title(setting.group));
     const bool is_list = std::holds_alternative<TextListField>(setting.field);
@@ -180,7 +182,7 @@ std::string command_line(const CLI::App& command) {
 std::string explain(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App& command = chosen(program);
   const std::string path = path_of(command);
-  // Where a subcommand is optional its absence is no mistake.
+  // If a subcommand is optional, its absence is not an error.
   const std::vector<std::string> commands =
       command.get_require_subcommand_min() > 0 ? commands_of(command) : std::vector<std::string>();
   for (const std::string& extra : program.remaining(/*recurse=*/true)) {

@@ -26,12 +26,12 @@ Examples:
 constexpr std::string_view kModels{"tiny openai/gpt-oss-20b openai/gpt-oss-120b"},
     kShellNames{"bash zsh fish"};
 
-// A command as a shell sees it: " bench serve", its flags, and what may follow that is no flag.
+// A command for the completion scripts.
 struct CommandFlags {
-  std::string path, what;
+  std::string path, what;  // path: " bench serve"; what: its description
   std::vector<const CLI::Option*> flags;
   std::vector<const CLI::App*> commands;
-  std::string arguments;  // that are known; files complete by themselves
+  std::string arguments;  // known words for positional arguments; the shell completes file names without help
 };
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -45,7 +45,7 @@ std::vector<std::string> names_of(const CLI::Option& flag) {
 
 bool takes_value(const CLI::Option& flag) { return flag.get_expected_max() > 0; }
 
-// The values of a flag that are known; else none.
+// Returns the known values of a flag; empty if it takes any text.
 std::string choices_of(const CLI::Option& flag) {
   if (flag.get_positional()) return std::string(kModels);
   for (const Setting& setting : setting_table())
@@ -54,7 +54,7 @@ std::string choices_of(const CLI::Option& flag) {
   return "";
 }
 
-// The program, its commands and theirs.
+// Appends `command` and, recursively, its subcommands to `found`.
 void collect(const CLI::App& command, const std::string& path, std::vector<CommandFlags>& found) {
   CommandFlags row{path, first_line(command.get_description()), {}, {}, {}};
   for (const CLI::Option* option : command.get_options()) {
@@ -68,14 +68,15 @@ void collect(const CLI::App& command, const std::string& path, std::vector<Comma
   for (const CLI::App* below : row.commands) collect(*below, path + " " + below->get_name(), found);
 }
 
-// The words that may follow a command, flags apart.
+// Returns the words, other than flags, that may follow a command.
 std::string words_of(const CommandFlags& row) {
   std::string words;
   for (const CLI::App* command : row.commands) words += command->get_name() + " ";
   return words + row.arguments;
 }
 
-// The patterns of a shell's `case` that a command line's words add up to, but for the program's own.
+// Returns the paths of all commands as the pattern of a shell's `case`: "' bench' | ' bench serve'". Leaves
+// out the program itself.
 std::string paths_of(const std::vector<CommandFlags>& rows) {
   std::vector<std::string> paths;
   for (const CommandFlags& row : rows)
@@ -95,7 +96,7 @@ std::string bash(const std::vector<CommandFlags>& rows) {
   case "$path $previous" in
 )",
       paths_of(rows));
-  std::vector<std::string> free;  // flags whose value is anything: nothing is offered
+  std::vector<std::string> free;  // flags that take any value: nothing to suggest
   for (const CommandFlags& row : rows)
     for (const CLI::Option* flag : row.flags) {
       if (!takes_value(*flag)) continue;
@@ -125,7 +126,8 @@ complete -o bashdefault -o default -F _nibble nibble
 )";
 }
 
-// A text within single quotes within brackets of zsh's _arguments.
+// Escape text for zsh's _arguments, which has descriptions in brackets inside single quotes. escaped() puts a
+// backslash before each character of `special`.
 std::string escaped(std::string_view text, std::string_view special) {
   std::string out;
   for (const char letter : text) {
@@ -191,7 +193,7 @@ if [ "$funcstack[1]" = _nibble ]; then _nibble "$@"; else compdef _nibble nibble
 std::string fish(const std::vector<CommandFlags>& rows) {
   std::string text;
   for (const CommandFlags& row : rows) {
-    std::string condition;  // that every word of the path has been given
+    std::string condition;  // true if every word of the path has been typed
     for (size_t begin = 0; begin < row.path.size();) {
       const size_t end = std::min(row.path.find(' ', begin + 1), row.path.size());
       condition += fmt::format("{}__fish_seen_subcommand_from{}", condition.empty() ? "" : "; and ",

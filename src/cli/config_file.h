@@ -1,4 +1,4 @@
-// --config FILE: flags of a command from a TOML file, by their names without dashes.
+// --config FILE: reads flags of a command from a TOML file, by their names without leading dashes.
 #pragma once
 
 namespace CLI {
@@ -7,8 +7,8 @@ class App;
 
 namespace nibble::cli {
 
-// Adds the flag. What the file has is set unless the command line or a NIBBLE_* variable sets it. Must be called before other flags are added,
-// because CLI11 evaluates flags in this order.
+// Adds the flag --config. The command line and NIBBLE_* variables take precedence over the file. Call this
+// before other flags are added, because CLI11 evaluates flags in the order in which they were added.
 void add_config_file(CLI::App& command);
 
 }  // namespace nibble::cli

@@ -1,4 +1,4 @@
-// Lays out --help: CLI11's formatter, with lines wrapped to the terminal's width.
+// Formats --help: CLI11's formatter, with lines wrapped to the width of the terminal.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,12 +7,14 @@
 
 namespace nibble::cli {
 
-inline constexpr size_t kHelpColumns{100};  // at most; a terminal that has fewer gets fewer
+inline constexpr size_t kHelpColumns{100};  // maximum width; less on a narrower terminal
 
-// Lines of at most `width` columns, broken at spaces alone. A line break of the text counts as a space.
+// Wraps `text` to lines of at most `width` columns, broken only at spaces. A line break in
+// the text counts as a space.
 std::string wrap(std::string_view text, size_t width);
 
-// Paragraphs wrapped, one by one. Lines stay as they are where they are indented, which examples are, blank, or end in a colon.
+// Wraps each paragraph. Indented lines (examples) and blank lines stay as they are; a line that ends in a
+// colon ends its paragraph.
 std::string wrap_paragraphs(std::string_view text, size_t width);
 
 class HelpFormatter : public CLI::Formatter {
@@ -28,6 +30,6 @@ class HelpFormatter : public CLI::Formatter {
   size_t width_;
 };
 
-size_t help_width();  // of what stdout is
+size_t help_width();  // for stdout: the width of the terminal, or kHelpColumns if it is not one
 
 }  // namespace nibble::cli

@@ -58,7 +58,8 @@ bool is_mxfp4(std::string_view name, DType dtype) {
   return dtype == DType::kU8 && (name.ends_with("blocks") || name.ends_with("scales"));
 }
 
-// The tensors in the files, even where they make no whole model; for synthetic weights those that would be made.
+// Lists the tensors in the files, even if they are not a complete model; for synthetic
+// weights, those that would be made.
 std::vector<TensorLine> list_tensors(const ModelSource& source) {
   std::vector<TensorLine> lines;
   const auto add = [&](const std::string& name, DType dtype, const Shape& shape, size_t bytes) {
@@ -87,7 +88,8 @@ size_t total_bytes(const std::vector<TensorLine>& tensors) {
   return bytes;
 }
 
-// The metadata of a GGUF file; empty for other files. A list is shown by its length: a vocabulary has 200,000 entries.
+// Returns the metadata of a GGUF file; empty for other files. Of an array only the length is shown: a
+// vocabulary has 200,000 entries.
 Json list_metadata(const ModelSource& source) {
   Json metadata = Json::object();
   if (!is_gguf(source.path)) return metadata;
@@ -114,7 +116,7 @@ std::map<std::string_view, size_t> bytes_by_format(const std::vector<TensorLine>
   return bytes;
 }
 
-// The storage of each matrix of a layer. Layers with equal storage run with the same kernels.
+// Returns the storage format of each matrix of a layer. Layers with equal formats run with the same kernels.
 std::vector<std::string_view> storage_of(const LayerWeights& layer) {
   std::vector<std::string_view> storage;
   for (const Matrix* matrix :
@@ -123,7 +125,7 @@ std::vector<std::string_view> storage_of(const LayerWeights& layer) {
   return storage;
 }
 
-// The first layer of each kind of storage, in order.
+// Returns the first layer of each combination of storage formats, in order.
 std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>& layers) {
   std::vector<LayerWeights> chosen;
   for (const LayerWeights& layer : layers)
@@ -133,8 +135,9 @@ std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>
   return chosen;
 }
 
-// Kernels are chosen by formats and machine, so a model with few layers, experts and tokens gets the same ones. Such a model is
-// made in a moment, or views the mapped weights, of which little has to be converted.
+// Lists the kernels that would run the model. Kernels are chosen by formats and machine, so a model with few
+// layers, experts and tokens gets the same kernels. Such a model is quick to make, or views the mapped
+// weights, of which little has to be converted.
 std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSettings& setup) {
   Config small = model.config;
   small.num_layers = 1;
@@ -164,7 +167,8 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   return kernels;
 }
 
-// The kernels for a GPU that need not be here; they follow from the model's configuration and formats.
+// Lists the kernels for a GPU that this machine may not have; they follow from the
+// model's configuration and formats.
 RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const ResolvedSettings& setup,
                               const Capacity& capacity) {
   if (!setup.backend->kernels_on)
@@ -176,7 +180,7 @@ RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const 
   return found;
 }
 
-// All that is printed about a model.
+// Everything that is printed about a model.
 struct Report {
   Model model;
   std::vector<TensorLine> tensors;
@@ -188,10 +192,10 @@ struct Report {
   std::vector<OperationCost> decode;  // for one token at the end of a full context
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
   std::string device, refusal;        // of RemoteKernels; empty unless --gpu is given
-  std::optional<Verified> verified;   // what nibble verify found on this machine's GPU, if it ran
-  int num_gpus{1};                    // that share the model
-  std::string draft_head{};           // the folder, and the format; empty: there is none
-  std::string draft_model{};          // its name; empty: there is none
+  std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if there is one
+  int num_gpus{1};                    // number of GPUs that share the model
+  std::string draft_head{};           // folder and format of the draft head; empty: none
+  std::string draft_model{};          // name of the draft model; empty: none
   size_t draft_model_bytes{0};
 
   std::string proof(const KernelChoice& row) const {
@@ -331,7 +335,8 @@ int inspect(const InspectOptions& options, Settings settings) {
   const ModelSource source = find_model(options.model, setup.places);
   std::vector<TensorLine> tensors = list_tensors(source);
   Json metadata = list_metadata(source);
-  // Printed before the model is opened: where files make no whole model open_model throws, and this list helps to find out why.
+  // Print this before the model is opened: if the files are not a complete model, open_model() throws, and
+  // this list helps to find out why.
   if (options.show_tensors && !options.as_json) {
     print_metadata(metadata);
     print_tensors(tensors);

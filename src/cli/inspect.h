@@ -1,4 +1,4 @@
-// nibble inspect: shows what a model consists of, what memory it needs and which kernels would run it.
+// nibble inspect: shows the parts of a model, the memory it needs, and the kernels that would run it.
 #pragma once
 
 #include "cli/command.h"

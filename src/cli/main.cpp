@@ -1,5 +1,5 @@
-// nibble: the table of commands. Parses the command line, runs one command, and turns exceptions into one line on stderr and an
-// exit code.
+// nibble: the table of commands. Parses the command line, runs one command, and turns exceptions into one
+// line on stderr and an exit code.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -116,7 +116,7 @@ int run_command(int argc, char** argv) {
     });
   }
   try {
-    // vLLM's short name has two letters, which CLI11 takes for -t p.
+    // vLLM has the short flag -tp, which CLI11 would parse as -t p.
     std::vector<const char*> arguments(argv, argv + argc);
     std::replace_if(
         arguments.begin(), arguments.end(), [](std::string_view text) { return text == "-tp"; }, "--tp");
@@ -157,7 +157,8 @@ int run_program(int argc, char** argv) {
   }
 }
 
-// An answer of which a part is lost is none, whatever the command said of it.
+// Returns the exit code, or kFailed if output was lost: an incomplete answer is a failure,
+// even if the command succeeded.
 int check_output(int code) {
   const std::optional<std::string> why = finish_output();
   if (!why || code == kBadInput || code == kFailed) return code;

@@ -6,9 +6,10 @@
 namespace nibble::cli {
 namespace {
 
-// Letters to insert, delete or replace to make one of the other (Levenshtein).
+// Returns the edit distance (Levenshtein): letters to insert, delete or replace to
+// turn one text into the other.
 size_t num_slips(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);  // from the first letters of a to the first j of b
+  std::vector<size_t> row(b.size() + 1);  // row[j]: from the first i letters of a to the first j of b
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
     size_t diagonal = row[0]++;

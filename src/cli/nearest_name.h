@@ -7,7 +7,7 @@
 
 namespace nibble::cli {
 
-// The one with the fewest letters to insert, delete or replace (Levenshtein). `names` must not be empty.
+// Returns the one with the smallest edit distance (Levenshtein). `names` must not be empty.
 const std::string& nearest_name(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace nibble::cli

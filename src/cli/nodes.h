@@ -1,4 +1,4 @@
-// What commands do that can run on several nodes (--nodes).
+// For commands that can run on several nodes (--nodes).
 #pragma once
 
 #include <optional>
@@ -8,9 +8,10 @@
 
 namespace nibble::cli {
 
-// Called before anything else is done with the model. A node that follows runs here what its head says, and the result is the exit code.
-// The head, and a process alone, go on: the result is nothing. Where a node is lost the process ends with code kNodeLost, the head after
-// the time that requests need to hear of it.
+// Call this before doing anything else with the model. On a node other than the head, runs the steps that the
+// head sends and returns the exit code when the head ends. On the head, and without --nodes, returns nullopt
+// at once, and the command goes on. If a node is lost, the process exits with kNodeLost; the head waits two
+// seconds first, so that clients receive the error.
 std::optional<int> follow_head(ResolvedSettings& setup, const std::string& model);
 
 }  // namespace nibble::cli

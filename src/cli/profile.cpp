@@ -52,7 +52,7 @@ constexpr std::array<std::string_view, 6> kPartNames{
     "dense", "experts", "attention", "norms and routing", "lm_head and sampling", "draft head"};
 constexpr size_t kDraftPart{5};
 
-// An index of kPartNames.
+// Returns an index into kPartNames.
 size_t part_of(Operation operation) {
   switch (operation) {
     case Operation::kQkv:
@@ -76,8 +76,8 @@ size_t part_of(Operation operation) {
 }
 size_t part_of(const TimedWork& work) { return work.is_draft ? kDraftPart : part_of(work.operation); }
 
-// A step of sequences of the same length, each with as many tokens, behind the last of which one is chosen. It can be run any number of
-// times.
+// A step of sequences of equal length with the same number of new tokens each. For every sequence one token
+// is sampled, after its last new token. The step can be repeated.
 class ProfiledStep {
  public:
   ProfiledStep(Backend& backend, const BackendOptions& room, const ProfileOptions& options, int num_drafts)
@@ -110,10 +110,10 @@ class ProfiledStep {
 
 struct Steps {
   std::vector<std::vector<TimedWork>> recorded;
-  std::vector<double> unrecorded;  // microseconds that a step takes when nobody records
+  std::vector<double> unrecorded;  // microseconds per step without recording
 };
 
-// Each kind in turn: a machine that is faster later is so for both.
+// Alternates recorded and unrecorded steps, so that a machine that becomes faster or slower affects both.
 Steps run_steps(Backend& backend, const Batch& batch, int num_repetitions) {
   for (int warmup = 0; warmup < kNumWarmups; ++warmup) backend.step(batch);
   Steps steps;
@@ -131,10 +131,10 @@ struct Profile {
   RunRecord record;
   std::string model, backend;
   int num_threads{0}, num_tokens{0}, depth{0}, num_sequences{0}, num_repetitions{0};
-  int num_drafts{0};         // of each sequence, by a draft head
+  int num_drafts{0};         // tokens that a draft head drafts for each sequence
   double read_bandwidth{0};  // bytes per second
   std::vector<PartTime> parts;
-  SampleStatistics unrecorded;  // microseconds of a step when nobody records
+  SampleStatistics unrecorded;  // microseconds per step without recording
 
   Reuse reuse() const { return reuse_of(parts, record.machine.backend_cache_bytes()); }
 };
@@ -203,7 +203,8 @@ Json profile_json(const Profile& profile) {
   return json;
 }
 
-// The tokens that a draft head drafts behind the step; 0 where none was asked for. Other drafters take no time of a device.
+// Returns how many tokens a draft head drafts after the step; 0 without a draft head. Drafters without a
+// model (n-gram, suffix) take no device time.
 int drafts_of_head(const speculative::SpeculationOptions& asked, int num_sequences) {
   if (!asked.draft_model.empty())
     throw InputError(

@@ -48,7 +48,8 @@ std::string prompt_of(const RunOptions& options) {
     throw InputError(
         "the prompt is not valid UTF-8: byte {} (0x{:02X}) starts no character; convert it, e.g. with iconv",
         *at, static_cast<unsigned char>(prompt[*at]));
-  // A question from a shell ends in a newline that is not part of it. With --raw the text is taken as it is.
+  // Text piped from a shell ends in a newline that is not part of the question. With
+  // --raw the text is not changed.
   if (!options.is_raw && !options.prompt) prompt.erase(prompt.find_last_not_of('\n') + 1);
   if (prompt.empty()) throw InputError("the prompt is empty: give one with -p or on stdin");
   return prompt;
@@ -101,7 +102,7 @@ void print_json(const RunOptions& options, const Settings& settings, const Answe
     json["num_accepted_tokens"] = drafts.num_accepted;
     json["draft_acceptance"] = acceptance_by_place(drafts);
   }
-  // A token may end inside a character: such bytes become U+FFFD here; the ids in "tokens" are exact.
+  // A token may end inside a UTF-8 character: such bytes become U+FFFD here. The ids in "tokens" are exact.
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 

@@ -1,4 +1,4 @@
-// nibble run: answers one prompt.
+// nibble run: answers a single prompt.
 #pragma once
 
 #include "cli/command.h"

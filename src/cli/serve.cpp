@@ -79,7 +79,7 @@ server::ApiKeys api_keys(const ServeOptions& options) {
   for (const std::string& key : options.keys) keys.add(key, "--api-key");
   if (!options.key_file) return keys;
   std::ifstream in(*options.key_file);
-  in.peek();  // reads: a folder can be opened
+  in.peek();  // force a read: opening a folder succeeds, reading it fails
   if (in.bad() || !in.is_open())
     throw InputError("--api-key-file '{}' can't be read: {}", *options.key_file, std::strerror(errno));
   std::ostringstream text;
@@ -88,7 +88,7 @@ server::ApiKeys api_keys(const ServeOptions& options) {
   return keys;
 }
 
-// Whoever reaches the port may use a server without keys.
+// Warns if the server has no API keys and listens on an address that other machines can reach.
 void warn_if_open(const server::ServerOptions& options) {
   if (!options.api_keys.empty() || server::is_local(options.address)) return;
   print_to(stderr,
@@ -97,7 +97,8 @@ void warn_if_open(const server::ServerOptions& options) {
            options.address.host, options.address.port);
 }
 
-// Clients should not see a path of this machine: its last part is the name.
+// Returns the model name that clients see: of a path only the last part, because they should
+// not see paths of this machine.
 std::string served_name(const ServeOptions& options) {
   if (!options.served_names.empty()) return options.served_names.front();
   const fs::path path = fs::path(options.model) / "";
@@ -180,7 +181,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
       break;
   }
   print_to(stderr, "nibble: {}\n", engine.state().lost);
-  std::_Exit(setup.nodes ? kNodeLost : kEngineLost);  // a device that hangs would hold up what is destroyed
+  std::_Exit(setup.nodes ? kNodeLost : kEngineLost);  // destructors would block on a device that hangs
 }
 
 }  // namespace

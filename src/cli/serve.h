@@ -1,4 +1,4 @@
-// nibble serve: runs the HTTP server with OpenAI's API.
+// nibble serve: runs the HTTP server with the OpenAI API.
 #pragma once
 
 #include "cli/command.h"

@@ -11,15 +11,18 @@
 
 namespace nibble::cli {
 
-// `budgets` is the memory that the model could take before it was loaded. `backend`: null before that; then the kernels are left out.
+// Collects the facts. `budgets` is the memory that was available before the model was loaded
+// (memory_budgets()). `backend` is null if the model is not loaded; the kernels are then left out.
 server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                                const Backend* backend, std::span<const size_t> budgets);
 
-// Weights in the memory of the host, which a step may have to read from a disk again.
+// Returns the bytes of weights in host memory, which a step may have to read from disk
+// again if they were evicted.
 size_t host_weight_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& room);
 
-// `serve --check`: everything was opened and nothing is loaded. Throws InputError where the address is wrong or memory lacks; else prints
-// what would be served. Returns the exit code. The port is not taken: a running server can be checked beside.
+// Runs `serve --check`, after everything has been opened and before anything is loaded. Throws InputError if
+// the address is wrong or memory is insufficient; otherwise prints what would be served. Returns the exit
+// code. Does not bind the port, so that the configuration of a running server can be checked.
 int check(const server::ServerOptions& options, const Model& model, const ResolvedSettings& setup,
           const Capacity& capacity);
 

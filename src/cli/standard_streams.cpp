@@ -12,7 +12,8 @@
 namespace nibble::cli {
 
 void prepare_standard_streams() {
-  // Opened the wrong way round, so that reading or writing fails as it does where a stream is closed. open() takes the lowest number.
+  // Open the placeholders in the wrong mode, so that reading or writing fails as on a closed stream. open()
+  // returns the lowest free number, which is that of the closed stream.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) [[maybe_unused]]
       const int taken = ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
@@ -26,12 +27,12 @@ void outlive_the_terminal() {
 
 void announce(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
-  ::__fpurge(stdout);  // else the text would be written later, and fail again
+  ::__fpurge(stdout);  // otherwise the text would be written later and fail again
   std::clearerr(stdout);
 }
 
 std::optional<std::string> finish_output() {
-  // A text that could not be written earlier has left a mark on the stream, and no reason.
+  // An earlier failed write has set the error flag of the stream, but its errno is lost.
   const bool had_failed = std::ferror(stdout) != 0;
   if (std::fflush(stdout) != 0) return std::strerror(errno);
   return had_failed ? std::optional<std::string>("an earlier part is lost") : std::nullopt;

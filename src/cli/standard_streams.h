@@ -1,4 +1,5 @@
-// stdin, stdout and stderr as a parent left them: closed, full, or a pipe that nobody reads any more.
+// Handles stdin, stdout and stderr that the parent left closed, full, or connected
+// to a pipe without a reader.
 #pragma once
 
 #include <optional>
@@ -7,18 +8,20 @@
 
 namespace nibble::cli {
 
-// Called first. A closed stream stays unusable, but its number is taken: the next file that is opened would get it, and what is said
-// on stderr would land in that. Where the reader of a pipe has gone (nibble ... | head) the program ends, quietly, as the system's own
-// tools do, also where its parent ignores the signal.
+// Call this first. Opens a placeholder for each closed stream, which stays unusable. Without it the next file
+// that is opened would get the stream's number, and messages for stderr would go into that file. Also
+// restores the default action of SIGPIPE, even if the parent ignores it: when the reader of a pipe is gone
+// (nibble ... | head), the program ends silently, like standard tools.
 void prepare_standard_streams();
 
-// Called first by a server: neither a closed pipe nor a hangup of the terminal ends the process from then on.
+// Call this first in a server: from then on neither a closed pipe nor a hangup of
+// the terminal ends the process.
 void outlive_the_terminal();
 
-// Writes to stdout what people like to know and no program needs. A failure changes nothing.
+// Writes information for people to stdout. A failure is ignored, because no program depends on it.
 void announce(std::string_view text);
 
-// Called last: writes what is still held back. Why the answer on stdout is not whole; nothing where it is.
+// Call this last: flushes stdout. Returns why the output is incomplete, or nullopt if it is complete.
 std::optional<std::string> finish_output();
 
 }  // namespace nibble::cli

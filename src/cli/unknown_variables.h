@@ -1,4 +1,4 @@
-// NIBBLE_* variables that set nothing: a misspelt one would go unnoticed.
+// Finds NIBBLE_* variables that set nothing: otherwise a misspelt one would go unnoticed.
 #pragma once
 
 #include <string>
@@ -6,9 +6,11 @@
 
 namespace nibble::cli {
 
-// A warning for each variable of `environment` ("NAME=VALUE", up to a null) that begins with NIBBLE_ and is no setting's: it names the
-// nearest one. They are not refused, since others set such names too: Kubernetes gives each container NIBBLE_PORT and NIBBLE_SERVICE_HOST
-// where a service is called nibble. Those, NIBBLE_BINARY, which tells tests what to run, and NIBBLE_SECRET, which is in no file of settings, are no slips: nothing is said of them.
+// Returns a warning for each variable of `environment` (null-terminated array of "NAME=VALUE") that begins
+// with NIBBLE_ and is not a setting; the warning names the nearest setting. No warning for names that are set
+// on purpose: the variables that Kubernetes sets in every container if a service is called nibble
+// (NIBBLE_PORT, NIBBLE_SERVICE_HOST, ...), NIBBLE_BINARY, the program that tests run, and NIBBLE_SECRET,
+// which is not in the table of settings.
 std::vector<std::string> warnings_of_unknown_variables(const char* const* environment);
 
 }  // namespace nibble::cli

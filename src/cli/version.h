@@ -1,4 +1,4 @@
-// Version, commit and build of this program, for bug reports and records of measurements.
+// Version, commit and build type of this program, for bug reports and records of measurements.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,8 +11,8 @@ struct Build {
   std::string_view version, commit, kind, compiler;
 };
 Build this_build();
-nlohmann::ordered_json build_json();  // as a record of a measurement holds it
+nlohmann::ordered_json build_json();  // the form in records of measurements
 
-std::string version_text();  // several lines
+std::string version_text();  // the output of --version, several lines
 
 }  // namespace nibble::cli

@@ -16,7 +16,7 @@ size_t available_bytes(std::istream& meminfo) {
   for (size_t kibibytes = 0; meminfo >> field;) {
     if (field == "MemAvailable:" && meminfo >> kibibytes) return kibibytes << 10;
   }
-  return SIZE_MAX;  // not Linux: the operating system will say
+  return SIZE_MAX;  // unknown (not Linux): an allocation that is too large fails later
 }
 
 }  // namespace nibble

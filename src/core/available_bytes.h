@@ -1,4 +1,4 @@
-// Memory of the host that programs may still take, files in the page cache included.
+// Host memory still available to programs, reclaimable page cache included (MemAvailable of /proc/meminfo).
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 namespace nibble {
 
 size_t available_bytes();
-// The same from the text of /proc/meminfo; SIZE_MAX where it does not say.
+// Parses the text of /proc/meminfo. Returns SIZE_MAX if it has no MemAvailable line.
 size_t available_bytes(std::istream& meminfo);
 
 }  // namespace nibble

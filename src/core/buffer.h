@@ -17,11 +17,12 @@ class Buffer {
   static constexpr size_t kAlignment{64};  // a cache line, and the widest vector load (AVX-512)
 
   Buffer() = default;
-  // The bytes are not initialised and no page is touched: a large buffer takes address space only until it is written.
+  // Leaves the bytes uninitialised and touches no page: a large buffer takes only
+  // address space until written.
   explicit Buffer(size_t bytes) : Buffer(bytes, kAlignment) {}
 
-  // The same in pages of 2 MB, where the system grants them, for data that is written once and read many times: with pages of
-  // 4 KB every 64 cache lines read need another TLB entry.
+  // The same, in 2 MB pages if the system grants them. For data that is written once and read many times:
+  // with 4 KB pages, every 64 cache lines need another TLB entry.
   static Buffer of_huge_pages(size_t bytes) {
     Buffer buffer(bytes, kHugePage);
 #if defined(__linux__)

@@ -1,4 +1,4 @@
-// Sizes for people: decimal units, three figures.
+// Formats a byte count for people, in decimal units with three significant digits: "13.8 GB".
 #pragma once
 
 #include <fmt/format.h>

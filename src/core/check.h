@@ -1,6 +1,6 @@
-// NIBBLE_CHECK(condition, format, values...): where the condition does not hold nibble has a bug; the program prints the values
-// and aborts. Values are formatted only then, so that a hot path can afford a check. Bad input from outside is no bug: see
-// core/error.h.
+// NIBBLE_CHECK(condition, format, values...) prints the values and aborts if the condition is false, which
+// means a bug in nibble. The values are formatted only on failure, so a hot path can afford a check. Bad
+// input from outside is not a bug: see core/error.h.
 #pragma once
 
 #include <fmt/format.h>

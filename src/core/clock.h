@@ -1,4 +1,4 @@
-// A stopwatch on the monotonic clock, which never jumps back.
+// A stopwatch on the monotonic clock. It starts when it is constructed.
 #pragma once
 
 #include <chrono>

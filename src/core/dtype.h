@@ -1,4 +1,4 @@
-// Element types of stored tensors. The list is that of the safetensors format description.
+// Element types of stored tensors: the list in the safetensors format description.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ enum class DType : uint8_t {
   kF8E4M3,
   kF8E8M0,
   kF8E4M3Fnuz,
-  kF8E5M2Fnuz,  // the last one of up to 8 bits
+  kF8E5M2Fnuz,  // the last type of at most 8 bits
   kI16,
   kU16,
   kF16,
@@ -36,7 +36,7 @@ enum class DType : uint8_t {
 
 int num_bits(DType dtype);
 std::string_view name(DType dtype);                    // as in a safetensors header: "BF16"
-std::optional<DType> dtype_of(std::string_view name);  // not set: no such type
+std::optional<DType> dtype_of(std::string_view name);  // nullopt: no such type
 
 }  // namespace nibble
 

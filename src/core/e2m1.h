@@ -1,5 +1,5 @@
-// E2M1, the 4-bit float of the OCP Microscaling specification: 1 sign, 2 exponent (bias 1) and 1 mantissa bit. Every
-// code is a number: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives.
+// E2M1, the 4-bit float of the OCP Microscaling specification: 1 sign, 2 exponent (bias 1) and 1 mantissa
+// bit. Every code is a number: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ constexpr std::array<float, 16> kE2m1Values{0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3
 
 inline float to_float(E2m1 x) { return kE2m1Values[x.bits]; }
 
-// Rounds to nearest, ties to even, and saturates at 6 with the sign kept. E2M1 has no NaN: a NaN becomes +6, as in CUDA's conversion.
+// Rounds to nearest, ties to even, and saturates at 6 with the sign kept. E2M1 has no NaN: a NaN becomes +6,
+// as in CUDA's conversion.
 inline E2m1 to_e2m1(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (bits >> 28) & 0x8u;
@@ -28,7 +29,8 @@ inline E2m1 to_e2m1(float x) {
   if (magnitude >= std::bit_cast<uint32_t>(6.0f)) {
     code = 7;
   } else if (magnitude < std::bit_cast<uint32_t>(1.0f)) {
-    // Below 1 the codes are multiples of 1/2. A float32 near 2^22 has that as its last place, so the addition rounds.
+    // Below 1 the codes are multiples of 1/2. Float32 numbers from 2^22 to 2^23 have that
+    // spacing, so the addition rounds.
     code =
         std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0x1p22f) - std::bit_cast<uint32_t>(0x1p22f);
   } else {

@@ -1,5 +1,5 @@
-// E4M3, the 8-bit float of the OCP FP8 specification (also called E4M3FN): 1 sign, 4 exponent (bias 7) and 3 mantissa
-// bits. No infinities; the two codes with all other bits set are NaN; the largest value is 448.
+// E4M3, the 8-bit float of the OCP FP8 specification (also called E4M3FN): 1 sign, 4 exponent (bias 7) and 3
+// mantissa bits. No infinities; the two codes with all other bits set are NaN; the largest value is 448.
 #pragma once
 
 #include <bit>
@@ -23,8 +23,8 @@ inline float to_float(E4m3 x) {
   return std::bit_cast<float>(sign | ((magnitude << 20) + ((127u - 7u) << 23)));
 }
 
-// Rounds to nearest, ties to even. Values beyond 448, infinity too, saturate at 448 with the sign kept (CUDA's
-// satfinite conversion). A NaN stays a NaN of the same sign.
+// Rounds to nearest, ties to even. Values beyond 448, infinity too, saturate at 448 with the sign kept
+// (CUDA's satfinite conversion). A NaN stays a NaN of the same sign.
 inline E4m3 to_e4m3(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (bits >> 24) & 0x80u;
@@ -35,8 +35,8 @@ inline E4m3 to_e4m3(float x) {
   } else if (magnitude >= std::bit_cast<uint32_t>(448.0f)) {
     code = 0x7E;
   } else if (magnitude < std::bit_cast<uint32_t>(0x1p-6f)) {
-    // Below the smallest normal number the codes are multiples of 2^-9. A float32 near 2^14 has that as its last place, so
-    // the addition rounds. Code 8 is the smallest normal number.
+    // Below the smallest normal number (code 8) the codes are multiples of 2^-9. Float32 numbers from 2^14 to
+    // 2^15 have that spacing, so the addition rounds.
     code =
         std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0x1p14f) - std::bit_cast<uint32_t>(0x1p14f);
   } else {

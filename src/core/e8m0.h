@@ -1,5 +1,5 @@
-// E8M0, the scale of the OCP Microscaling specification: 8 exponent bits (bias 127) and nothing else. Code c is
-// 2^(c - 127), and 255 is NaN. There is no zero and no infinity.
+// E8M0, the scale of the OCP Microscaling specification: 8 exponent bits (bias 127) and nothing else. Code c
+// is 2^(c - 127), and 255 is NaN. There is no zero and no infinity.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ inline float to_float(E8m0 x) {
   return std::bit_cast<float>(x.bits == 0 ? 0x00400000u : uint32_t{x.bits} << 23);
 }
 
-// _down: the largest power of two up to |x|; _up: the smallest from |x| on. Both saturate at 2^-127 (also for zero) and at
-// 2^127 (also for infinity). A NaN stays a NaN.
+// to_e8m0_down() returns the largest power of two <= |x|, to_e8m0_up() the smallest >= |x|. Both saturate at
+// 2^-127 (also for zero) and at 2^127 (also for infinity). A NaN stays a NaN.
 inline E8m0 to_e8m0_down(float x) {
   const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return kE8m0Nan;
@@ -32,8 +32,8 @@ inline E8m0 to_e8m0_down(float x) {
 inline E8m0 to_e8m0_up(float x) {
   const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return kE8m0Nan;
-  if (magnitude <= 0x00400000u)
-    return E8m0{0};  // 2^-127 and less: denormal float32, whose exponent bits are all 0
+  // 2^-127 and less are denormal in float32: all exponent bits are 0.
+  if (magnitude <= 0x00400000u) return E8m0{0};
   return E8m0{static_cast<uint8_t>(std::min((magnitude + 0x7FFFFFu) >> 23, 254u))};
 }
 

@@ -1,5 +1,6 @@
-// InputError: a file, a flag or a request is wrong. The message is one line that says what is wrong, where, and what to do.
-// It is thrown where the mistake is found; main and the server's request handler catch it.
+// InputError: a file, a flag or a request is wrong. The message is one line: what is wrong, where, and what
+// to do about it. It is thrown where the mistake is found, and usually caught only by main and by the
+// server's request handler.
 #pragma once
 
 #include <fmt/format.h>

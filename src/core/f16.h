@@ -1,4 +1,4 @@
-// IEEE 754 half precision: 1 sign, 5 exponent, 10 mantissa bits. GGUF's blocks have such scales.
+// IEEE 754 half precision: 1 sign, 5 exponent, 10 mantissa bits. The scales in GGUF blocks have this type.
 #pragma once
 
 #include <bit>
@@ -15,20 +15,23 @@ struct F16 {
 inline float to_float(F16 x) {
   const uint32_t sign = uint32_t{x.bits & 0x8000u} << 16, magnitude = x.bits & 0x7FFFu;
   if (magnitude >= 0x7C00u) return std::bit_cast<float>(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
-  // Shifted to the place of a float32's exponent and mantissa, the bits are the value times 2^-112, also for denormals.
+  // Shifted into the exponent and mantissa of a float32, the bits are the value times
+  // 2^-112, also for denormals.
   const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
 }
 
-// Rounds to nearest, ties to even. Overflow gives infinity, as in IEEE 754; a NaN stays a quiet NaN of the same sign.
+// Rounds to nearest, ties to even. Overflow gives infinity, as in IEEE 754. A NaN becomes a
+// quiet NaN of the same sign.
 inline F16 to_f16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & 0x7FFFFFFFu;
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
   const auto with_sign = [sign](uint32_t half) { return F16{static_cast<uint16_t>(sign | half)}; };
   if (magnitude > 0x7F800000u) return with_sign(0x7E00u);
-  if (magnitude >= 0x477FF000u) return with_sign(0x7C00u);  // 65520, half a step above the largest, rounds up
-  if (magnitude <
-      0x38800000u) {  // denormal: adding 1/2 rounds to a multiple of 2^-24, which the low bits count
+  // 65520 is half a step above the largest half; it rounds up to infinity.
+  if (magnitude >= 0x477FF000u) return with_sign(0x7C00u);
+  // Denormal: adding 1/2 rounds to a multiple of 2^-24; the low bits of the sum are that multiple.
+  if (magnitude < 0x38800000u) {
     const float sum = std::bit_cast<float>(magnitude) + 0.5f;
     return with_sign(std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f));
   }

@@ -1,4 +1,4 @@
-// Consecutive indices. C++17, for device code.
+// A range of consecutive indices. C++17 only: device code includes it.
 #pragma once
 
 namespace nibble {
@@ -12,7 +12,7 @@ struct IndexRange {
   }
 };
 
-// The index, counted from the range's first; -1 where the range does not have it.
+// Returns `index` relative to the first of the range, or -1 if it is not in the range.
 constexpr int number_of(const IndexRange& range, int index) {
   return range.has(index) ? index - range.first : -1;
 }

@@ -12,9 +12,9 @@
 namespace nibble::log {
 namespace {
 
-constexpr std::string_view kRecords{"nibble.record"};  // the logger whose messages are JSON members already
+constexpr std::string_view kRecords{"nibble.record"};  // logger whose messages are already JSON members
 
-// As a JSON string; bytes that are not UTF-8 become U+FFFD.
+// Returns `text` as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 std::string quoted(std::string_view text) {
   using Json = nlohmann::json;
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -1,4 +1,4 @@
-// Log lines, by spdlog. They go to stderr, so that stdout has the command's answer only.
+// Log lines, written with spdlog. They go to stderr: stdout holds only the output of the command.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -20,16 +20,17 @@ enum class Format {
   kJson,  // {"time": "2026-11-21T10:41:37.123Z", "level": "info", "message": "what happened"}
 };
 
-// Writes messages of `level` and above to stderr. main calls it once.
+// Writes messages of `level` and above to stderr from now on. Called once, by main.
 void start(spdlog::level::level_enum level, Format format);
 
 struct Field {
   std::string_view name;
   std::variant<std::string_view, int, double> value;
 };
-// Logs an event at level info: `text`, or with Format::kJson the fields in place of "message", for programs that evaluate logs.
+// Logs an event at level info. Format::kText writes `text`; Format::kJson writes the fields instead of
+// "message", for programs that evaluate logs.
 void record(std::string_view text, std::span<const Field> fields);
-// " name=value name=value", for the text.
+// Formats the fields for `text`: " name=value name=value".
 std::string words(std::span<const Field> fields);
 
 }  // namespace nibble::log

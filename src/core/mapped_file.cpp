@@ -75,7 +75,7 @@ void MappedFile::drop_pages(std::span<const std::byte> part) const {
   const size_t begin = offset / kFolioBytes * kFolioBytes,
                end = (offset + part.size() + kFolioBytes - 1) / kFolioBytes * kFolioBytes,
                mapped_end = std::min(end, bytes_.size());
-  // Both are hints, in this order: a page that is mapped stays in the cache.
+  // Unmap first: fadvise does not drop pages that are mapped. Both calls are hints and may fail.
   ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, mapped_end - begin, MADV_DONTNEED);
   ::posix_fadvise(descriptor_, static_cast<off_t>(begin), static_cast<off_t>(end - begin),
                   POSIX_FADV_DONTNEED);
@@ -94,7 +94,7 @@ void release_pages(std::span<const std::byte> bytes) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page,
              end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
-  // It is a hint: where it fails the pages stay, and nothing is wrong.
+  // Only a hint: if it fails, the pages stay mapped, which is harmless.
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
   throw std::system_error(errno, std::generic_category(), path.string() + ": cannot be written");
 }
 
-// A name is on the disk when its folder is. File systems that can't sync a folder say so: there it is not needed.
+// Syncs the folder that holds `path`: only then does the new name survive a crash. Errors are ignored: a file
+// system that cannot sync a folder does not need it.
 void sync_folder_of(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -33,7 +34,7 @@ void sync_folder_of(const fs::path& path) {
 }  // namespace
 
 NewFile::NewFile(fs::path path) : path_(std::move(path)), unfinished_(path_) {
-  // Renaming would put a file in the place of a device: /dev/null, say.
+  // The rename would replace a device, such as /dev/null, by a file.
   if (std::error_code error; fs::exists(path_, error) && !fs::is_regular_file(path_, error))
     throw InputError("{}: cannot be written: it is not a file", path_.string());
   unfinished_ += fmt::format(".unfinished-{}", ::getpid());
@@ -49,7 +50,7 @@ NewFile::~NewFile() {
 
 void NewFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    constexpr size_t kMostAtOnce{size_t{1} << 30};  // Linux takes 2 GB at most
+    constexpr size_t kMostAtOnce{size_t{1} << 30};  // Linux writes at most 2 GB per call
     const ssize_t count = ::write(fd_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(path_);

@@ -1,4 +1,5 @@
-// A file that has its name only when it is whole: written beside it, synced to the disk, then renamed.
+// Writes a file atomically: the data goes to a temporary file in the same folder, which is synced to disk and
+// then renamed. The name never shows a partial file.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +11,21 @@ namespace nibble {
 
 class NewFile {
  public:
-  // Beside `path`, as "NAME.unfinished-PROCESS". Throws InputError where no file can be made there, or
-  // where the name is that of something else, a device or a folder.
+  // Creates the temporary file "PATH.unfinished-PID". Throws InputError if it cannot be created, or if `path`
+  // exists and is not a regular file (a device or a folder).
   explicit NewFile(std::filesystem::path path);
-  ~NewFile();  // removes what is not finished
+  ~NewFile();  // removes the temporary file if finish() was not called
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  // Throws std::system_error, here and below, where the machine fails: the disk is full, or broken.
+  // write() and finish() throw std::system_error if the machine fails, such as on a full disk.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  void finish();  // in place of what had the name before
+  void finish();  // syncs, then renames; replaces an existing file
 
  private:
   std::filesystem::path path_, unfinished_;
-  int fd_;  // -1: finished
+  int fd_;  // -1 once finished
 };
 
 }  // namespace nibble

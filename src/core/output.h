@@ -1,5 +1,5 @@
-// Text to stdout and stderr. What goes to stdout is a command's answer: a command whose answer can't be written has failed. What goes
-// to stderr is said to people: where that can't be written (2>/dev/full, 2>&-) nobody is listening, and the work goes on.
+// Writes text to stdout and stderr. stdout carries the output of a command: a failed write fails the command.
+// stderr carries messages for people: a failed write (2>/dev/full, 2>&-) is ignored, and the work goes on.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,11 +10,12 @@
 
 namespace nibble {
 
-// Throw std::system_error where the text can't be written, but for stderr.
+// Both throw std::system_error on a failed write, except to stderr.
 void write_to(std::FILE* stream, std::string_view text);
 void flush(std::FILE* stream);
 
-// fmt::print() throws for stderr as well, which ends the program where a destructor or a handler of errors calls it.
+// Use this instead of fmt::print(), which throws for stderr too: that would end the program when a destructor
+// or an error handler prints.
 template <typename... Args>
 void print_to(std::FILE* stream, fmt::format_string<Args...> format, Args&&... args) {
   write_to(stream, fmt::format(format, std::forward<Args>(args)...));

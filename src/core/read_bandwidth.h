@@ -1,4 +1,5 @@
-// Measures how fast this machine reads its memory. Decoding is bound by that, so its speed is stated as a share of it.
+// Measures the read bandwidth of this machine's memory. Decoding is bound by it, so decode speed
+// is stated as a share of it.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +9,20 @@
 
 namespace nibble {
 
-// More than any cache: 300 MB of level 3 are the most that a virtual machine has shown so far.
+// Larger than any cache: the largest L3 seen so far, as a virtual machine reported it, is 300 MB.
 inline constexpr size_t kColdBytes{size_t{768} << 20};
 
-// Makes kColdBytes that all threads have written once: pages that were never written are all mapped to one page of zeros, which
-// stays in a cache. The pattern is BF16 numbers around 0.01, so that kernels which read them meet no subnormals.
+// Returns a buffer of kColdBytes, all written once: pages that were never written all map to one zero
+// page, which would stay in a cache. The pattern is BF16 numbers around 0.01, so that kernels that
+// read it meet no subnormals.
 Buffer make_cold_bytes(ThreadPool& pool);
 
-// Bytes per second that the threads of `pool` read together in one pass; a thread that is done takes the next piece of 1 MB. A
-// last piece that is not whole is left out.
+// Returns the bytes per second that the threads of `pool` reach together in one pass. The work is split
+// dynamically into pieces of 1 MB; a last piece that is smaller is left out.
 double read_pass(ThreadPool& pool, const Buffer& bytes);
 
-// The best of a few passes. On a machine that is shared with others it changes from one minute to the next: measure it in the
-// run whose figures are stated as shares of it.
+// Returns the best of several passes. On a shared machine the bandwidth changes from minute to minute:
+// measure it in the same run as the figures that are stated as shares of it.
 double read_bandwidth(ThreadPool& pool, const Buffer& cold_bytes);
 
 }  // namespace nibble

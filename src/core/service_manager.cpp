@@ -36,10 +36,11 @@ bool notify_service_manager(std::string_view state) {
   if (path.size() < 2 || path.size() > sizeof address.sun_path || (path[0] != '/' && path[0] != '@'))
     return false;
   std::memcpy(address.sun_path, path.data(), path.size());
-  if (path[0] == '@') address.sun_path[0] = '\0';  // Linux's abstract names, which no file has
+  if (path[0] == '@') address.sun_path[0] = '\0';  // a Linux abstract socket, which is not a file
   const int handle = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (handle < 0) return false;
-  const timeval patience{0, 200'000};  // should the service manager not read: the caller has other work
+  // 200 ms at most: a service manager that does not read must not block the caller.
+  const timeval patience{0, 200'000};
   ::setsockopt(handle, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
   const ssize_t sent = ::sendto(handle, state.data(), state.size(), MSG_NOSIGNAL,
@@ -51,7 +52,7 @@ bool notify_service_manager(std::string_view state) {
 std::optional<std::chrono::microseconds> watchdog_time() {
   const auto microseconds = number_in("WATCHDOG_USEC");
   if (!microseconds || *microseconds <= 0) return std::nullopt;
-  // A process that was started by the watched one inherits the variable.
+  // A child of the watched process inherits the variables but is not watched itself.
   if (const auto process = number_in("WATCHDOG_PID"); process && *process != ::getpid()) return std::nullopt;
   return std::chrono::microseconds(*microseconds);
 }

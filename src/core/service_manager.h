@@ -1,5 +1,5 @@
-// Tells systemd, or another service manager with its protocol (sd_notify), how a service is: one datagram to the socket that the variable
-// NOTIFY_SOCKET names.
+// Reports the state of the service to systemd, or to another service manager that speaks its sd_notify
+// protocol: one datagram to the socket that the variable NOTIFY_SOCKET names.
 #pragma once
 
 #include <chrono>
@@ -8,10 +8,12 @@
 
 namespace nibble {
 
-// Sends lines such as "READY=1\nSTATUS=Serving". Does nothing where no service manager listens: then false comes back.
+// Sends lines such as "READY=1\nSTATUS=Serving". Returns false if no service
+// manager listens or the send fails.
 bool notify_service_manager(std::string_view state);
 
-// The service manager ends this process if "WATCHDOG=1" does not come within this time (WatchdogSec=). Nothing: it does not watch.
+// Watchdog interval (WatchdogSec=): the service manager ends this process if no "WATCHDOG=1" arrives for this
+// long. nullopt: no watchdog.
 std::optional<std::chrono::microseconds> watchdog_time();
 
 }  // namespace nibble

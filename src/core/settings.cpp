@@ -13,7 +13,8 @@ namespace {
 using enum SettingGroup;
 using S = Settings;
 
-// A value above an upper bound can only be a typing error. The bounds also keep products of two settings within an int.
+// A value above an upper bound can only be a typing error. The bounds also keep the
+// product of two settings in an int.
 constexpr Setting kTable[] = {
     {"reasoning", kInstruction, "LEVEL", "how long the model thinks: low, medium, high", "",
      ChoiceField<std::string>{&S::reasoning, {"low", "medium", "high"}}},
@@ -177,14 +178,15 @@ bool is_date(std::string_view text) {
       .ok();
 }
 
-// One overload for each kind of field. Returns false where the text is no accepted value.
+// Parses `text` into the member of the field. One overload per kind of field. Returns
+// false if `text` is not accepted.
 template <typename Member>
 bool assign(Settings& settings, const NumberField<Member>& field, std::string_view text) {
   const auto value = parse_number<typename Unwrapped<Member>::type>(text);
-  // The comparisons refuse a NaN.
+  // Written so that a NaN, also one for text that is not a number, is refused.
   const double number = value ? static_cast<double>(*value) : NAN;
   if (!(number >= field.least && number <= field.most)) return false;
-  // As a float, which the sampler takes: a smaller double would be least itself there.
+  // Compare as float, the sampler's type: a double just above `least` would round to `least`.
   if (field.is_above_least && !(static_cast<float>(number) > static_cast<float>(field.least))) return false;
   settings.*field.member = *value;
   return true;
@@ -227,7 +229,7 @@ std::vector<std::string_view> choices([[maybe_unused]] const Field& field) {
 template <typename Member>
 std::string describe(const NumberField<Member>& field) {
   using T = typename Unwrapped<Member>::type;
-  if constexpr (std::is_same_v<T, uint64_t>)  // UINT64_MAX is no double
+  if constexpr (std::is_same_v<T, uint64_t>)  // field.most is a double, which cannot hold UINT64_MAX
     return fmt::format("a whole number from {} to {}", field.least, UINT64_MAX);
   const char* kind = std::is_integral_v<T> ? "whole number" : "number";
   if (field.is_above_least) return fmt::format("a {} above {}, up to {}", kind, field.least, field.most);

@@ -1,5 +1,6 @@
-// The settings. Flags, NIBBLE_* variables and --help are made from one table. A new setting is a member of Settings, whose initial
-// value is the default, and a row of the table in settings.cpp. setup/resolve.h turns those that run a model into typed values.
+// The settings. One table defines the flags, the NIBBLE_* variables and --help. A new setting is a member of
+// Settings, whose initial value is the default, plus a row of the table in settings.cpp. setup/resolve.h
+// turns the settings that run a model into typed values.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 namespace nibble {
 
 struct Settings {
-  // kInstruction and kDate: told to the model besides the prompt.
+  // kInstruction and kDate: what the model gets in addition to the prompt.
   std::string reasoning{"medium"};
   std::optional<std::string> system;
   std::optional<std::string> date;
@@ -26,14 +27,14 @@ struct Settings {
   double repetition_penalty{1};
   double presence_penalty{0};
   double frequency_penalty{0};
-  // kAnswer: of one answer: its seed, when it ends, and which form it has.
+  // kAnswer: the seed of an answer, where it ends, and the grammar it must follow.
   std::optional<uint64_t> seed;
   std::optional<int> max_tokens, reasoning_budget;
   std::vector<std::string> stop;
   std::optional<std::string> json_schema, grammar;  // files
   // kDetail: reported for each token.
   std::optional<int> logprobs;
-  // kMachine, kBatch, kCache: what runs the model, in which formats, and with how much memory.
+  // kMachine, kBatch, kCache: the backend that runs the model, number formats, and memory.
   std::optional<std::string> backend;
   std::optional<int> threads;
   std::optional<std::string> isa;
@@ -50,13 +51,14 @@ struct Settings {
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
-  // As vLLM's default: the rest is for the driver, for CUDA graphs, and for what a plan of memory does not count.
+  // vLLM's default too. The rest is for the driver, CUDA graphs, and allocations that the
+  // memory plan does not count.
   double gpu_memory_utilization{0.9};
   std::string prefix_cache{"on"};
-  // kDrafts: which tokens are drafted.
+  // kDrafts: how tokens are drafted (speculative decoding).
   std::optional<std::string> speculate;
   std::optional<std::string> speculative_config;
-  // kDevice: what a GPU is taken for.
+  // kDevice: treat the GPU as a smaller one.
   std::optional<std::string> shared_budget;
   std::optional<int> multiprocessors;
   // kGpus: which GPUs share the model.
@@ -73,14 +75,14 @@ struct Settings {
   bool expert_parallel{false};
   // kPlaces: where files are, and the log.
   std::optional<std::string> models;     // folder of the bundled models
-  std::optional<std::string> tokenizer;  // a vocabulary file in place of the model's own
+  std::optional<std::string> tokenizer;  // a vocabulary file instead of the model's own
   std::string log_level{"warn"};
   std::string log_format{"text"};
   // kChat
   std::optional<std::string> history;
 };
 
-// A command has all settings of the groups that it names.
+// A command lists groups and gets all settings of each.
 enum class SettingGroup {
   kInstruction,
   kDate,
@@ -102,14 +104,14 @@ template <typename Member>  // int, double, or an optional of int or uint64_t
 struct NumberField {
   Member Settings::*member;
   double least, most;
-  bool is_above_least{false};  // least itself is refused
+  bool is_above_least{false};  // `least` itself is refused
 };
 template <typename Member>  // std::string or an optional of it
 struct ChoiceField {
   Member Settings::*member;
-  std::string_view accepted[12];  // unused places are empty
+  std::string_view accepted[12];  // unused entries are empty
 };
-struct SwitchField {  // a flag without a value; its variable says on or off
+struct SwitchField {  // a flag without a value; the variable takes on or off
   bool Settings::*member;
 };
 struct TextField {
@@ -118,7 +120,7 @@ struct TextField {
 struct DateField {
   std::optional<std::string> Settings::*member;
 };
-struct TextListField {  // each flag adds one text
+struct TextListField {  // each use of the flag appends one text
   std::vector<std::string> Settings::*member;
 };
 
@@ -127,13 +129,13 @@ struct Setting {
   SettingGroup group;
   std::string_view value;  // placeholder in --help: "N"; empty for a switch
   std::string_view help;
-  std::string_view unset;  // --help: what an unset optional means; empty where there is always a value
+  std::string_view unset;  // --help: what an unset optional means; empty if the setting always has a value
   std::variant<NumberField<int>, NumberField<double>, NumberField<std::optional<int>>,
                NumberField<std::optional<uint64_t>>, ChoiceField<std::string>,
                ChoiceField<std::optional<std::string>>, SwitchField, TextField, DateField, TextListField>
       field;
-  std::string_view also{};    // a second name of the flag, as vLLM has it
-  std::string_view letter{};  // a short name of the flag, as llama.cpp has it
+  std::string_view also{};    // a second name of the flag, as in vLLM
+  std::string_view letter{};  // a one-letter name of the flag, as in llama.cpp
   std::string_view off{};     // a flag without a value that sets "off"
 };
 
@@ -141,12 +143,13 @@ std::span<const Setting> setting_table();
 
 std::string flag(const Setting& setting);                          // "--top-k"
 std::string variable(const Setting& setting);                      // "NIBBLE_TOP_K"
-std::vector<std::string_view> choices_of(const Setting& setting);  // empty but for a ChoiceField
+std::vector<std::string_view> choices_of(const Setting& setting);  // empty unless it is a ChoiceField
 std::string accepted(const Setting& setting);                      // "a whole number from 0 to 1000"
 std::string default_of(const Setting& setting);
-std::string value_of(const Settings& settings, const Setting& setting);  // as default_of has it
+std::string value_of(const Settings& settings, const Setting& setting);  // in the form of default_of()
 
-// Parses `text` into its member. Throws InputError that says what is accepted; `origin` is the flag or variable that it came from.
+// Parses `text` into the member of `setting`. Throws an InputError that lists what is accepted; `origin` is
+// the flag or variable that `text` came from.
 void set(Settings& settings, const Setting& setting, std::string_view text, std::string_view origin);
 
 void reset(Settings& settings, const Setting& setting);  // to its default

@@ -12,7 +12,7 @@ namespace nibble {
 
 using Shape = std::vector<uint64_t>;  // printed as [2880, 4096]
 
-// Not set where the product does not fit 64 bits: extents come from files and may be anything.
+// Returns nullopt if the product overflows 64 bits: extents come from files and may be anything.
 inline std::optional<uint64_t> num_elements(const Shape& shape) {
   uint64_t product = 1;
   bool overflowed = false;

@@ -1,4 +1,4 @@
-// Finds out whether a stream is a terminal, and what it understands.
+// Queries whether a stream is a terminal and what it can do.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@ namespace nibble {
 
 bool is_terminal(std::FILE* stream);
 
-// A terminal that can erase lines and dim text: one whose TERM is set and not "dumb".
+// Whether `stream` is a terminal that can erase lines and dim text: TERM is set and not "dumb".
 bool understands_escapes(std::FILE* stream);
 
-size_t num_columns(std::FILE* terminal);  // 80 where it does not say
+size_t num_columns(std::FILE* terminal);  // 80 if unknown
 
 }  // namespace nibble

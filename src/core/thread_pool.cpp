@@ -7,10 +7,10 @@
 namespace nibble {
 namespace {
 
-constexpr uint32_t kClosed{UINT32_MAX};  // next item of a loop that is not open yet, or has ended
+constexpr uint32_t kClosed{UINT32_MAX};  // an item number that means: no item may be claimed
 
-// A thread spins this often before it sleeps: some 50 us, longer than the pause between two loops of a forward pass. Sleeping and
-// waking for each loop would cost more.
+// Spins before a thread sleeps: about 50 us, longer than the gap between two loops of a forward pass.
+// Sleeping and waking up for each loop would cost more.
 constexpr int kMaxSpins{1000};
 
 constexpr uint64_t pack(uint32_t loop, uint32_t item) { return uint64_t{loop} << 32 | item; }
@@ -25,7 +25,7 @@ void pause() {
 #endif
 }
 
-// Returns when `value` is no longer `old`.
+// Waits until `value` is no longer `old`: spins first, then sleeps.
 template <typename T>
 void await_change(const std::atomic<T>& value, T old) {
   for (int spin = 0; spin < kMaxSpins; ++spin) {
@@ -40,8 +40,8 @@ void await_change(const std::atomic<T>& value, T old) {
 int num_usable_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
-    return 1;  // fails where there are more cores than the set holds
+  // Fails if the machine has more cores than cpu_set_t holds.
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
   return CPU_COUNT(&cores);
 }
 
@@ -58,7 +58,7 @@ ThreadPool::~ThreadPool() {
   next_.notify_all();
 }
 
-// Claims and runs items until none is left. Returns the value of next_ that had none.
+// Claims and runs items until none is left. Returns the value of next_ at which none was left.
 uint64_t ThreadPool::run_items(int thread) {
   uint64_t next = next_.load(std::memory_order_acquire);
   while (item_of(next) != kClosed) {
@@ -80,7 +80,7 @@ uint64_t ThreadPool::run_items(int thread) {
 void ThreadPool::work(int thread) {
   while (true) {
     const uint64_t seen = run_items(thread);
-    if (is_ending_.load(std::memory_order_relaxed)) return;  // set before the last change of next_
+    if (is_ending_.load(std::memory_order_relaxed)) return;  // stored before the last change of next_
     await_change(next_, seen);
   }
 }
@@ -91,16 +91,16 @@ void ThreadPool::run(ptrdiff_t num_items, Call call, const void* context) {
     for (ptrdiff_t item = 0; item < num_items; ++item) call(context, item, 0);
     return;
   }
-  // Close the old loop before its members change: a thread that is still in it can then claim no item of the new one with the old
-  // members.
+  // Close the old loop before its members change. Otherwise a thread that is still in the old loop could
+  // claim an item of the new one with the old members.
   const uint32_t loop = loop_of(next_.load(std::memory_order_relaxed)) + 1;
   next_.store(pack(loop, kClosed), std::memory_order_release);
   num_items_.store(static_cast<uint32_t>(num_items), std::memory_order_relaxed);
   call_.store(call, std::memory_order_relaxed);
   context_.store(context, std::memory_order_relaxed);
   num_done_.store(0, std::memory_order_relaxed);
-  next_.store(pack(loop, 0),
-              std::memory_order_seq_cst);  // must be visible before notify_all looks for sleeping threads
+  // Must be visible before notify_all() looks for sleeping threads.
+  next_.store(pack(loop, 0), std::memory_order_seq_cst);
   next_.notify_all();
 
   run_items(0);

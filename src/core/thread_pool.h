@@ -1,7 +1,8 @@
-// A thread pool for loops: each thread claims the next item when it is free. The caller works too, and waits only for items that a
-// thread has begun, never for a thread that has not been scheduled. So a loop takes no longer than on one thread while other
-// programs hold the cores. With OpenMP, where every loop waits for all threads, decoding the bundled model on such a machine fell
-// from some hundred tokens per second to 3 (docs/decisions/0004).
+// A thread pool for loops: each free thread claims the next item. The caller works too, and waits only for
+// items that a thread has started, never for a thread that has not been scheduled. So a loop takes no longer
+// than on one thread while other programs hold the cores. With OpenMP, where every loop waits for all
+// threads, decoding the bundled model on such a machine fell from several hundred tokens per second to 3
+// (docs/decisions/0004).
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@ int num_usable_cores();  // cores that this process may run on
 
 class ThreadPool {
  public:
-  // `num_threads` includes the caller of for_each. 0: one thread for each usable core.
+  // `num_threads` includes the caller of for_each(). 0: one thread per usable core.
   explicit ThreadPool(int num_threads);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -24,8 +25,8 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(item, thread) once for each item < num_items, in any order, with thread < num_threads(), and returns when all are
-  // done. A body must not throw. Calls must not overlap or nest.
+  // Calls body(item, thread) once for each item < num_items, in any order, with thread < num_threads().
+  // Returns when all items are done. A body must not throw. Calls of for_each() must not overlap or nest.
   template <typename Body>
   void for_each(ptrdiff_t num_items, const Body& body) {
     run(
@@ -43,8 +44,9 @@ class ThreadPool {
   void work(int thread);
   uint64_t run_items(int thread);
 
-  // The loop's number (upper half) and its next item (lower half) in one word. A thread claims an item by compare-and-swap on both,
-  // so that a claim succeeds only while the loop goes on whose members below the thread has read.
+  // Loop number (upper 32 bits) and next item of that loop (lower 32 bits). A thread claims an item by
+  // compare-and-swap on both, so a claim succeeds only while the loop whose members (below) the thread has
+  // read is still running.
   std::atomic<uint64_t> next_{0};
   std::atomic<uint32_t> num_items_{0};
   std::atomic<Call> call_{nullptr};

@@ -1,4 +1,5 @@
-// TokenId: a token's index in the vocabulary. It is a plain integer because it indexes the embedding and files store it.
+// TokenId: index of a token in the vocabulary. A plain integer, because it indexes the
+// embedding and files store it.
 #pragma once
 
 #include <cstdint>

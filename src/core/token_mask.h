@@ -1,4 +1,5 @@
-// A set of tokens as bits: token t is bit t % 32 of word t / 32. Samplers take it so, on a GPU too (backend/cuda/sample/sample.cu).
+// A set of tokens as a bit mask: token t is bit t % 32 of word t / 32. Samplers read this layout, also on a
+// GPU (backend/cuda/sample/sample.cu).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// A View points at elements with a shape and strides, and does not own them. It is a plain value that a kernel can take as an
-// argument.
+// A View is a non-owning pointer to elements with a shape and strides. It is a plain value that a
+// kernel can take as an argument.
 #pragma once
 
 #include <array>
@@ -15,15 +15,15 @@ struct View {
   std::array<ptrdiff_t, rank> stride{};  // in elements
 
   View() = default;
-  View(T* elements, std::array<ptrdiff_t, rank> extents)
-      : data(elements), shape(extents) {  // row-major, no gaps
+  // Row-major, without gaps.
+  View(T* elements, std::array<ptrdiff_t, rank> extents) : data(elements), shape(extents) {
     ptrdiff_t step = 1;
     for (int axis = rank - 1; axis >= 0; --axis) {
       stride[static_cast<size_t>(axis)] = step;
       step *= shape[static_cast<size_t>(axis)];
     }
   }
-  // A view of writable elements converts to a view of const ones.
+  // A view of writable elements converts to a view of const elements.
   operator View<const T, rank>() const requires(!std::is_const_v<T>) {
     View<const T, rank> view;
     view.data = data;
@@ -39,7 +39,7 @@ struct View {
     ((offset += static_cast<ptrdiff_t>(index) * stride[axis++]), ...);
     return data[offset];
   }
-  // One row: all axes but the last are indexed. The last axis must have stride 1.
+  // Returns a pointer to one row: all axes except the last are indexed. The last axis must have stride 1.
   template <typename... Index>
   requires(sizeof...(Index) == rank - 1) T* row(Index... index) const { return &(*this)(index..., 0); }
 };

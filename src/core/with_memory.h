@@ -1,4 +1,5 @@
-// Calls f() again until there is memory for it. For small things that must not be lost: an event that ends a request, a cancellation.
+// Retries f() until it no longer throws std::bad_alloc. For small allocations that must not fail: an event
+// that ends a request, a cancellation.
 #pragma once
 
 #include <chrono>

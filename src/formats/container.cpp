@@ -16,13 +16,14 @@ namespace {
 using Fault = ContainerFault;
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxIndexBytes{kMaxSafetensorsHeaderBytes};  // an index holds less than the headers do
+constexpr size_t kMaxIndexBytes{kMaxSafetensorsHeaderBytes};  // an index is smaller than the headers
 
 std::string_view first_text(std::span<const std::byte> bytes, size_t max_bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), max_bytes)};
 }
 
-// safetensors has no magic number. It begins with a length, whose highest byte is 0 (it is below 2^56), and a brace.
+// safetensors has no magic number. It begins with a u64 length, whose top byte is 0 (it
+// is below 2^56), and a brace.
 bool is_safetensors(std::span<const std::byte> bytes) {
   return bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
 }
@@ -55,7 +56,7 @@ Container refuse(MappedFile file) {
                        file.bytes().size(), in_quotes(first_text(file.bytes(), 16)));
 }
 
-// A row recognises and opens one kind of file. The first that recognises the file's bytes opens it.
+// Each row recognises and opens one kind of file. The first row that recognises a file opens it.
 struct OpenerRow {
   bool (*recognises)(std::span<const std::byte> bytes);
   Container (*open)(MappedFile file);
@@ -67,8 +68,8 @@ constexpr OpenerRow kOpeners[] = {
     {&is_anything, &refuse},
 };
 
-// Merges several files to one container. With an index it holds the tensors that the index names, each from the file named
-// there; without one it holds all tensors, and no name may occur twice.
+// Merges several files into one container. With an index, takes the tensors that the index names, each from
+// the file named there. Without one, takes all tensors, and no name may occur twice.
 class Merger {
  public:
   explicit Merger(const SafetensorsIndex* index) : index_(index) {}
@@ -119,7 +120,7 @@ class Merger {
 
   const SafetensorsIndex* index_;
   Container whole_;
-  std::unordered_map<std::string, size_t> files_;  // index of the file in which each tensor was found
+  std::unordered_map<std::string, size_t> files_;  // tensor name -> index of the file that holds it
   std::vector<std::shared_ptr<const void>> storages_;
   size_t num_left_out_{0};
 };

@@ -1,4 +1,5 @@
-// The faults of a tensor file or of a folder of them, each with a name. A message is one line:
+// Everything that can be wrong with a tensor file or a folder of tensor files, each fault with a
+// name. A message is one line:
 //   PATH: NAME: what is wrong here. What to do
 #pragma once
 
@@ -63,7 +64,8 @@ class ContainerError : public InputError {
   ContainerFault fault;
 };
 
-// A name from a file for an error message: in quotes, in printable ASCII on one line, and cut after 100 bytes.
+// Quotes text from a file for an error message: printable ASCII on one line, other bytes
+// escaped, cut after 100 bytes.
 std::string in_quotes(std::string_view text);
 
 }  // namespace nibble

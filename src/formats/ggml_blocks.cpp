@@ -13,7 +13,7 @@
 namespace nibble {
 namespace {
 
-constexpr size_t kHalf{16};  // elements of a block of 32 that are in low nibbles
+constexpr size_t kHalf{16};  // half of a block of 32: the low nibbles hold the first half
 constexpr size_t kMxfp4Bytes{17};
 
 const uint8_t* bytes_at(const std::byte* block, size_t at) {
@@ -32,7 +32,8 @@ uint32_t word_at(const std::byte* block, size_t at) {
   return word;
 }
 
-// Writes `value(q)` for the 32 codes q of a block, whose low four bits begin at `qs` and whose fifth bits are in `high`.
+// Writes value(q) for the 32 codes q of a block. The low four bits of the codes begin at `qs`; `high` has the
+// fifth bits, bit j for code j.
 template <typename Value>
 void each_of_32(const uint8_t* qs, uint32_t high, float* to, const Value& value) {
   for (size_t j = 0; j < kHalf; ++j) {
@@ -83,8 +84,8 @@ void decode_mxfp4_block(const std::byte* block, float* to) {
   std::ranges::copy(decode(unpacked), to);
 }
 
-// Scale and minimum of sub-block j of 8, 6 bits each, in 12 bytes. The upper two bits of the last four sub-blocks' numbers are
-// in the top two bits of the first eight bytes.
+// Scale and minimum of sub-block j (of 8). The 16 numbers of 6 bits are packed in 12 bytes: the upper two
+// bits of the numbers of the last four sub-blocks are the top two bits of the first eight bytes.
 struct KScale {
   float scale, minimum;
 };
@@ -94,8 +95,9 @@ KScale k_scale(const uint8_t* s, size_t j) {
           static_cast<float>((s[j + 4] >> 4) | (s[j] >> 6) << 4)};
 }
 
-// Sub-blocks of 32: x = d scale q - dmin minimum. Sub-blocks 2t and 2t + 1 are the low and the high nibbles of
-// qs[32t .. 32t + 31]; `high(j, l)` is the fifth bit of element l of sub-block j.
+// Decodes Q4_K and Q5_K, which have sub-blocks of 32: x = d scale q - dmin minimum. Sub-blocks 2t
+// and 2t + 1 are the low and the high nibbles of qs[32t .. 32t + 31]. high(j, l) returns the fifth
+// bit of element l of sub-block j.
 template <typename High>
 void decode_k(const std::byte* block, size_t qs_at, const High& high, float* to) {
   const float d = half_at(block, 0), dmin = half_at(block, 2);
@@ -111,21 +113,22 @@ void decode_k(const std::byte* block, size_t qs_at, const High& high, float* to)
   }
 }
 
-// d, dmin, scales[12], qs[128]
+// Block: d, dmin, scales[12], qs[128].
 void decode_q4_k(const std::byte* block, float* to) {
   decode_k(
       block, 16, [](size_t, size_t) { return 0u; }, to);
 }
 
-// d, dmin, scales[12], qh[32], qs[128]
+// Block: d, dmin, scales[12], qh[32], qs[128].
 void decode_q5_k(const std::byte* block, float* to) {
   const uint8_t* qh = bytes_at(block, 16);
   decode_k(
       block, 48, [qh](size_t j, size_t l) { return qh[l] >> j & 1u; }, to);
 }
 
-// ql[128], qh[64], int8 scales[16], d: x = d scale (q - 32), with a scale for each 16 elements. Each half of 128 elements is
-// four groups of 32, which share 32 bytes of qh, two bits each; two groups each share 32 bytes of ql, a nibble each.
+// Block: ql[128], qh[64], int8 scales[16], d. x = d scale (q - 32), with one scale per 16 elements. Each half
+// of 128 elements is four groups of 32. The four groups share 32 bytes of qh, two bits each. Groups 0 and 2,
+// and groups 1 and 3, share 32 bytes of ql, a nibble each.
 void decode_q6_k(const std::byte* block, float* to) {
   const float d = half_at(block, 208);
   for (size_t half = 0; half < 2; ++half) {
@@ -203,7 +206,7 @@ void quantise_q8_0(std::span<const float> values, std::span<std::byte> blocks) {
   }
 }
 
-// A code byte holds elements 2b and 2b + 1 in nibble's layout, and elements j and j + 16 in GGUF's.
+// A byte of codes holds elements 2b and 2b + 1 in nibble's layout, but elements j and j + 16 in GGUF's.
 void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales) {
   const size_t count = blocks.size() / kMxfp4Bytes;
   NIBBLE_CHECK(blocks.size() % kMxfp4Bytes == 0 &&

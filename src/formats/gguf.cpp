@@ -39,7 +39,7 @@ constexpr TypeRow kTypes[] = {
     {GgmlType::kQ5K, "Q5_K", 256, 176},  {GgmlType::kQ6K, "Q6_K", 256, 210},
 };
 
-// Types that nibble does not read, with their usual names, for error messages.
+// Types that nibble does not read: their names for error messages.
 struct OtherType {
   uint32_t type;
   std::string_view name;
@@ -69,7 +69,7 @@ std::string type_text(uint32_t type) {
   return fmt::format("{}", type);
 }
 
-// Size of a scalar in bytes; nothing for strings and arrays.
+// Returns the size of a scalar in bytes; nullopt for strings and arrays.
 std::optional<size_t> scalar_bytes(GgufType type) {
   switch (type) {
     case GgufType::kU8:
@@ -127,7 +127,7 @@ std::optional<int64_t> load_integer(GgufType type, const std::byte* from) {
   }
 }
 
-// Reads a file from front to back and throws at its end.
+// Reads a file sequentially. Throws if a read would pass the end.
 class ByteReader {
  public:
   ByteReader(std::span<const std::byte> file, const fs::path& path) : file_(file), path_(path) {}
@@ -231,7 +231,8 @@ void check_version(uint32_t version, const fs::path& path) {
 uint64_t alignment_of(const Gguf& gguf, const fs::path& path) {
   const GgufValue* value = gguf.value("general.alignment");
   if (!value) return kGgufAlignment;
-  constexpr int64_t kLeast{8}, kMost{1 << 20};  // the widest element used in place; beyond any page
+  // kLeast: the size of the widest element, since tensors are used in place. kMost: larger than any page.
+  constexpr int64_t kLeast{8}, kMost{1 << 20};
   const std::optional<int64_t> alignment = value->integer();
   if (!alignment || *alignment < kLeast || *alignment > kMost ||
       !std::has_single_bit(static_cast<uint64_t>(*alignment)))
@@ -240,7 +241,7 @@ uint64_t alignment_of(const Gguf& gguf, const fs::path& path) {
   return static_cast<uint64_t>(*alignment);
 }
 
-// An entry of the list of tensors.
+// One entry of the tensor list.
 struct TensorInfo {
   GgufTensor tensor;
   uint64_t num_bytes, offset;
@@ -284,14 +285,15 @@ TensorInfo read_tensor_info(ByteReader& reader) {
   return info;
 }
 
-// Rounds up; nothing if the result exceeds 64 bits.
+// Rounds `bytes` up to a multiple of `alignment`. Returns nullopt on overflow.
 std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {
   uint64_t sum = 0;
   if (__builtin_add_overflow(bytes, alignment - 1, &sum)) return std::nullopt;
   return sum / alignment * alignment;
 }
 
-// Checks that each tensor begins where the one before it ends, padding included. The last tensor's padding may be missing.
+// Sets the data of each tensor. Checks that each begins where the previous one ends, padding included; the
+// padding of the last may be missing.
 void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> data, uint64_t alignment,
                    const fs::path& path) {
   uint64_t end = 0;
@@ -313,7 +315,7 @@ void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> da
     log::info("{}: {} bytes after the last tensor are not read", path.string(), data.size() - *last);
 }
 
-// A number "split.*" of the metadata: a count or an index of files, or a count of tensors.
+// Reads a number "split.*" of the metadata: a number of files, an index of a file, or a number of tensors.
 std::optional<int64_t> split_number(const Gguf& gguf, std::string_view key, const fs::path& path) {
   const GgufValue* value = gguf.value(key);
   if (!value) return std::nullopt;
@@ -323,7 +325,7 @@ std::optional<int64_t> split_number(const Gguf& gguf, std::string_view key, cons
   return number;
 }
 
-constexpr int64_t kMaxSplits{99999};  // five digits
+constexpr int64_t kMaxSplits{99999};  // file names have five digits
 
 std::string split_suffix(int64_t number, int64_t count) {
   return fmt::format("-{:05}-of-{:05}.gguf", number, count);
@@ -430,8 +432,8 @@ std::optional<std::vector<int64_t>> GgufValue::integers() const {
 std::optional<std::vector<std::string_view>> GgufValue::texts() const {
   if (type != GgufType::kArray || element_type != GgufType::kString) return std::nullopt;
   std::vector<std::string_view> texts;
-  const char* at =
-      reinterpret_cast<const char*>(bytes.data());  // the lengths were checked when the file was parsed
+  // The lengths were checked when the file was parsed.
+  const char* at = reinterpret_cast<const char*>(bytes.data());
   for (uint64_t i = 0; i < count; ++i) {
     const auto length = load<uint64_t>(reinterpret_cast<const std::byte*>(at));
     at += sizeof(length);
@@ -473,7 +475,8 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
   const auto num_tensors = reader.number<uint64_t>("the number of tensors");
   const auto num_values = reader.number<uint64_t>("the number of metadata entries");
 
-  // No memory is reserved by these two counts, because they may be false: each iteration below reads some bytes of the file.
+  // Do not reserve memory for these two counts, which may be wrong. The loops below end in time because each
+  // iteration reads bytes of the file.
   Gguf gguf;
   gguf.files = {path};
   for (uint64_t i = 0; i < num_values; ++i) {

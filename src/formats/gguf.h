@@ -1,11 +1,14 @@
-// Reads GGUF, version 3, little-endian: metadata, a list of tensors, then their data, each padded to the alignment.
+// Reads GGUF, version 3, little-endian: metadata, a list of tensors, then the data, padded to the
+// alignment after each tensor.
 //
 //   "GGUF"  u32 version  u64 tensors  u64 entries
-//   entry:  key  u32 type  value          string: u64 length, bytes      array: u32 element type, u64 count, elements
+//   entry:  key  u32 type  value
 //   tensor: name  u32 rank  u64 extents[rank], innermost first  u32 type  u64 offset in the data
+//   string: u64 length, bytes           array:  u32 element type, u64 count, elements
 //
-// A model may be split over files NAME-00001-of-00003.gguf, ...: then the metadata are in the first. Source: ggml's description
-// of the format and llama.cpp's reader. Everything that llama.cpp checks is checked here too, before anything is used.
+// A model may be split into files NAME-00001-of-00003.gguf, ...; the metadata is then in the first. Source:
+// ggml's description of the format and llama.cpp's reader. Everything that llama.cpp checks is checked here
+// too, before any value is used.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +29,9 @@
 namespace nibble {
 
 constexpr uint32_t kGgufVersion{3};
-constexpr size_t kGgufAlignment{32};  // unless the file states another
+constexpr size_t kGgufAlignment{32};  // of tensor data, unless the file states another
 
-// The type of a tensor's elements, with the numbers that the file has. formats/ggml_blocks.h describes the blocks.
+// Element type of a tensor; the values are those in the file. formats/ggml_blocks.h describes the blocks.
 enum class GgmlType : uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -44,7 +47,7 @@ enum class GgmlType : uint32_t {
   kMxfp4 = 39,
 };
 std::string_view name(GgmlType type);  // "Q8_0"
-size_t block_elements(GgmlType type);  // elements of a row that are stored as one block
+size_t block_elements(GgmlType type);  // consecutive elements of a row that are stored as one block
 size_t block_bytes(GgmlType type);
 
 enum class GgufType : uint32_t {
@@ -63,43 +66,43 @@ enum class GgufType : uint32_t {
   kF64,
 };
 
-// A value of the metadata, as a view of the file.
+// A metadata value, as a view of the file.
 struct GgufValue {
   GgufType type{};
-  GgufType element_type{};           // only for an array
-  uint64_t count{0};                 // number of elements of an array
+  GgufType element_type{};           // arrays only
+  uint64_t count{0};                 // number of elements; arrays only
   std::span<const std::byte> bytes;  // a string without its length, or the elements of an array
 
-  // Nothing if the value is of another type, or an integer beyond int64_t.
+  // Return nullopt if the value has another type, or is an integer that does not fit int64_t.
   std::optional<int64_t> integer() const;
   std::optional<double> number() const;  // also converts an integer
   std::optional<bool> boolean() const;
   std::optional<std::string_view> text() const;
-  std::optional<std::vector<int64_t>> integers() const;  // an array's; booleans as 0 and 1
+  std::optional<std::vector<int64_t>> integers() const;  // of an array; booleans as 0 and 1
   std::optional<std::vector<std::string_view>> texts() const;
 };
 
 struct GgufTensor {
   std::string name;
   GgmlType type{};
-  Shape shape;  // outermost extent first, as everywhere in nibble; the file has the reverse order
+  Shape shape;                      // outermost extent first, as everywhere in nibble; reversed in the file
   std::span<const std::byte> data;  // whole blocks
-  size_t file_index{0};             // index of Gguf::files
+  size_t file_index{0};             // into Gguf::files
 };
 
 struct Gguf {
   Gguf() = default;
-  Gguf(Gguf&&) = default;  // move-only: find() uses views of this object's own names
+  Gguf(Gguf&&) = default;  // move-only: places_ holds views of this object's own names
   Gguf& operator=(Gguf&&) = default;
 
   std::map<std::string_view, GgufValue> metadata;
   std::vector<GgufTensor> tensors;  // in the order of the files
   std::vector<std::filesystem::path> files;
-  MappedFiles mapped;  // the same files, mapped, which keeps all views alive
+  MappedFiles mapped;  // the same files, mapped; keeps all views alive
 
-  const GgufValue* value(std::string_view key) const;  // null if there is none
+  const GgufValue* value(std::string_view key) const;  // null if absent
   const GgufTensor* find(std::string_view tensor) const;
-  void index();  // call it after `tensors` is filled, before find()
+  void index();  // call after `tensors` is filled, before find()
 
  private:
   std::unordered_map<std::string_view, size_t> places_;
@@ -107,10 +110,11 @@ struct Gguf {
 
 bool is_gguf(const std::filesystem::path& path);  // true for a file that begins with "GGUF"
 
-// Parses a file in memory and returns views of it. Throws ContainerError for any fault; `path` is for messages.
+// Parses a file in memory. The result holds views of `file`. Throws ContainerError for any
+// fault; `path` is for messages.
 Gguf parse_gguf(std::span<const std::byte> file, const std::filesystem::path& path);
 
-// Maps and parses the file, and all the others if it is the first of a split model.
+// Maps and parses the file, and all other files if it is the first of a split model.
 Gguf open_gguf(const std::filesystem::path& path);
 
 }  // namespace nibble

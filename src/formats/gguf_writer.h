@@ -1,5 +1,5 @@
-// Writes a GGUF file of any size without holding it in memory: the header follows from types and shapes, and the data is
-// appended in pieces.
+// Writes a GGUF file of any size without holding it in memory: types and shapes determine the header, and the
+// data is appended in pieces.
 #pragma once
 
 #include <concepts>
@@ -17,14 +17,14 @@
 
 namespace nibble {
 
-// Metadata entries in the order in which they are added. Each key may be added once.
+// Metadata entries, in the order in which they are added. A key may be added only once.
 class GgufMetadata {
  public:
   void add(std::string_view key, uint32_t value);
   void add(std::string_view key, float value);
   void add(std::string_view key, bool value);
   void add(std::string_view key, std::string_view value);
-  void add(std::string_view key, const char* value) = delete;  // would convert to bool
+  void add(std::string_view key, const char* value) = delete;  // a pointer would convert to bool
   void add(std::string_view key, const std::vector<std::string>& values);
   void add(std::string_view key, const std::vector<int32_t>& values);
   void add_booleans(std::string_view key, const std::vector<uint8_t>& values);  // 0 or 1
@@ -46,15 +46,15 @@ struct GgufEntry {
   Shape shape;  // outermost first
 };
 
-// A file without finish() is removed.
+// The destructor removes the file if finish() was not called.
 class GgufWriter {
  public:
-  // Writes the header. Throws as NewFile does, here and below.
+  // Writes the header. All members throw what NewFile throws.
   GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata, std::vector<GgufEntry> entries);
 
-  // Takes the tensors' bytes in order; a piece must not span two tensors.
+  // Appends data of the tensors, in the order of the entries. A piece must not span two tensors.
   void append(std::span<const std::byte> bytes);
-  void finish();  // after all bytes
+  void finish();  // call after all bytes are appended
 
  private:
   void write(std::string_view bytes);
@@ -63,7 +63,7 @@ class GgufWriter {
   std::vector<GgufEntry> entries_;
   NewFile file_;
   size_t next_{0};             // index of the tensor that is being written
-  uint64_t missing_bytes_{0};  // bytes of it that are still missing
+  uint64_t missing_bytes_{0};  // of that tensor
   uint64_t num_written_{0};
 };
 

@@ -22,7 +22,7 @@ using Fault = ContainerFault;
 using simdjson::dom::element;
 
 constexpr std::string_view kMetadataKey{"__metadata__"};
-constexpr size_t kMaxDepth{3};  // header, entry, shape
+constexpr size_t kMaxDepth{3};  // header object, entry object, array of the shape
 
 // One entry of the header, before its sizes are checked.
 struct Entry {
@@ -32,7 +32,7 @@ struct Entry {
   uint64_t begin = 0, end = 0;  // in bytes, from the start of the data
 };
 
-// Refuses a name that occurs twice in a JSON object: readers differ in which of the two values they take.
+// Refuses a name that occurs twice in a JSON object: readers disagree on which of the two values counts.
 class UniqueNames {
  public:
   void add(std::string_view name, const std::filesystem::path& path) {
@@ -122,7 +122,8 @@ Entry parse_entry(std::string_view name, element value, const std::filesystem::p
                            in_quotes(field));
     }
   }
-  constexpr size_t kNumFields{3};  // all fields are known and distinct, so three are all of them
+  // Every field is known and distinct here, so three fields mean that none is missing.
+  constexpr size_t kNumFields{3};
   if (object.size() != kNumFields)
     throw ContainerError(Fault::kBadEntry, path, "{} lacks dtype, shape or data_offsets", in_quotes(name));
   return entry;
@@ -133,7 +134,7 @@ std::string to_text(const Shape& shape) {
   return shape.size() <= kMaxShown ? fmt::to_string(shape) : fmt::format("of rank {}", shape.size());
 }
 
-// Checks that shape and dtype give the size that the offsets span.
+// Checks that shape and dtype give the size between the offsets.
 void check_size(const Entry& entry, const std::filesystem::path& path) {
   if (entry.end < entry.begin)
     throw ContainerError(Fault::kReversedOffsets, path, "{} begins at byte {} and ends at {}",
@@ -151,7 +152,7 @@ void check_size(const Entry& entry, const std::filesystem::path& path) {
                          entry.end - entry.begin);
 }
 
-// Checks that the tensors, sorted by offset, follow each other without gaps from 0 to the end of the file. An empty tensor
+// Checks that the tensors, sorted by offset, are contiguous from 0 to the end of the file. An empty tensor
 // sorts before the tensor that begins at the same offset.
 void check_layout(const std::vector<Entry>& sorted, uint64_t data_bytes, const std::filesystem::path& path) {
   uint64_t end = 0;

@@ -1,10 +1,12 @@
-// Reads safetensors: a length (u64, little-endian), a JSON header of that length, then the tensors' bytes, back to back.
+// Reads safetensors: a length (u64, little-endian), a JSON header of that length, then the
+// tensors' bytes, back to back.
 //
-//   {"NAME": {"dtype": "BF16", "shape": [2880, 4096], "data_offsets": [0, 23592960]}, ..., "__metadata__": {"k": "v"}}
+//   {"NAME": {"dtype": "BF16", "shape": [2880, 4096], "data_offsets": [0, 23592960]}, ...,
+//    "__metadata__": {"k": "v"}}
 //
-// Source: the format description and the reference reader of huggingface/safetensors. This reader is as strict, and stricter
-// in two points: an unknown field of an entry is refused, and so is a name that occurs twice anywhere, not only among
-// tensors.
+// Source: the format description and the reference reader of huggingface/safetensors. This reader is as
+// strict, and stricter in two points: it also refuses an unknown field of an entry, and a name that occurs
+// twice in any object, not only among the tensors.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +22,12 @@ namespace nibble {
 
 constexpr uint64_t kMaxSafetensorsHeaderBytes{100'000'000};  // the format's own limit
 
-// Parses a whole file in memory. Returns the tensors in the order of their data, as views of the file, which may be unaligned
-// for their dtype. `path` is for messages. Throws ContainerError.
+// Parses a whole file in memory. Returns the tensors in the order of their data, as views of the file that
+// may be unaligned for their dtype. `path` is for messages. Throws ContainerError.
 std::vector<Tensor> parse_safetensors(std::span<const std::byte> file, const std::filesystem::path& path);
 
-// Returns a container that keeps the file mapped. The format does not align tensors: one that does not begin at a multiple of
-// its element's size is copied to aligned memory.
+// Returns a container that keeps the file mapped. The format does not align tensors: a tensor whose offset is
+// not a multiple of its element size is copied to aligned memory.
 Container open_safetensors(MappedFile file);
 
 }  // namespace nibble

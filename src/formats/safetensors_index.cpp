@@ -10,10 +10,10 @@ namespace {
 
 using Fault = ContainerFault;
 
-constexpr size_t kMaxIndexDepth{16};  // the weight map needs 2; "metadata" is its writer's own
+constexpr size_t kMaxIndexDepth{16};  // the weight map needs 2; "metadata" may hold anything
 
-// True for a name that can only be a file of the same folder. (That file may be a link: a Hugging Face cache consists of
-// links.)
+// Whether `name` can only be a file in the same folder. (The file may be a link: a Hugging
+// Face cache consists of links.)
 bool is_plain_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          std::ranges::none_of(name, [](char c) { return c == '/' || c == '\\' || c == '\0'; });

@@ -1,8 +1,8 @@
-// Reads model.safetensors.index.json, which maps the tensors of a checkpoint in several files to their files.
+// Reads model.safetensors.index.json, which maps each tensor of a sharded checkpoint to its file.
 //
 //   {"metadata": {"total_size": 13761264768}, "weight_map": {"TENSOR": "FILE", ...}}
 //
-// Only the weight map is used. Names and numbers of files follow no rule (gpt-oss counts from 0, others from 1).
+// Only the weight map is used. File names follow no rule (gpt-oss numbers the files from 0, others from 1).
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace nibble {
 
 struct SafetensorsIndex {
   std::vector<std::string> files;                      // plain file names, in the folder of the index
-  std::unordered_map<std::string, size_t> file_index;  // by tensor: index of `files`
+  std::unordered_map<std::string, size_t> file_index;  // tensor name -> index into `files`
 };
 
 // `path` is for messages. Throws ContainerError.

@@ -1,5 +1,5 @@
-// Writes a safetensors file of any size without holding it in memory: the header follows from dtypes and shapes, and the data
-// is appended in pieces.
+// Writes a safetensors file of any size without holding it in memory: dtypes and shapes determine the header,
+// and the data is appended in pieces.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,17 @@ struct SafetensorsEntry {
   Shape shape;
 };
 
-// The data begins at a multiple of 64 bytes, and wider types come before narrower ones, so that every tensor is aligned
-// for its dtype. A file without finish() is removed.
+// The data begins at a multiple of 64 bytes, and wider types come before narrower ones, so that every tensor
+// is aligned for its dtype. The destructor removes the file if finish() was not called.
 class SafetensorsWriter {
  public:
-  // Writes the header. Throws as NewFile does, here and below.
+  // Writes the header. All members throw what NewFile throws.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries);
 
-  // In the order that append() expects.
+  // The entries in the order in which append() expects their data.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
-  void append(std::span<const std::byte> bytes);  // in the order of entries(), in any pieces
-  void finish();                                  // after all bytes
+  void append(std::span<const std::byte> bytes);  // in pieces of any size
+  void finish();                                  // call after all bytes are appended
 
  private:
   std::vector<SafetensorsEntry> entries_;

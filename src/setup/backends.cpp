@@ -1,4 +1,4 @@
-// The only file that knows every backend, the best first. `--backend` picks one by name.
+// The only file that knows every backend. The table lists the best first; `--backend` selects one by name.
 #include "setup/backends.h"
 
 #include <algorithm>
@@ -89,7 +89,7 @@ std::vector<DeviceMemory> cuda_memory(const OwnOptions& own) {
   const std::vector<int> devices = cuda::devices_of(own.cuda);
   std::vector<DeviceMemory> all;
   for (auto device = devices.begin(); device != devices.end(); ++device) {
-    if (std::find(devices.begin(), device, *device) != device) continue;  // it was there already
+    if (std::find(devices.begin(), device, *device) != device) continue;  // listed twice
     cuda::use_device(*device);
     all.push_back({cuda::device_caps().total_bytes, cuda::loadable_bytes(cuda::device_caps())});
   }
@@ -106,8 +106,9 @@ double cuda_bandwidth(const OwnOptions& own) {
   cuda::use_device(devices.front());
   return sum;
 }
-// A step of 8,192 tokens works in some 2 GB, and takes a prompt of as many a quarter faster than four of 2,048 do on an H200
-// (docs/performance.md). Answers of others wait for it, 0.25 s with gpt-oss-120b.
+// A step of 8,192 tokens needs about 2 GB of workspace and, on an H200, runs a prompt of that length a
+// quarter faster than four steps of 2,048 tokens (docs/performance.md). The other sequences wait 0.25 s for
+// it with gpt-oss-120b.
 BatchSizes cuda_batch_sizes(std::optional<size_t> device_bytes) {
   constexpr size_t kMuch{size_t{64} << 30};
   if (!device_bytes && cuda::why_not().empty()) device_bytes = cuda::device_caps().total_bytes;
@@ -139,7 +140,7 @@ std::unique_ptr<Backend> make_cpu(std::shared_ptr<const Weights> weights, const 
   return cpu::make(std::move(weights), options, own.cpu);
 }
 
-// The functions of a backend without options of its own.
+// Adapt the functions of a backend that has no options of its own.
 template <MemoryPlan (*function)(const Config&, const BackendOptions&)>
 MemoryPlan plan(const Config& config, const BackendOptions& options, const OwnOptions&) {
   return function(config, options);
@@ -150,7 +151,8 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return function(std::move(weights), options);
 }
 
-// Instruction sets add in orders of their own, by which two nodes could choose two experts.
+// Each instruction set adds in its own order: with different ones, two nodes could route a
+// token to different experts.
 RankTraits cpu_rank_traits(const OwnOptions& own) {
   return {fmt::format("cpu {}, experts in {}", cpu::name(cpu::isa_of(own.cpu.isa)),
                       cpu::takes_int8(own.cpu) ? "int8" : "float"),

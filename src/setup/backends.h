@@ -1,4 +1,4 @@
-// The table of backends.
+// The table of backends: what a command can do with each.
 #pragma once
 
 #include <memory>
@@ -23,23 +23,25 @@
 
 namespace nibble {
 
-// The options of single backends, of which each row reads its own.
+// Options that only one backend has. Each backend reads its own member.
 struct OwnOptions {
   cpu::CpuOptions cpu{};
   cuda::CudaOptions cuda{};
 };
 
-// Memory that a device has, and what of it a backend could take now.
+// Memory of a device in bytes: all of it, and what a backend could take now.
 struct DeviceMemory {
   size_t total{0}, free{0};
 };
 
-// Where nobody says: tokens of one step, as many as the kernels for prompts are made for and memory has room for, and sequences at once.
+// Defaults for a device: tokens per step, by what the prompt kernels are built for and the memory has room
+// for, and concurrent sequences.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
 };
 
-// What processes on several machines that share a model must have alike: what decides bits, and the library that connects their devices.
+// What must be the same in all processes (nodes) that share a model: whatever affects the bits of a result,
+// and the library that connects their devices.
 struct RankTraits {
   std::string kernels, device_links;
 };
@@ -47,44 +49,49 @@ struct RankTraits {
 struct BackendRow {
   std::string_view name;
   std::string_view what;
-  BatchSizes (*batch_sizes)(
-      std::optional<size_t> device_bytes);  // on a device with so much memory; not set: on this machine
-  MemoryPlan (*plan)(const Config&, const BackendOptions&,
-                     const OwnOptions&);  // of the fullest GPU, or of the host
+  // Defaults for a device with `device_bytes` of memory; nullopt: for this machine.
+  BatchSizes (*batch_sizes)(std::optional<size_t> device_bytes);
+  // Memory plan of the fullest GPU, or of the host.
+  MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
-  // Has memory of its own, which it checks itself, and takes recipes in place of elements (model/weights.h).
+  // Has its own memory, which it checks itself, and takes recipes instead of elements (model/weights.h).
   bool is_device;
   bool takes_expert_activations;  // --experts-activations
-  // --nodes: its processes on several machines share a model (BackendOptions::links). Null: they can't.
+  // For --nodes: processes on several machines share a model (BackendOptions::links). Null: not supported.
   RankTraits (*rank_traits)(const OwnOptions&);
-  // By what the devices of nodes find each other; the head's process makes it. Null: they need nothing.
+  // Makes the id by which the devices of the nodes find each other; called by the head. Null: they need none.
   GroupId (*new_group)(const OwnOptions&);
-  // Throws InputError where this machine or this backend can't run with the options. Null: it takes all.
+  // Throws InputError if this machine or this backend cannot run with the options.
+  // Null: it accepts all options.
   void (*check)(const BackendOptions&, const OwnOptions&);
-  bool (*takes_blocks)(const OwnOptions&);  // takes matrices in blocks, as with_elements() leaves them
-  std::string (*why_not)();                 // why this machine cannot run it; empty where it can
-  // The tolerance of its results against golden data, with the kernels that it chose.
+  bool (*takes_blocks)(const OwnOptions&);  // whether it takes the block matrices that with_elements() leaves
+  std::string (*why_not)();                 // why this machine cannot run it; empty if it can
+  // Tolerance of the results against golden data, given the kernels that the backend chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
-  // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores, or all GPUs that share the model.
+  // Measures the read bandwidth of the memory that it decodes from, in bytes per second, with all cores or
+  // with all GPUs that share the model.
   double (*read_bandwidth)(const OwnOptions&);
-  std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU; null: the host's
-  // The plan of each GPU, in the order of `memory`. Null: `plan` is all.
+  std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU; null: it uses host memory
+  // Memory plan of each GPU, in the order of `memory`. Null: there is only `plan`.
   std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);
-  DeviceFacts (*device)();  // the device and its present state, for records; null: the host's cores
-  // Changes the tuning of a backend that `make` made, between steps. Null: there is nothing to tune.
+  DeviceFacts (*device)();  // the device and its current state, for records; null: it runs on the CPU
+  // Changes the tuning of a backend that `make` returned, between steps. Null: nothing to tune.
   void (*retune)(Backend&, const cpu::CpuTuning&);
-  // The roundings of these kernels that the reference has to repeat for a comparison place by place. Not set, or null: they decide so
-  // few places that exact data will do.
+  // Roundings of these kernels that the reference must reproduce for a comparison position by position.
+  // nullopt, or null: rounding changes few positions, so exact reference data will do.
   std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
   std::vector<KernelCheck> (*checks)(const OwnOptions&);  // of the kernels that run here; null: none
-  std::span<const MachineProbe> (*probes)();  // what is asked of the device before them; null: nothing
-  // The kernels that a device of this name would run; `source` names the model in messages. Null: there are no names.
+  std::span<const MachineProbe> (*probes)();              // run before the checks; null: none
+  // The kernels that a device of this name would run; `source` is the model's name for messages. Null: the
+  // backend knows no devices by name.
   RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
                               const OwnOptions&, std::string_view source);
-  // Predicts how long a step would take on a device of this name, or on several that share the model. Null: there are no names.
+  // Predicts the time of a step on a device of this name, or on several that share the model. Null: the
+  // backend knows no devices by name.
   StepPrediction (*predict_on)(std::string_view device, const Config&, const StorageFormats&,
                                const OwnOptions&, const PredictedStep&, const PredictedSharing&);
-  // Tries its kernels with these numbers of rows, and times each so often. Null: no table of numbers of rows chooses them.
+  // Times the kernels at each of these numbers of rows, `num_repetitions` times each. Null: the backend does
+  // not choose kernels by a table of numbers of rows.
   KernelTrials (*try_kernels)(const Config&, const BackendOptions&, const OwnOptions&,
                               std::span<const int> num_rows, int num_repetitions,
                               const ReportProgress& report);
@@ -95,6 +102,6 @@ std::span<const BackendRow> all_backends();  // best first
 const BackendRow& find_backend(std::string_view name);  // throws InputError that lists the names
 const BackendRow& best_backend();                       // the first one that this machine can run
 
-std::string device_code();  // which devices' code this program holds, in a line; empty where it has none
+std::string device_code();  // devices for which this program holds machine code, in one line; empty if none
 
 }  // namespace nibble

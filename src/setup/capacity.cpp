@@ -9,12 +9,13 @@
 namespace nibble {
 namespace {
 
-// 32 million tokens: beyond what any memory holds, and page tables of a step still fit into 32 bits.
+// 32 million tokens: more than any memory holds, and offsets in the page tables of a step still fit 32 bits.
 constexpr int kMostPages{1 << 20};
 
-// A device has so many times as many pages of full layers as of sliding ones, at most. Both kinds are taken by every request, and a prefix is
-// found while it has both: with those of the running sequences alone a GPU of 150 GB, with 56,900 pages of full layers and 896 of sliding
-// ones, found 22 % of 100 beginnings, with 7,100 it finds 99 % (the scheduler alone, docs/scaling.md).
+// Largest ratio of full-layer pages to sliding-layer pages on a device. The prefix cache finds a prefix only
+// while both kinds of its pages are cached. On a GPU of 150 GB with 56,900 full pages and only the 896
+// sliding pages that the running sequences need, it found 22 % of 100 prefixes; with 7,100 sliding pages it
+// finds 99 % (measured with the scheduler alone, docs/scaling.md).
 constexpr int kFullOfSliding{8};
 
 }  // namespace
@@ -32,11 +33,12 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
   const int pages = num_pages_for(capacity.context);
   const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
   options.num_full_pages = num_sequences * pages;
-  // Each sequence: those that its window reaches, those that the end of its prompt reached (decision 8), one that it has just left, and
-  // one to go on. Together: the rows of a step and of the one before it, whose pages are given back with the step after.
+  // Sliding pages of each sequence: those in its window, those in the window at the end of its prompt
+  // (decision 8), the one that the window has just left, and the next one. For all together: the pages of the
+  // rows of one step, twice, because the pages of a step are given back one step later.
   const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
-  const int most =
-      max_sliding_pages(config.window, options.max_batch_tokens);  // of one that has a step alone
+  // For a sequence that has a whole step to itself.
+  const int most = max_sliding_pages(config.window, options.max_batch_tokens);
   options.num_sliding_pages =
       std::min(num_sequences * pages,
                std::max(most, num_sequences * per_sequence + 2 * num_pages_for(options.max_batch_tokens)));
@@ -59,7 +61,8 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
   const int least = num_pages_for(capacity.context);
   int most = setup.backend->is_device ? kMostPages : options.num_full_pages;
   if (!have_room(most)) {
-    // The largest number of pages that fits: `fits` does, or is the least that will do; `most` does not.
+    // Binary search for the largest number of pages that fits. `most` does not fit; `fits`
+    // does, unless it is `least`.
     int fits = least;
     while (most - fits > 1) {
       const int middle = fits + (most - fits) / 2;
@@ -90,7 +93,8 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
   engine.num_full_pages = options.num_full_pages;
   engine.num_sliding_pages = options.num_sliding_pages;
   engine.max_batch_tokens = options.max_batch_tokens;
-  // On a CPU a step of 512 tokens takes seconds with gpt-oss-20b, and answers of others wait for it. Prompts run as fast in steps of 128.
+  // On a CPU a step of 512 tokens of gpt-oss-20b takes seconds, and the other sequences wait for it. Prefill
+  // is as fast in steps of 128.
   if (!setup.backend->is_device) engine.max_shared_rows = 128;
   engine.max_sequences = capacity.num_sequences;
   engine.max_context = capacity.context;

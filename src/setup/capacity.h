@@ -1,4 +1,4 @@
-// Sizes a backend and an engine for a number of sequences and tokens.
+// Sizes a backend and an engine for a number of concurrent sequences and a context length.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,26 @@
 namespace nibble {
 
 struct Capacity {
-  int context;        // tokens of one sequence
-  int num_sequences;  // at once
+  int context;        // maximum tokens of one sequence
+  int num_sequences;  // concurrent sequences
 };
 
 inline constexpr int kDefaultContext{32768};
-// --context, or kDefaultContext if the model was made for as many. Throws InputError beyond what the model was made for.
+// Returns --context; by default kDefaultContext, or the model's maximum if that is less. Throws InputError if
+// --context exceeds the model's maximum.
 int context_of(const Config& config, const ResolvedSettings& setup);
 
-// The setup's options with the pages of the KV cache that the capacity takes.
+// Returns the options of `setup` with the number of KV cache pages that the capacity needs.
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup, const Capacity& capacity);
-// The same for a server, which may take `budgets` (setup/memory.h): the KV cache on devices takes all that is left where least is, with an
-// eighth as many pages of sliding layers as of full ones where sequences need fewer, the host's no more than the capacity asks for, since other programs use that memory too. Where a budget is too small for one sequence,
-// the pages are that sequence's, and loading says what lacks.
+// The same for a server, within `budgets` (setup/memory.h). On devices the KV cache takes all memory that the
+// fullest device has left; sliding layers get an eighth of the pages of full layers, or more if the sequences
+// need more. On the host it takes no more than the capacity needs, because other programs use that memory
+// too. If a budget is too small for one sequence, the result has the pages of one sequence, and loading
+// reports what is missing.
 BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,
                                std::span<const size_t> budgets);
-// The most sequences of so many tokens that fit into the budgets together; 0: not even one does.
+// Returns how many sequences of `context` tokens fit into the budgets at the same
+// time; 0 if not even one fits.
 int most_sequences(const Model& model, const ResolvedSettings& setup, int context,
                    std::span<const size_t> budgets);
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,

@@ -14,7 +14,8 @@
 namespace nibble {
 namespace {
 
-// Weights in the forms that the backend takes: elements, blocks, or, for a device, recipes. With links it is the share of a rank.
+// Returns the weights in the form that the backend takes: elements, blocks or, for a device, recipes. With
+// `links`, returns the share of this rank.
 std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup,
                                                const RankLinks* links) {
   std::shared_ptr<const Weights> weights = model.weights;
@@ -57,7 +58,7 @@ std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& s
   return backend;
 }
 
-// The backend of a rank. What makes it impossible is told to the other nodes.
+// Makes the backend of a rank. On failure, sends the error to the other nodes.
 std::unique_ptr<Backend> load_rank(const Model& model, const ResolvedSettings& setup, BackendOptions options,
                                    std::shared_ptr<nodes::NodeLinks> links) {
   try {

@@ -1,4 +1,4 @@
-// From a model that is opened to a backend that runs it.
+// Loads an opened model into a backend that runs it.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,16 @@
 
 namespace nibble {
 
-// Counts the memory, then reads, converts or makes the weights, makes the backend and checks --require. Throws InputError with the
-// figures where memory lacks.
+// Checks that memory suffices, then reads, converts or makes the weights, makes the backend and checks
+// --require. Throws InputError, with the figures, if there is not enough memory.
 //
-// With --nodes this is the head: it waits until all others have joined and loaded their shares. Then throws nodes::NodeLost if one did not
-// come, or was lost.
+// With --nodes this runs on the head: it waits until all other nodes have joined and loaded their shares, and
+// throws nodes::NodeLost if one did not join or was lost.
 std::unique_ptr<Backend> load(const Model& model, const ResolvedSettings& setup,
                               const BackendOptions& options);
 
-// A node that follows: joins the head, loads its share, runs what the head says, and returns when that is done. Throws as load() does.
+// Runs a node other than the head: joins the head, loads its share and runs the steps that the head sends,
+// until the head ends. Throws as load() does.
 void follow(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

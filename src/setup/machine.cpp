@@ -36,9 +36,10 @@ std::optional<size_t> memory_bytes() {
   return static_cast<size_t>(pages) * static_cast<size_t>(page_bytes);
 }
 
-// Linux tells each core's caches: level, size as "32768K", and the cores that share it. A cache that several cores share counts once.
+// Linux lists the caches of each core: level, size ("32768K") and the cores that share the cache.
+// A shared cache counts once.
 std::optional<size_t> last_level_cache_bytes() {
-  std::map<int, std::map<std::string, size_t>> bytes_of_sharers;  // by level
+  std::map<int, std::map<std::string, size_t>> bytes_of_sharers;  // level -> list of sharing cores -> bytes
   std::error_code error;
   for (const auto& cpu : fs::directory_iterator("/sys/devices/system/cpu", error)) {
     for (const auto& cache : fs::directory_iterator(cpu.path() / "cache", error)) {
@@ -80,7 +81,7 @@ std::string cpu_name() {
     const size_t value = line.find(": ");
     if (value != std::string::npos) return line.substr(value + 2);
   }
-  utsname system{};  // Linux on ARM tells no name
+  utsname system{};  // Linux on ARM reports no model name
   return uname(&system) == 0 ? system.machine : "unknown";
 }
 

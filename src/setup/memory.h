@@ -1,4 +1,5 @@
-// Memory is counted before it is taken: a model that does not fit is refused with the figures, not by the kernel's OOM killer.
+// Counts memory before it is allocated: a model that does not fit is refused with figures, not killed
+// by the kernel's OOM killer.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +13,23 @@
 
 namespace nibble {
 
-// Bytes of weights that have to stay in memory beside what the backend converts: pages of a mapped file that were read once can be
-// given back, weights that were made can't.
+// Returns the bytes of weights that must stay in host memory in addition to what the backend converts. Pages
+// of a mapped file that were read once can be dropped; weights that were made (synthetic) cannot.
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup);
 
-// Bytes that the model takes with these options: on the fullest device what it holds there, else what the host has to keep.
+// Returns the bytes that the model needs with these options: on the fullest device, or in host memory for a
+// backend that runs on the host.
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
-// Bytes that it may take on each device: --gpu-memory-utilization of it and no more than is free; else what the host has available. Without
-// those of a model that drafts, which is loaded later.
+// Returns the bytes that the model may take: on each device its share by --gpu-memory-utilization, at
+// most what is free; on the host what is available. The memory of a draft model, which is loaded
+// later, is already subtracted.
 std::vector<size_t> memory_budgets(const ResolvedSettings& setup);
-// What is left of each budget, of which there are as many as memory_budgets() gives; the smallest, negative where it does not fit there.
+// Returns the smallest number of bytes left in any of the budgets; negative if the model does not fit.
+// `budgets` has one entry per entry of memory_budgets().
 int64_t least_room(const Model& model, const ResolvedSettings& setup, const BackendOptions& options,
                    std::span<const size_t> budgets);
 
-// Throws InputError where the host's memory lacks.
+// Throws InputError if the model does not fit into host memory.
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
 
 }  // namespace nibble

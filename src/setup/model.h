@@ -1,4 +1,4 @@
-// An opened model: where it came from, its configuration, and its weights as they lie in its files.
+// An opened model: its source, its configuration, and its weights as stored in the files.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,18 @@ namespace nibble {
 struct Model {
   ModelSource source;
   Config config;
-  // Mapped and checked, not read. Null for synthetic weights, which are made when a backend is loaded.
+  // Mapped and checked, but not read. Null for synthetic weights, which are made when a backend is loaded.
   std::shared_ptr<const Weights> weights;
 };
 
-// Throws InputError for whatever is wrong with the files. Costs no memory: weights are mapped, not read.
+// Opens and checks a model. Throws InputError for anything that is wrong with the files. Takes no memory:
+// weights are mapped, not read.
 Model open_model(const std::string& argument, const Places& places);
 
-size_t weight_bytes(const Config& config);  // of a checkpoint as it is released
+size_t weight_bytes(const Config& config);  // of a checkpoint as OpenAI released it
 
-// The formats that the parts of the model run in: as stored (synthetic weights: as released), or as the flags quantise them.
+// Returns the formats in which the parts of the model run: as stored (synthetic weights: as in the released
+// checkpoint), or as the flags quantise them.
 StorageFormats formats_of(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -25,8 +25,8 @@ struct BundledName {
 };
 constexpr BundledName kBundledNames[] = {{"tiny", "tiny-gpt-oss"}};
 
-// The vendor publishes these, under Apache-2.0. The sizes are those of the shards in the repository's own folder; original/ and
-// metal/ hold the same weights again.
+// Published by OpenAI under Apache-2.0. The sizes in messages are those of the shards in the top folder of
+// the repository; original/ and metal/ hold the same weights again.
 constexpr std::string_view kPublished20b{"openai/gpt-oss-20b"}, kPublished120b{"openai/gpt-oss-120b"};
 
 std::optional<std::string> variable(const char* name) {
@@ -44,7 +44,8 @@ ModelSource find_synthetic(const std::string& argument, const std::string& what)
       argument, what);
 }
 
-// The folder of "openai/gpt-oss-20b" in the Hugging Face cache, in huggingface_hub's layout.
+// Returns the folder of a repository ("openai/gpt-oss-20b") in the Hugging Face cache,
+// in huggingface_hub's layout.
 fs::path cache_folder(const std::string& repository) {
   fs::path hub;
   if (const auto folder = variable("HF_HUB_CACHE"))
@@ -58,8 +59,8 @@ fs::path cache_folder(const std::string& repository) {
   return hub / name;
 }
 
-// refs/main holds the name of the snapshot; it is absent where a revision was downloaded by its number, or a cache copied
-// without it. Then the newest snapshot is taken.
+// Returns the snapshot that refs/main names. refs/main is absent if a revision was downloaded by its hash, or
+// if a cache was copied without it: then returns the newest snapshot.
 std::optional<fs::path> cached_snapshot(const std::string& repository, const fs::path& cache) {
   std::error_code error;
   if (fs::is_regular_file(cache / "refs/main", error)) {

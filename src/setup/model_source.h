@@ -1,4 +1,4 @@
-// Finds the files that a MODEL argument names, on this machine only: nibble opens no connection.
+// Finds the files that a MODEL argument names. Looks only on this machine: nibble opens no connection.
 #pragma once
 
 #include <filesystem>
@@ -13,15 +13,15 @@ namespace nibble {
 struct ModelSource {
   std::string name;                 // the argument, for messages
   std::filesystem::path path;       // folder or file; empty for synthetic weights
-  std::optional<Config> synthetic;  // set: weights are made for this configuration
+  std::optional<Config> synthetic;  // if set, weights are made for this configuration
 
-  // The checkpoint's folder, where its vocabulary lies. Empty for synthetic weights.
+  // Folder of the checkpoint, which also holds the vocabulary. Empty for synthetic weights.
   std::filesystem::path folder() const;
 };
 
-// Tries, in this order: "synthetic:" with a built-in name or a config.json; a path; a bundled name; an entry of the Hugging Face
-// cache, of which it takes the snapshot that refs/main names or, without refs/main, the newest. Throws InputError that lists the
-// places where it looked, the names that there are, and how to get the files.
+// Tries, in this order: "synthetic:" with a built-in name or a config.json; a path; the name of a bundled
+// model; an entry of the Hugging Face cache (the snapshot that refs/main names or, without refs/main, the
+// newest). Throws an InputError that lists where it looked, the known names, and how to get the files.
 ModelSource find_model(const std::string& argument, const Places& places);
 
 }  // namespace nibble

@@ -1,5 +1,4 @@
-// The place of a process among the machines that share a model: --nodes, --node-rank, --head, --secret-file,
-// --expert-parallel.
+// Multi-node setup of this process, from --nodes, --node-rank, --head, --secret-file and --expert-parallel.
 #pragma once
 
 #include <functional>
@@ -15,22 +14,24 @@ namespace nibble {
 
 struct NodeSetup {
   int rank;
-  std::vector<int> parts;  // of the model that each node takes
+  std::vector<int> parts;  // relative share of the model of each node
   ExpertSplit split;       // --expert-parallel
   nodes::tcp::endpoint head;
   nodes::Secret secret;
-  // Set by the command: the version of this program, and what is done when a node is lost (nodes::NodeOptions::on_lost).
+  // Set by the command: the version of this program, and what to do when a node is lost
+  // (nodes::NodeOptions::on_lost).
   std::string program{};
   std::function<void(const std::string&)> on_lost{};
 };
 
-// The first line of the file, or what NIBBLE_SECRET holds. Throws InputError where there is none.
+// Returns the first line of the file, or the value of NIBBLE_SECRET. Throws InputError if neither is set.
 nodes::Secret read_secret(const std::optional<std::string>& file);
 
-// The configuration of what this process has of the model, for backends whose own options do not say it.
+// Returns the configuration of this process's share of the model. For a device it is that of the whole model,
+// because the device's own options state the share.
 Config config_here(const Config& whole, const ResolvedSettings& setup);
 
-// What a node joins with. Throws InputError where the model can't be cut so.
+// Returns what a node joins the group with. Throws InputError if the model cannot be split this way.
 nodes::NodeOptions node_options(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

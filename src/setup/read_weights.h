@@ -1,5 +1,5 @@
-// Reads mapped weights once in the order of the file, at the disk's full speed. Else the first answer would wait for the disk page
-// by page.
+// Reads mapped weights once in file order, at the full speed of the disk. Otherwise the first answer would
+// wait for the disk page by page.
 #pragma once
 
 #include "core/progress.h"

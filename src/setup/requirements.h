@@ -1,4 +1,5 @@
-// --require: the formats that operations must run in. Where a backend would run another one, nibble refuses to start.
+// --require: the formats in which operations must run. If a backend would use another
+// format, nibble refuses to start.
 #pragma once
 
 #include <optional>
@@ -12,18 +13,19 @@
 namespace nibble {
 
 struct Requirement {
-  std::string text;  // as it was written: "experts=mxfp4/bf16"
-  std::string
-      operation;  // a name of `inspect --kernels`, or its first word: "experts" is every expert operation
-  std::string weights;                     // formats in lower case
-  std::optional<std::string> activations;  // not set: any
+  std::string text;  // as the user wrote it: "experts=mxfp4/bf16"
+  // A name in `inspect --kernels`, or its first word: "experts" means every expert operation.
+  std::string operation;
+  std::string weights;                     // format, in lower case
+  std::optional<std::string> activations;  // likewise; nullopt: any
 };
 
-// Reads "OPERATION=WEIGHTS[/ACTIVATIONS],..." before a model is opened. Throws InputError where the syntax is wrong, and for an
-// operation or a format that no backend has.
+// Parses "OPERATION=WEIGHTS[/ACTIVATIONS],..." before a model is opened. Throws InputError for wrong syntax,
+// and for an operation or a format that no backend has.
 std::vector<Requirement> read_requirements(std::string_view list);
 
-// Throws InputError where a kernel that the backend chose does not meet a requirement, or where this backend has no such operation.
+// Throws InputError if a kernel that the backend chose does not meet a requirement, or if the backend does
+// not have a required operation.
 void check_requirements(std::span<const Requirement> requirements, std::string_view backend,
                         std::span<const KernelChoice> kernels);
 

@@ -15,7 +15,7 @@
 namespace nibble {
 namespace {
 
-// The groups of dense layers that a list names. Experts are MXFP4 in every checkpoint, so "moe" changes nothing.
+// Groups of dense layers named in a list. Experts are MXFP4 in every checkpoint, so "moe" changes nothing.
 struct LayerGroups {
   bool qkv{false}, o{false}, lm_head{false};
 };
@@ -62,7 +62,8 @@ std::optional<cuda::BlockFormat> block_format(std::string_view name) {
   return std::nullopt;
 }
 
-// Whole numbers from `least` to `most` with commas between them.
+// Parses a comma-separated list of whole numbers from `least` to `most`. `what`
+// describes them in the error message.
 std::vector<int> read_numbers(const char* flag, std::string_view list, int least, int most,
                               const char* what) {
   std::vector<int> numbers;
@@ -80,11 +81,11 @@ std::vector<int> read_split(const std::string& split) {
   return read_numbers("--tensor-split", split, 1, 1000, "whole numbers from 1 to 1000");
 }
 
-// The GPUs that share the model, and the parts that they take.
+// Reads which GPUs share the model, and the relative share of each.
 void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
   if (settings.gpus)
     options.gpus = read_numbers("--gpus", *settings.gpus, 0, 63, "numbers of GPUs, of which the first is 0,");
-  if (settings.nodes) {  // the parts are theirs
+  if (settings.nodes) {  // each node has one GPU; node_setup() reads the shares
     if (options.gpus.size() > 1 || settings.tensor_parallel_size.value_or(1) > 1)
       throw InputError("--nodes {}: one GPU of each machine so far: --gpus N says which", *settings.nodes);
     return;
@@ -107,14 +108,14 @@ void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
           static_cast<size_t>(*settings.tensor_parallel_size));
 }
 
-// Has the GPU be one of those that nodes have.
+// Makes this process's GPU one rank of the --nodes group.
 void share_among_nodes(const NodeSetup& node, cuda::CudaOptions& options) {
   options.parts = node.parts;
   options.node_rank = node.rank;
   options.interface = nodes::interface_to(node.head).value_or("");
 }
 
-// The place of this process among nodes; null where there is one.
+// Returns the multi-node setup of this process; null without --nodes.
 std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSettings& setup) {
   if (!settings.nodes) {
     for (const auto& [flag, is_given] : {std::pair{"--node-rank", settings.node_rank.has_value()},
@@ -172,7 +173,7 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
       throw InputError("{}: the backend {} runs on no GPU: leave it out", flag, backend.name);
   cuda::CudaOptions options;
   if (settings.shared_budget)
-    options.shared_budget = std::stoi(*settings.shared_budget);  // one of the choices
+    options.shared_budget = std::stoi(*settings.shared_budget);  // cannot throw: the table lists the choices
   options.num_multiprocessors = settings.multiprocessors;
   options.may_compile = settings.jit == "on";
   options.has_graphs = settings.graphs == "on";
@@ -236,7 +237,7 @@ ResolvedSettings unquantised(ResolvedSettings setup) {
 }
 
 bool takes_blocks(const ResolvedSettings& setup) {
-  return !setup.nodes && setup.backend->takes_blocks(setup.own);  // shares are taken of elements
+  return !setup.nodes && setup.backend->takes_blocks(setup.own);  // shares of nodes are cut from elements
 }
 
 }  // namespace nibble

@@ -1,5 +1,5 @@
-// Settings are text and numbers as flags give them. resolve() turns them into the types that the program works with, once, before
-// a model is opened, so that a wrong flag is refused at once.
+// Turns settings, which are text and numbers as given by flags, into the types that the program works with.
+// This happens once, before a model is opened, so that a wrong flag is refused immediately.
 #pragma once
 
 #include <memory>
@@ -21,33 +21,35 @@ struct NodeSetup;
 
 struct ResolvedSettings {
   const BackendRow* backend{nullptr};
-  BackendOptions options{};  // all but the numbers of pages, which depend on the model (setup/capacity.h)
+  BackendOptions options{};  // without the page counts, which depend on the model (setup/capacity.h)
   OwnOptions own{};
-  std::optional<int> threads{};    // --threads; not set: as nibble tune found, or all cores
-  std::optional<Tuning> tuning{};  // what nibble tune found for this machine, where the backend can be tuned
+  std::optional<int> threads{};    // --threads; nullopt: as found by nibble tune, else all cores
+  std::optional<Tuning> tuning{};  // found by nibble tune for this machine; nullopt: none, or nothing to tune
   std::vector<Requirement> requirements{};
   std::optional<int> context{};  // --context
   int max_sequences{0};
   double device_memory_share{0};                  // --gpu-memory-utilization
   bool shares_prefixes{false};                    // --prefix-cache
   speculative::SpeculationOptions speculation{};  // --speculate, --speculative-config
-  std::shared_ptr<const DraftModelSetup>
-      draft_model{};            // the model that drafts (setup/speculation.h); null: none does
-  size_t draft_model_bytes{0};  // that it takes
-  std::shared_ptr<NodeSetup>
-      nodes{};  // --nodes: this process among those that share the model (setup/nodes.h)
+  // The draft model (setup/speculation.h); null: none.
+  std::shared_ptr<const DraftModelSetup> draft_model{};
+  size_t draft_model_bytes{0};  // memory that the draft model takes
+  // --nodes: this process's role in the group (setup/nodes.h); null: this machine runs the model alone.
+  std::shared_ptr<NodeSetup> nodes{};
   Places places{};
 };
 
-// Reads no file but that of nibble tune. Throws InputError that names the flag and says what is accepted.
+// Reads only the file of nibble tune and --secret-file. Throws an InputError that names
+// the flag and what is accepted.
 ResolvedSettings resolve(const Settings& settings);
 
-void set_threads(ResolvedSettings& setup, int num_threads);  // as --threads does
+void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as --threads
 
-// The same without quantised layers and KV cache; experts that --experts-activations names take float, and bfloat16 of prompts.
+// Returns `setup` without quantisation of dense layers and KV cache. If --experts-activations was given,
+// experts on a CPU take float activations. Experts on a GPU take bfloat16 activations in prompts too.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
-// True if the backend takes matrices in blocks, as with_elements() leaves them.
+// Whether the backend takes the block matrices that with_elements() leaves unconverted.
 bool takes_blocks(const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -22,20 +22,22 @@ namespace {
 using harmony::Field;
 using speculative::SpeculationOptions;
 
-// A drafter that was named may draft so many tokens where nobody says how many: few, because every row costs in a mixture of experts.
+// Default number of drafts per step for a drafter that the user names. Few, because every row costs
+// time in a mixture of experts.
 constexpr int kDraftsByName{5};
 constexpr int kMaxLookup{64};
-// Tokens for one place where cost decides. A third is seldom worth a row.
+// Draft tokens per position of a tree, if the controller decides by cost. A third is rarely worth a row.
 constexpr int kTopkByCost{2};
 
 // --speculate eagle3=FOLDER, --speculate model=MODEL
 constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
-constexpr std::string_view kMethodOfModel{"draft_model"};  // vLLM's name for it
+constexpr std::string_view kMethodOfModel{"draft_model"};  // vLLM's name of the method
 
-// A prompt is read in steps of at most so many tokens: a longer one would hold up those who have a token in every step.
+// Most tokens per step of the draft model. A longer prefill step would hold up
+// sequences that decode in every step.
 constexpr int kMostDraftRows{2048};
 
-// The drafters with a name in `names`, and those that requests ask for.
+// Returns options with the drafters in `names`, plus those that a request switches on itself.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
   SpeculationOptions options{.topk = kTopkByCost};
   for (const speculative::DrafterRow& row : speculative::drafter_table())
@@ -61,7 +63,7 @@ std::optional<int> find_number(const Field& config, const char* key, int most) {
   return value.get<int>();
 }
 
-// As in vLLM a length that is not given is the other one, or both are 5.
+// As in vLLM, a length that is not given equals the other one; if neither is given, both are 5.
 speculative::NgramLengths read_lengths(const Field& config) {
   const std::optional<int> least = find_number(config, "prompt_lookup_min", kMaxLookup);
   const std::optional<int> most = find_number(config, "prompt_lookup_max", kMaxLookup);
@@ -102,7 +104,8 @@ SpeculationOptions read_config(const std::string& text) {
   return options;
 }
 
-// A model's tokens mean to another what they mean to itself if both have the same vocabulary.
+// Throws InputError unless both models have the same vocabulary: otherwise a drafted token
+// id would mean another token.
 void check_vocabulary(const Model& drafting, const Model& model, const Places& places) {
   if (drafting.config.vocab != model.config.vocab)
     throw InputError(
@@ -117,7 +120,8 @@ void check_vocabulary(const Model& drafting, const Model& model, const Places& p
           drafting.source.name, model.source.name);
 }
 
-// As many pages as the sequences can need, in at most kMostDraftCacheBytes, but for one sequence always.
+// Sizes the KV cache of the draft model for all sequences of the capacity. Halves their number until the
+// cache fits into kMostDraftCacheBytes; one sequence always gets its pages.
 BackendOptions room_of_draft_model(const Model& drafting, const ResolvedSettings& setup,
                                    const Capacity& capacity) {
   ResolvedSettings own = setup;
@@ -176,7 +180,7 @@ void load_draft_model(ResolvedSettings& setup) {
   if (!setup.draft_model) return;
   const auto& [model, room] = *setup.draft_model;
   ResolvedSettings own = setup;
-  own.requirements.clear();  // they are of the model that answers
+  own.requirements.clear();  // --require is about the main model
   own.draft_model_bytes = 0;
   setup.speculation.model = {.backend = load(model, own, room),
                              .num_full_pages = room.num_full_pages,

@@ -1,4 +1,4 @@
-// From --speculate, or vLLM's --speculative-config, to the drafters of an engine.
+// Turns --speculate, or vLLM's --speculative-config, into the drafters of an engine.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,23 @@
 
 namespace nibble {
 
-// Opens no file. Throws InputError that names the flag, and what is wrong with it.
+// Parses the flags and opens no file. Throws an InputError that names the flag and what is wrong with it.
 speculative::SpeculationOptions read_speculation(const Settings& settings);
 
-// A model that drafts for another, and its room: at most kMostDraftCacheBytes of keys and values.
+// A draft model, and the options that size it: at most kMostDraftCacheBytes of KV cache,
+// unless one sequence needs more.
 struct DraftModelSetup {
   Model model;
   BackendOptions options;
 };
 inline constexpr size_t kMostDraftCacheBytes{size_t{2} << 30};
 
-// Opens what was asked for to draft, and counts its memory: a draft head, for which the backend's options have a place, or a model.
-// Nothing is loaded. Throws InputError where it does not fit the model.
+// Opens the draft head or draft model that the settings name, and counts the memory of a draft
+// model. Loads nothing. A draft head goes into the backend options. Throws InputError if head or
+// draft model do not match the model.
 void open_drafters(ResolvedSettings& setup, const Model& model, const Capacity& capacity);
-// Loads the model that drafts, if there is one, into the setup's speculation: behind load(), because this refuses what memory lacks for
-// both, and before engine_options().
+// Loads the draft model, if any, into setup.speculation. Call it after load(), which checks that memory
+// suffices for both models, and before engine_options().
 void load_draft_model(ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -1,4 +1,4 @@
-// The tokenizer of a model.
+// Opens the tokenizer of a model.
 #pragma once
 
 #include "setup/model_source.h"
@@ -7,8 +7,8 @@
 
 namespace nibble {
 
-// The vocabulary beside the weights, in a GGUF file, or as --tokenizer says. Synthetic weights have none: they get the 256 bytes
-// and harmony's control tokens.
+// Opens the vocabulary that --tokenizer names, else the one in the GGUF file or next to the weights.
+// Synthetic weights have none: they get the 256 bytes and harmony's control tokens.
 Tokenizer open_tokenizer(const ModelSource& source, const Places& places);
 
 }  // namespace nibble

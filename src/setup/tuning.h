@@ -1,5 +1,5 @@
-// The file in which `nibble tune` keeps what it found: one JSON object for all machines that share a home folder. Its keys are the
-// processor's name with the number of cores that a process may use.
+// The file in which `nibble tune` stores its results: one JSON object for all machines that share a home
+// folder. A key is the name of a CPU with the number of cores that a process may use.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace nibble {
 
 struct Tuning {
-  int num_threads{0};  // 0: one for each usable core
+  int num_threads{0};  // 0: one per usable core
   cpu::CpuTuning cpu;
 
   bool operator==(const Tuning&) const = default;
@@ -22,15 +22,16 @@ nlohmann::ordered_json to_json(const Tuning& tuning);
 
 std::string machine_name();  // "AMD EPYC 9754, 4 cores"
 
-// --tuning, else $XDG_CACHE_HOME/nibble/tuning.json, else ~/.cache/nibble/tuning.json. Empty where --tuning is "off", or none of
-// these is set.
+// Returns --tuning, else $XDG_CACHE_HOME/nibble/tuning.json, else ~/.cache/nibble/tuning.json. Empty if
+// --tuning is "off", or if none of these is set.
 std::filesystem::path tuning_path(const Settings& settings);
 
-// Not set where there is no file, or no entry of `machine` in it. Throws InputError for a file that nibble tune did not write, and
-// where --tuning names a file that does not exist.
+// Returns nullopt if the file does not exist or has no entry for `machine`. Throws InputError for a file that
+// nibble tune did not write, and if --tuning names a file that does not exist.
 std::optional<Tuning> read_tuning(const Settings& settings, const std::string& machine);
 
-// Replaces the entry of `machine`; creates the file and its folder. Throws InputError where it can't be written.
+// Replaces the entry of `machine`; creates the file and its folder. Throws InputError if
+// the file cannot be written.
 void write_tuning(const std::filesystem::path& path, const std::string& machine, const Tuning& tuning);
 
 }  // namespace nibble

@@ -1,4 +1,4 @@
-// The report that `nibble verify` leaves behind tells what is known of this machine's GPU since it ran there last.
+// Reads the report of the last `nibble verify` on this machine: which kernels and probes passed on its GPU.
 #pragma once
 
 #include <filesystem>
@@ -13,22 +13,21 @@ namespace nibble {
 
 struct Verified {
   std::string date;    // "2026-11-22T02:36:02Z"
-  std::string commit;  // of the program that ran; ends in "-dirty" where its files had been changed since
-  std::map<std::string, std::string>
-      kernels;                                // a row of the kernel table, and its result: "ok", "wrong", ...
-  std::map<std::string, std::string> probes;  // likewise: "ok", "twin", ...
+  std::string commit;  // of the program that ran; ends in "-dirty" if it was built from changed files
+  std::map<std::string, std::string> kernels;  // row of the kernel table -> result: "ok", "wrong", ...
+  std::map<std::string, std::string> probes;   // name of the probe -> result: "ok", "twin", ...
 };
 
-// $XDG_STATE_HOME/nibble/verified-GPU.json, else that in ~/.local/state. GPU is the device's UUID, or its name where it does not tell one.
-// Empty where neither variable is set.
+// Returns $XDG_STATE_HOME/nibble/verified-GPU.json, else ~/.local/state/nibble/verified-GPU.json. GPU is the
+// UUID of the device, or its name if it reports no UUID. Empty if neither XDG_STATE_HOME nor HOME is set.
 std::filesystem::path verified_path(const DeviceFacts& device);
 
-// Returns nothing where there is no such file. Throws InputError for a file that nibble verify did not write.
+// Returns nullopt if the file does not exist. Throws InputError for a file that nibble verify did not write.
 std::optional<Verified> read_verified(const std::filesystem::path& path);
 
-// Says what is known of a row of the kernel table on this machine: "proven here on 2026-11-22", "wrong here on ...", "not verified here".
-// Kernels may have changed since another commit was verified, so its results are named as that commit's:
-// "proven here on 2026-11-22 with commit abcdef". `commit` is this program's.
+// Returns what is known about a row of the kernel table on this machine: "proven here on 2026-11-22", "wrong
+// here on ...", "not verified here". `commit` is the commit of this program. If another commit was verified,
+// kernels may have changed since, so the text names it: "proven here on 2026-11-22 with commit abcdef".
 std::string proof_of(const std::optional<Verified>& verified, const std::string& row,
                      std::string_view commit);
 

@@ -27,14 +27,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // of one sequence in a step
-constexpr int kStepsOfRows{16};                     // timed of each in a repetition
-constexpr int kFixedDepths[]{1, 3, 5};
+constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // numbers of rows per step to time, for one sequence
+constexpr int kStepsOfRows{16};                     // steps timed for each in a repetition
+constexpr int kFixedDepths[]{1, 3, 5};              // fixed numbers of drafts per step
 constexpr int kNumAcceptanceWarmups{1};
 
 struct AcceptanceProfile {
   std::string name;
-  std::vector<double> chances;  // by place; one: for every place
+  std::vector<double> chances;  // by position of the draft in the step; a single one applies to all
   double chance(size_t place) const {
     return chances.size() == 1 ? chances[0] : place < chances.size() ? chances[place] : 0;
   }
@@ -55,11 +55,12 @@ AcceptanceProfile read_profile(const std::string& text) {
   return profile;
 }
 
-// The text that comes, whatever is drafted. Positions count from the first token that is timed.
+// Returns the token of the sequence at `position`, regardless of drafts. Position 0 is the first timed token.
 TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }
 
-// Proposes that text up to the first token that is drawn to be missed, and something else behind it. What is drawn belongs to the token,
-// wherever drafts begin, so that all numbers of drafts meet the same: a step ends behind a miss, so none meets a draw twice.
+// Proposes the tokens of token_at() up to a miss, and wrong tokens from there on. Whether a position can be a
+// miss is drawn per position, not per step, so that all numbers of drafts meet the same draws. No draw is
+// used twice, because a step ends at its first miss.
 class ForcedDrafter final : public speculative::Drafter {
  public:
   ForcedDrafter(const AcceptanceProfile& profile, uint64_t draw_seed)
@@ -82,14 +83,15 @@ class ForcedDrafter final : public speculative::Drafter {
   int position_{0};
 };
 
-// A number of drafts in every step, or as many as the controller takes. What it has learned it knows in the next run, as a server does.
+// One way to draft: no drafts, a fixed number of drafts per step, or the number that the controller chooses.
+// The controller keeps what it has learned for the next run, as in a server.
 struct DraftedWay {
   std::string name;
   std::unique_ptr<speculative::Speculator> speculator{};  // null: nothing is drafted
   std::vector<double> tokens_per_second{}, tokens_per_step{};
 };
 
-// `draw_seed` is read when a run begins.
+// Returns all ways to compare. They refer to `draw_seed`, which is read when a run begins.
 std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile, const uint64_t& draw_seed) {
   const auto make = [&](const speculative::DrafterSources&) {
     return std::make_unique<ForcedDrafter>(profile, draw_seed);
@@ -106,7 +108,7 @@ std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile, const uin
   return all;
 }
 
-// Runs a sequence, and times it.
+// Runs and times one sequence.
 class DraftedRunner {
  public:
   DraftedRunner(BackendSequence& sequence, const Config& config, const AcceptanceOptions& options)
@@ -145,7 +147,7 @@ class DraftedRunner {
     way.tokens_per_step.push_back(static_cast<double>(num_tokens) / num_steps);
   }
 
-  // Seconds of a step of so many rows: the middle of some.
+  // Returns the seconds of a step of `num_rows` rows: the median of kStepsOfRows steps.
   double step_seconds(int num_rows) {
     const std::vector<TokenId> tokens = tokens_at(options_.depth, num_rows, vocab_);
     std::vector<double> seconds;
@@ -178,7 +180,7 @@ struct ProfileResult {
   std::vector<DraftedWay> ways;
 };
 
-// The ratios of two ways' speeds in repetitions that stand side by side, ascending.
+// Returns the speed of `way` over that of `other` in each repetition, in ascending order.
 std::vector<double> speed_ratios(const DraftedWay& way, const DraftedWay& other) {
   std::vector<double> ratios;
   for (size_t n = 0; n < way.tokens_per_second.size(); ++n)
@@ -188,7 +190,7 @@ std::vector<double> speed_ratios(const DraftedWay& way, const DraftedWay& other)
 }
 const DraftedWay& best_fixed(const ProfileResult& result) {
   const auto speed = [](const DraftedWay& way) { return statistics_of(way.tokens_per_second).median; };
-  return *std::max_element(result.ways.begin(), result.ways.end() - 1,  // all but auto, the last
+  return *std::max_element(result.ways.begin(), result.ways.end() - 1,  // all except auto, which is last
                            [&](const DraftedWay& a, const DraftedWay& b) { return speed(a) < speed(b); });
 }
 
@@ -239,7 +241,7 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
     results.push_back({.name = profile.name, .ways = drafted_ways(profile, draw_seed)});
   for (int n = 0; n < kNumAcceptanceWarmups + options.num_repetitions; ++n) {
     const bool counts = n >= kNumAcceptanceWarmups;
-    // Each repetition meets other misses, else more of them would say nothing more about chance.
+    // Each repetition draws other misses; otherwise repeating would not average over the draws.
     draw_seed = static_cast<uint64_t>(n);
     for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
       const double step = runner.step_seconds(kRowsOfStep[i]);

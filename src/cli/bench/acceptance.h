@@ -1,5 +1,6 @@
-// nibble bench --acceptance: what drafts would give if each were right with a given chance. The steps that check them are run and timed;
-// which drafts were right is drawn. So synthetic weights, which have no text, show when drafts pay.
+// nibble bench --acceptance: the speed that speculative decoding would reach if each draft were accepted with
+// a given probability. The verification steps are run and timed; which drafts are accepted is drawn at
+// random. So synthetic weights, which produce no meaningful text, can show when drafting pays.
 #pragma once
 
 #include <string>
@@ -12,17 +13,18 @@ namespace nibble::cli {
 
 struct AcceptanceOptions {
   std::string model;
-  // Each is one profile, as "0.7,0.5,0.3": the chance that the draft at a place is right where those before it are. The places behind
-  // the last have none; a single number counts for every place.
+  // Each entry is one profile, such as "0.7,0.5,0.3": the probability that draft n of a step is right, given
+  // that those before it are. Later drafts have probability 0; a single number applies to every draft.
   std::vector<std::string> profiles;
-  // Of a run. Which drafts are right is chance: with 128 tokens that alone moved by 6 % what `auto` has of the best, with these in each of
-  // five repetitions by 1 % (docs/speculation.md).
+  // Tokens of one run. Which drafts are right is random: with 128 tokens, this alone changed the ratio of
+  // `auto` to the best fixed number of drafts by 6 %; with 512 in each of five repetitions, by 1 %
+  // (docs/speculation.md).
   int num_tokens{512};
-  int depth{0};  // in the KV cache before
+  int depth{0};  // tokens in the KV cache before the run
   int num_repetitions{5};
 };
 
-// Throws InputError.
+// Runs the measurement and returns its table and record. Throws InputError.
 RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& settings,
                            const std::string& command_line);
 

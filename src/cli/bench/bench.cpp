@@ -76,11 +76,11 @@ struct BenchOptions {
   int num_repetitions{5};
   std::optional<std::string> max_batch_tokens;
   bool as_json{false}, as_csv{false};
-  std::optional<std::string> record;    // file that the record is appended to
-  std::vector<std::string> compared;    // two files; empty: measure
-  std::optional<std::string> replayed;  // a file of requests
-  std::vector<std::string> num_clients;
-  std::vector<std::string> acceptance;  // profiles of it
+  std::optional<std::string> record;     // --record: file that the record is appended to
+  std::vector<std::string> compared;     // --compare: two files; empty: measure
+  std::optional<std::string> replayed;   // --replay: a file of requests
+  std::vector<std::string> num_clients;  // --clients
+  std::vector<std::string> acceptance;   // --acceptance: profiles (AcceptanceOptions::profiles)
 };
 
 std::vector<BenchTest> tests_of(const BenchOptions& options) {
@@ -92,7 +92,7 @@ std::vector<BenchTest> tests_of(const BenchOptions& options) {
   return tests;
 }
 
-// -b is llama-bench's name for --max-batch-tokens; it wins over that.
+// -b is llama-bench's name for --max-batch-tokens. If both are given, -b wins.
 Settings with_batch(Settings settings, const std::optional<std::string>& max_batch_tokens) {
   for (const Setting& setting : setting_table())
     if (max_batch_tokens && setting.name == "max-batch-tokens")
@@ -109,7 +109,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
   const Model model = open_model(options.model, resolved.places);
   const BackendOptions room = room_for(tests, model.config, resolved);
   const auto device = [&] { return row.device ? std::optional(row.device()) : std::nullopt; };
-  // Before the weights are loaded, because it takes memory of its own.
+  // Measure this before the weights are loaded, because it allocates memory of its own.
   const double read_bandwidth = row.read_bandwidth(resolved.own);
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 
@@ -136,9 +136,10 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
               results.push_back(result);
               if (options.as_json) return;
               fmt::print("{}", options.as_csv ? csv_row(setup, result) : table.add(result));
-              std::fflush(stdout);  // the next one may take minutes
+              std::fflush(stdout);  // the next test may take minutes
             });
-  setup.record.machine.device = device();  // its clocks and its heat are still those of the work
+  // Right after the work: clocks and temperature are still those under load.
+  setup.record.machine.device = device();
   setup.counters = backend->counters();
   const std::string line = record_line(bench_json(setup, results));
   record.append(line);
@@ -163,7 +164,7 @@ int compare(const CLI::App& command, const std::vector<std::string>& files) {
 
 Action define_bench(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<BenchOptions>();
-  add_model(command, options->model)->required(false);  // `serve` needs none
+  add_model(command, options->model)->required(false);  // `bench serve` and --compare take no MODEL
   add_numbers(command, "-p,--prompt-lengths", options->prompt_lengths,
               "tokens of the prompts to prefill; 0: none");
   add_numbers(command, "-n,--output-lengths", options->output_lengths, "tokens to decode; 0: none");

@@ -1,4 +1,5 @@
-// nibble bench: measures how fast a model runs here, and the share of the memory's bandwidth that it reaches.
+// nibble bench: measures the speed of a model on this machine, and the share of the
+// memory bandwidth that it reaches.
 #pragma once
 
 #include "cli/command.h"

@@ -18,22 +18,23 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kRequestsOfClient{4};  // one behind the other
+constexpr int kRequestsOfClient{4};  // one after another
 
 struct ClientsLoad {
   int num_clients;
   std::vector<double> tokens_per_second{};
-  std::vector<double> seconds_per_token{};  // of one answer, mean over all
-  std::vector<double> idle_seconds{};       // of the device, between steps (StepReport)
+  std::vector<double> seconds_per_token{};  // time between tokens of an answer: mean of each repetition
+  std::vector<double> idle_seconds{};       // the device's idle time between two steps (StepReport)
 };
 
-// Every request is one of its own, in each repetition: a prefix cache knows nothing of any.
+// Makes `count` requests with random prompts. No two are equal, also across repetitions, so
+// the prefix cache never hits.
 std::vector<GenerationRequest> random_requests(const ClientsOptions& options, int vocab, int count,
                                                int first_index) {
   std::vector<GenerationRequest> requests(static_cast<size_t>(count));
   for (int n = 0; n < count; ++n) {
     GenerationRequest& request = requests[static_cast<size_t>(n)];
-    // Positions of random tokens are counted in 31 bits.
+    // tokens_at() takes a position as int.
     const int64_t first = int64_t{first_index + n} * options.num_prompt_tokens % (int64_t{1} << 30);
     request.prompt = tokens_at(static_cast<int>(first), options.num_prompt_tokens, vocab);
     request.sample.temperature = 1;
@@ -43,7 +44,7 @@ std::vector<GenerationRequest> random_requests(const ClientsOptions& options, in
   return requests;
 }
 
-// With a column for how long the device was idle, where it says.
+// Has a column for the device's idle time if the device reports it.
 std::string table_of(const ClientsOptions& options, const std::vector<ClientsLoad>& loads) {
   std::string table = fmt::format("Prompts of {} tokens, answers of {}, {} for each client.\n\n",
                                   options.num_prompt_tokens, options.num_output_tokens, kRequestsOfClient);

@@ -1,5 +1,5 @@
-// nibble bench --clients: the engine's own speed under the load of many clients, without HTTP. Beside what bench serve says of a server it
-// shows what HTTP takes.
+// nibble bench --clients: measures the engine under the load of many clients, without HTTP. The difference
+// from bench serve is the cost of HTTP.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace nibble::cli {
 
 struct ClientsOptions {
   std::string model;
-  std::vector<int> num_clients;              // a load each
-  int num_prompt_tokens, num_output_tokens;  // of each request; at least 1
+  std::vector<int> num_clients;              // one load for each number of clients
+  int num_prompt_tokens, num_output_tokens;  // of each request; at least 1 and 2
   int num_repetitions{5};
 };
 
-// Throws InputError.
+// Runs the measurement and returns its table and record. Throws InputError.
 RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
                         const std::string& command_line);
 

@@ -19,13 +19,13 @@ using Json = nlohmann::ordered_json;
 
 struct Property {
   const char* name;
-  const char* pointer;  // to its place in a run
+  const char* pointer;  // JSON pointer into a run
 };
 // Runs that differ in these are not the same work.
 constexpr Property kWork[]{{"the bytes of the weights", "/weight_bytes"},
                            {"the number of parameters", "/num_parameters"},
                            {"the backend", "/backend"}};
-// Runs may differ in these, which may be what is compared: the report names them.
+// Runs may differ in these, which may be the point of the comparison: the report lists the differences.
 constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
                                     {"uncommitted changes", "/nibble/dirty"},
                                     {"build", "/nibble/build"},
@@ -39,7 +39,7 @@ constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
                                     {"tokens of a step", "/max_batch_tokens"},
                                     {"tuning", "/tuning"}};
 
-// Null where an older record lacks it.
+// Returns null if the run, such as an older record, does not have the value.
 Json value_at(const Json& run, const char* pointer) {
   const Json::json_pointer place(pointer);
   return run.contains(place) ? run.at(place) : Json();
@@ -49,12 +49,12 @@ std::string text_of(const Json& value) {
   return value.is_null() ? "not recorded" : value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// Without the folder: the same file lies elsewhere on another machine.
+// Returns the name without its folder: on another machine the same file may be in another folder.
 std::string model_of(const Json& run) {
   return std::filesystem::path(text_of(value_at(run, "/model"))).filename();
 }
 
-// The formats of weights and activations of each operation, whichever kernels run it.
+// Returns the formats of weights and activations of each operation, for all its kernels together.
 std::map<std::string, std::set<std::string>> formats_of(const Json& run) {
   std::map<std::string, std::set<std::string>> formats;
   for (const Json& row : value_at(run, "/kernels"))
@@ -74,7 +74,7 @@ void check_same_work(const std::string& name_a, const Json& a, const std::string
   }
   const auto formats_b = formats_of(b);
   for (const auto& [operation, formats] : formats_of(a)) {
-    const auto found = formats_b.find(operation);  // another version may fuse it with its neighbour
+    const auto found = formats_b.find(operation);  // absent if one version fuses it with its neighbour
     if (found != formats_b.end() && found->second != formats)
       refuse("the format of " + operation, fmt::format("{}", fmt::join(formats, " or ")),
              fmt::format("{}", fmt::join(found->second, " or ")));
@@ -97,7 +97,7 @@ bool is_run(const Json& run) {
   return tests.is_array() && std::all_of(tests.begin(), tests.end(), is_test);
 }
 
-// The samples of all runs, with tests in the order of the first run.
+// Pools the samples of all runs. The tests are in the order of the first run.
 std::vector<Samples> samples_of(const Runs& runs) {
   std::vector<Samples> all;
   for (const Json& run : runs)
@@ -148,7 +148,7 @@ std::string row(const Samples& a, const Samples& b) {
                      cell(b), difference.ratio, difference.chance, verdict(difference.b_is));
 }
 
-// The different values of a property over all runs of a file.
+// Returns the distinct values of a property over all runs of a file.
 std::string values_of(const Runs& runs, const char* pointer) {
   std::vector<std::string> values;
   for (const Json& run : runs)

@@ -1,4 +1,4 @@
-// nibble bench --compare: which differences between two files of records are beyond the noise.
+// nibble bench --compare: finds the differences between two files of records that are larger than the noise.
 #pragma once
 
 #include <filesystem>
@@ -11,12 +11,14 @@ namespace nibble::cli {
 
 using Runs = std::vector<nlohmann::ordered_json>;
 
-// The runs that a file holds, what `nibble bench --json` printed, one behind the other. Throws InputError for anything else.
+// Reads a file of concatenated runs, each as printed by `nibble bench --json`. Throws
+// InputError for anything else.
 Runs read_runs(const std::filesystem::path& path);
 
-// A Markdown table of all tests that both have, with the samples of all runs of a file together, and below it what else differs: the
-// machine, the program, its threads. Throws InputError that names the first difference where the runs are not the same work: model,
-// backend, formats of operations; or where they have no test in common.
+// Returns a Markdown table of the tests that both files have; the samples of all runs of a file are pooled.
+// Below the table it lists what else differs: the machine, the program, its threads. Throws an InputError
+// that names the first difference if the runs are not the same work (model, backend, formats of operations),
+// or if they have no test in common.
 std::string compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b, const Runs& b);
 
 }  // namespace nibble::cli

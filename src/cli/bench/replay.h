@@ -1,4 +1,5 @@
-// nibble bench --replay: the same requests through an engine, without drafts and with those of --speculate, in turns.
+// nibble bench --replay: runs the same requests through an engine, alternating between no drafts and the
+// drafts of --speculate.
 #pragma once
 
 #include <string>
@@ -10,12 +11,12 @@ namespace nibble::cli {
 
 struct ReplayOptions {
   std::string model;
-  std::string file;    // JSON lines, one for each request
-  int num_clients{1};  // requests that run at once
+  std::string file;    // JSON lines, one request per line
+  int num_clients{1};  // concurrent requests
   int num_repetitions{5};
 };
 
-// Throws InputError.
+// Runs the measurement and returns its table and record. Throws InputError.
 RunOutput replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line);
 
 }  // namespace nibble::cli

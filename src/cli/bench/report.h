@@ -1,4 +1,5 @@
-// Reports a run of bench: as a JSON record with all samples, as CSV, and as the text below its table (table.h).
+// Reports a run of bench as a JSON record with all samples, as CSV, and as the
+// text below its table (table.h).
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 
 namespace nibble::cli {
 
-// The conditions that all figures of a run have in common.
+// The conditions shared by all figures of a run.
 struct BenchSetup {
   RunRecord record;
   std::string model;
@@ -25,24 +26,24 @@ struct BenchSetup {
   std::string backend;
   int num_threads{0}, max_batch_tokens{0}, num_repetitions{0};
   double read_bandwidth{0};       // bytes per second, measured in this run
-  std::optional<Tuning> tuning;   // the tuning that the run had
-  std::vector<Counter> counters;  // after all tests, warm-up included
+  std::optional<Tuning> tuning;   // used by the run
+  std::vector<Counter> counters;  // read after all tests, so warm-up is included
 
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };
 
-// Figures of a result. Bytes and share follow from the mean of the repetitions.
+// Figures of one test. Bytes and share are computed from the mean speed of the repetitions.
 struct Figures {
   SampleStatistics speed;  // tokens per second
   double bytes_per_second{0};
   double share{0};   // of the read bandwidth
-  std::string note;  // reasons to doubt them, with commas between
+  std::string note;  // reasons to doubt the figures, separated by commas
 };
 Figures figures_of(const BenchSetup& setup, const BenchResult& result);
 
 std::string markdown_footer(const BenchSetup& setup);
 
-// The figures of a test and what they were measured on. Text with a comma or a quotation mark is quoted.
+// One CSV row per test: its figures and the machine, program and settings that they were measured with.
 std::string csv_header();
 std::string csv_row(const BenchSetup& setup, const BenchResult& result);
 

@@ -1,4 +1,4 @@
-// Runs requests through an engine as a server would, without HTTP: for bench --replay and bench --clients.
+// Runs requests through an engine like a server, but without HTTP: for bench --replay and bench --clients.
 #pragma once
 
 #include <span>
@@ -11,13 +11,13 @@ namespace nibble::cli {
 
 struct RequestsRun {
   std::vector<std::vector<TokenId>> answers;
-  double seconds{0};                   // from the first request to the last answer's end
-  double decode_seconds{0};            // sum of each answer's, from its first token to its last
-  size_t num_tokens{0}, num_steps{0};  // of answers; a step of two answers counts for each
+  double seconds{0};                   // from the first request to the end of the last answer
+  double decode_seconds{0};            // sum over the answers: time from the first token to the last
+  size_t num_tokens{0}, num_steps{0};  // sums over the answers; a step shared by two answers counts twice
   speculative::DraftCounts drafts{};
 };
 
-// `num_clients` of them at once: each that ends makes room for the next. Throws InputError where one fails.
+// Runs `num_clients` requests at a time; when one ends, the next begins. Throws InputError if one fails.
 RequestsRun run_requests(Engine& engine, std::span<const GenerationRequest> requests, int num_clients);
 
 }  // namespace nibble::cli

@@ -1,4 +1,4 @@
-// The table that bench prints: Markdown within 100 columns that grows as tests end.
+// The table that bench prints: Markdown, at most 100 columns wide, extended after each test.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,17 @@
 
 namespace nibble::cli {
 
-// Several depths and several lengths make a grid: a row for each depth, a column for each length, medians in its cells. Anything else
-// is a list: a row for each test, with its spread and a note.
+// With several depths and several lengths the table is a grid: a row per depth, a column per length, medians
+// in the cells. Otherwise it is a list: a row per test, with standard deviation and a note.
 class BenchTable {
  public:
-  // `tests` as list_tests gives them: all lengths of a depth, depth by depth.
+  // `tests` are in the order of list_tests(): all lengths of the first depth, then all of the next.
   BenchTable(const BenchSetup& setup, std::span<const BenchTest> tests);
 
   std::string head() const;
-  std::string add(const BenchResult& result);  // what the table grows by
-  // Below the table: what is to be doubted, which a grid has no column for, and what contradicts itself.
+  std::string add(const BenchResult& result);  // returns the text to append to the table
+  // Returns the lines below the table: reasons to doubt figures (a grid has no column
+  // for them), and contradictions.
   std::string notes() const;
 
  private:

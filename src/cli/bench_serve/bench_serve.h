@@ -1,11 +1,11 @@
-// `nibble bench serve`: load on a server with OpenAI's API, and what its clients see of it.
+// nibble bench serve: puts load on a server with the OpenAI API and measures what its clients see.
 #pragma once
 
 #include "cli/command.h"
 
 namespace nibble::cli {
 
-// Adds the command to bench; the action is called where it was chosen.
+// Adds the subcommand to bench. The caller runs the returned action if the subcommand was chosen.
 Action define_bench_serve(CLI::App& bench);
 
 }  // namespace nibble::cli

@@ -37,7 +37,7 @@ using Json = nlohmann::ordered_json;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
-// A request that failed: the kind of error, by which failures are counted, and this request's own message.
+// A failed request: the kind of error, by which failures are counted, and the message of this failure.
 struct Failure {
   std::string kind, example;
 };
@@ -55,7 +55,7 @@ struct Connection {
   beast::flat_buffer buffer;
 };
 
-// A server may close a connection that nobody uses.
+// Whether an idle connection can be used again: the server may have closed it.
 bool is_open(Connection& connection) {
   char byte{};
   const auto taken = ::recv(connection.stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -132,7 +132,7 @@ class Client {
     return request;
   }
 
-  // One that is open already, or a new one; its deadline is that of a request that begins now.
+  // Returns an idle connection if one is open, else a new one. Its timeout starts now.
   asio::awaitable<std::unique_ptr<Connection>> connect() {
     while (!idle_.empty()) {
       std::unique_ptr<Connection> connection = std::move(idle_.back());
@@ -159,8 +159,9 @@ class Client {
     if (status != 200) throw Failure{fmt::format("HTTP {}", status), message_of(body)};
   }
 
-  // Bytes are given to the parser as they arrive: http::async_read_some waits, behind the text of a chunk, for the head of
-  // the next one. True: the connection can be used again.
+  // Reads the streamed answer. Returns true if the connection can be used again. Feeds the parser with bytes
+  // as they arrive, because http::async_read_some does not return the data of a chunk before the header of
+  // the next chunk has arrived.
   asio::awaitable<bool> listen(Connection& connection, TimedAnswer& answer) {
     http::response_parser<http::string_body> parser;
     parser.body_limit(boost::none);

@@ -1,4 +1,4 @@
-// The client of bench serve: an OpenAI endpoint, and streamed requests to it, many at once on one thread.
+// The client of bench serve: streamed requests to an OpenAI endpoint, many at a time on one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,39 @@ namespace nibble::cli {
 
 struct Endpoint {
   std::string host, port;
-  std::string base;     // of the paths: "/v1"
-  std::string api_key;  // empty: none is sent
+  std::string base;     // prefix of all paths: "/v1"
+  std::string api_key;  // empty: send none
 
   std::string url() const;  // "http://127.0.0.1:8080/v1"
 };
-// "http://127.0.0.1:8080", with or without the "/v1" that official clients want to have named. Throws InputError.
+// Parses "http://127.0.0.1:8080", with or without the "/v1" that official clients require. Throws InputError.
 Endpoint read_endpoint(const std::string& url);
 
-std::string path_of(BenchApi api);  // below the base: "/completions"
+std::string path_of(BenchApi api);  // relative to `base`: "/completions"
 
-// The first model that the endpoint has. Throws InputError where it can't be asked.
+// Returns the first model that the endpoint lists. Throws InputError if the request
+// fails or no model is listed.
 std::string first_model(const Endpoint& endpoint, double timeout_seconds);
 
-// The arrival of requests: from clients that each wait for their answer, or at given times, however many are still running.
+// When requests are sent: by clients that each wait for their answer before the next request, or at given
+// times, regardless of how many requests are still running.
 struct Arrivals {
-  int num_clients{0};           // 0: at `times`
-  std::vector<double> times{};  // in seconds
+  int num_clients{0};           // 0: use `times`
+  std::vector<double> times{};  // seconds from the start, one per request
 };
 
-// Sends `count` requests and waits for all answers. `body_of(i)` is called just before request i is sent. A request that fails gives
-// an answer with an error.
+// Sends `count` requests and waits for all answers. Calls body_of(i) right before request i is sent. A
+// request that fails returns an answer with an error.
 std::vector<TimedAnswer> run_requests(const Endpoint& endpoint, BenchApi api, int count,
                                       const Arrivals& arrivals, double timeout_seconds,
                                       const std::function<nlohmann::ordered_json(int)>& body_of);
 
 // One event of a streamed answer.
 struct StreamEvent {
-  bool has_text{false};  // also reasoning, and arguments of calls
+  bool has_text{false};  // includes reasoning and tool calls
   bool is_done{false};   // "[DONE]"
   std::optional<int64_t> num_prompt_tokens{}, num_output_tokens{}, num_cached_tokens{};
-  std::string error{};  // its message
+  std::string error{};  // message of an error event; empty: no error
 };
 StreamEvent read_event(const std::string& data);
 

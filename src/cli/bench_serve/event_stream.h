@@ -1,4 +1,5 @@
-// Server-sent events as they arrive, in pieces cut anywhere: the data of each event, comments and all other fields left out
+// Parses server-sent events from a stream that arrives in arbitrary pieces. Keeps the data of each event;
+// ignores comments and all other fields
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation).
 #pragma once
 
@@ -10,14 +11,14 @@ namespace nibble::cli {
 
 class EventStream {
  public:
-  // The data of the events that this completes.
+  // Returns the data of the events that `bytes` completes.
   std::vector<std::string> push(std::string_view bytes);
 
  private:
   void end_line(std::vector<std::string>& events);
 
   std::string line_, data_;
-  bool after_return_{false};  // a '\r' ended the last line: a '\n' that follows belongs to it
+  bool after_return_{false};  // the last line ended in '\r': a '\n' right after it belongs to that line end
   bool has_data_{false};
 };
 

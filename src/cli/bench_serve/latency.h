@@ -1,10 +1,11 @@
 // Summarises a load on a server: throughput, and percentiles of these times:
 //
-//   TTFT   time to first token: sent, until the first event with text
-//   ITL    inter-token latency: from one event with text to the next, of all answers together
-//   TPOT   time per output token: (E2E - TTFT) / (output tokens - 1), one figure for each answer
-//   E2E    end to end: sent, until the answer is complete
-// as vllm bench serve defines them. Answers that failed are in none of them.
+//   TTFT   time to first token: from sending to the first event with text
+//   ITL    inter-token latency: from one event with text to the next, over all answers
+//   TPOT   time per output token: (E2E - TTFT) / (output tokens - 1), one value per answer
+//   E2E    end to end: from sending to the complete answer
+//
+// The definitions are those of vllm bench serve. Failed answers are not included.
 #pragma once
 
 #include <cstdint>
@@ -16,34 +17,34 @@
 
 namespace nibble::cli {
 
-// One request's. Times are seconds on one clock.
+// Times of one request, in seconds on a clock that all requests share.
 struct TimedAnswer {
   double sent{0}, ended{0};
   std::vector<double> texts;  // when events with text arrived
-  // As the server counted; without that, output tokens are the events with text, and prompt tokens unknown.
+  // As counted by the server. If it does not report them, events with text count as output tokens.
   std::optional<int64_t> num_prompt_tokens, num_output_tokens, num_cached_tokens;
-  std::string error;    // its kind; empty: the answer is whole
-  std::string example;  // what was said of it
+  std::string error;    // kind of the error; empty: the answer is complete
+  std::string example;  // message of the error
 };
 
 struct Percentiles {
   double mean{0}, p50{0}, p90{0}, p95{0}, p99{0}, most{0};
 };
-// Linear between ranks, as numpy's percentile. Nothing of no samples.
+// Interpolates linearly between ranks, like numpy.percentile. Returns nullopt if there are no samples.
 std::optional<Percentiles> percentiles_of(std::vector<double> samples);
 
 struct ErrorCount {
   int count{0};
-  std::string example;  // the first one's
+  std::string example;  // message of the first error
 };
 
 struct LoadSummary {
   int num_requests{0}, num_failed{0};
-  double seconds{0};  // from the first request's sending to the last answer's end
+  double seconds{0};  // from sending the first request to the end of the last answer
   int64_t num_prompt_tokens{0}, num_output_tokens{0};
-  std::optional<int64_t> num_cached_tokens;         // of the prompts', where the server tells it
-  int num_uncounted{0};                             // answers whose usage the server did not tell
-  int max_open{0};                                  // most requests at once
+  std::optional<int64_t> num_cached_tokens;         // prompt tokens from the prefix cache, if reported
+  int num_uncounted{0};                             // answers without usage from the server
+  int max_open{0};                                  // most concurrent requests
   std::optional<Percentiles> ttft, itl, tpot, e2e;  // seconds
   std::map<std::string, ErrorCount> errors;         // by kind
 

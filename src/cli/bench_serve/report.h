@@ -1,4 +1,5 @@
-// Reports what bench serve measured: a Markdown table that gets a row when a load ends, or JSON with everything.
+// Reports what bench serve measured: a Markdown table that gets a row after each
+// load, or JSON with all figures.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,16 +13,16 @@
 namespace nibble::cli {
 
 struct BenchLoad {
-  int num_clients{0};  // that each wait for their answer; 0: requests arrive at a rate
-  double rate{0};      // a second
+  int num_clients{0};  // each waits for its answer before the next request; 0: requests arrive at `rate`
+  double rate{0};      // requests per second
 };
 std::string name(const BenchLoad& load);  // "16 clients", "2.5 /s"
 
 struct BenchServeSetup {
-  RunRecord record;  // its machine is the client's
+  RunRecord record;  // describes the client's machine, not the server's
   std::string url;
   Workload workload;
-  std::string prompt_tokens, output_tokens;  // as they were asked for
+  std::string prompt_tokens, output_tokens;  // as given by the flags
 };
 
 struct BenchServeResult {

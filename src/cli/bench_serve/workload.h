@@ -1,5 +1,5 @@
-// The workload of bench serve: lengths of prompts and answers, prefixes that prompts share, times of arrival. A seed determines all of
-// it, request by request.
+// The workload of bench serve: lengths of prompts and answers, shared prefixes, arrival times. A seed and the
+// index of a request determine the request.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,18 @@
 
 namespace nibble::cli {
 
-// Tokens of a prompt or an answer.
+// Distribution of the number of tokens of a prompt or an answer.
 struct LengthDistribution {
   enum class Kind { kFixed, kUniform, kExponential };
   Kind kind{Kind::kFixed};
-  int least{1}, most{1};  // what can be drawn
-  double mean{1};         // of an exponential one, before it is cut
+  int least{1}, most{1};  // range of the result
+  double mean{1};         // kExponential: the mean before clamping to the range
 
   int draw(double unit) const;  // unit: uniform in [0, 1)
 };
-// "512"; "128-1024", each equally often; "exp:512", that mean and cut at 8 times it, as one request in 3,000 would be longer.
-// Throws InputError that says so; `origin` is the flag that said it.
+// Parses "512"; "128-1024", each length equally likely; or "exp:512", exponential with that mean,
+// clamped at 8 times the mean (one request in 3,000 would be longer). Throws an InputError that lists
+// these; `origin` is the flag.
 LengthDistribution read_length(const std::string& text, std::string_view origin);
 
 enum class BenchApi { kCompletions, kChat };
@@ -29,20 +30,22 @@ struct Workload {
   BenchApi api{BenchApi::kCompletions};
   std::string model;
   LengthDistribution prompt_tokens, output_tokens;
-  int num_prefix_tokens{0};  // more of the prompt, the same for all requests of one prefix
+  int num_prefix_tokens{0};  // shared tokens before each prompt, in addition to prompt_tokens
   int num_prefixes{1};
   double temperature{1};
   uint64_t seed{0};
-  nlohmann::ordered_json extra_body =
-      nlohmann::ordered_json::object();  // members that each request has beside or in place of its own
+  // Members that are added to the body of each request, or replace its own.
+  nlohmann::ordered_json extra_body = nlohmann::ordered_json::object();
 };
 
-// The body of request `index`: streamed, with usage, and with ignore_eos, which makes answers as long as asked for where the
-// server knows it. A completion's prompt is token ids, from 0 to 999: they are in every vocabulary and their number is
-// exact. A chat's is words of one token each in the vocabulary of gpt-oss; the template comes on top.
+// Returns the body of request `index`: streamed, with usage, and with ignore_eos, by which servers that
+// support it generate exactly max_tokens. For completions the prompt is token ids from 0 to 999, which every
+// vocabulary has, so its length is exact. For a chat it is words that are one token each in the vocabulary of
+// gpt-oss, plus the chat template.
 nlohmann::ordered_json request_body(const Workload& workload, uint64_t index);
 
-// The times at which `count` requests arrive, in seconds: a Poisson process, `rate` a second.
+// Returns the arrival times of `count` requests, in seconds: a Poisson process with
+// `rate` requests per second.
 std::vector<double> poisson_arrivals(double rate, int count, uint64_t seed);
 
 }  // namespace nibble::cli

@@ -122,7 +122,7 @@ void obey_or_ask(Conversation& conversation, const std::string& line) {
   std::string argument = space == std::string::npos ? "" : line.substr(space + 1);
   argument.erase(argument.find_last_not_of(" \t\r\n") + 1);
   if (const ChatCommand* command = find_chat_command(name)) return command->run(conversation, argument);
-  // A text of several lines that begins with a path is no command that was mistyped.
+  // Multi-line input that starts with '/' is a message (a pasted path, for example), not a mistyped command.
   if (line.find('\n') != std::string::npos) return conversation.ask(line);
   throw InputError("no command '/{}': /help lists them", name);
 }

@@ -1,4 +1,4 @@
-// The commands that are said to the program in a chat, and not to the model: /help and the others.
+// Commands in a chat that the program runs instead of sending the line to the model: /help and others.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace nibble::cli {
 
-// Runs the command that `line` is, or asks the model what is none. Throws InputError.
+// If `line` is a command, runs it; otherwise sends the line to the model. Throws InputError.
 void obey_or_ask(Conversation& conversation, const std::string& line);
 
 }  // namespace nibble::cli

@@ -16,7 +16,7 @@ namespace nibble::cli {
 
 Conversation::Conversation(const Settings& settings, const ChatModel& model, CatchInterrupt& interrupt)
     : settings_(settings), model_(model), interrupt_(interrupt), format_(model.tokenizer) {
-  // A conversation keeps the day that it began: another one would be another prompt, of which nothing is cached.
+  // Keep the date of the first turn: another date would change the prompt and miss the prefix cache.
   if (!settings_.date) settings_.date = harmony::today();
 }
 
@@ -92,7 +92,7 @@ void Conversation::answer(size_t num_before, std::string question) {
   question_ = std::move(question);
   num_before_ = num_before;
 
-  interrupt_.take();  // a ctrl-C from before the question is not for its answer
+  interrupt_.take();  // discard a ctrl-C from before the question: it must not stop this answer
   AnswerPrinter printer({.reasoning = stdout, .hides_reasoning = hides_reasoning});
   Listener listener;
   listener.on_text = [&](harmony::Part part, std::string_view text) { printer.show(part, text); };
@@ -104,7 +104,7 @@ void Conversation::answer(size_t num_before, std::string question) {
              describe(answer.finished, speed_of(model_.config, model_.formats, answer.finished)),
              dim_off(stdout));
 
-  // A turn without words to the user is not remembered: a question that is answered by nothing would only confuse.
+  // Do not keep a turn without text for the user: a question without an answer would confuse the model.
   if (answer.text.empty()) {
     fmt::print("{}no answer came; {}{}\n", dim_on(stdout),
                num_before < messages_.size() ? "the earlier one stays" : "the question is forgotten",

@@ -1,4 +1,4 @@
-// A conversation with a model: what was said, what is asked next, and settings that may change between turns.
+// A conversation with a model: its messages, and settings that may change between turns.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace nibble::cli {
 
-struct ChatModel {  // a model that is loaded and waits for questions
+struct ChatModel {  // a loaded model
   const Config& config;
   const Tokenizer& tokenizer;
   Engine& engine;
@@ -27,18 +27,19 @@ class Conversation {
  public:
   Conversation(const Settings& settings, const ChatModel& model, CatchInterrupt& interrupt);
 
-  // Streams the answer to stdout; ctrl-C ends it. Throws InputError where the question can't be asked.
+  // Streams the answer to stdout; ctrl-C ends it. Throws InputError if the question is invalid
+  // or does not fit the context.
   void ask(const std::string& question);
-  void ask_again();  // the last question; the new answer takes the place of the old one
+  void ask_again();  // asks the last question again; the new answer replaces the old one
 
-  // Sets a setting by its name in the table, of those that make sense between turns; without a value to its default.
+  // Sets one of the changeable settings by its name in the table; an empty value restores the default.
   void set(const std::string& name, const std::string& value);
   static std::vector<const Setting*> changeable_settings();
   const Settings& settings() const { return settings_; }
 
-  harmony::Chat chat() const;       // all of it, as the next question finds it
-  void resume(harmony::Chat chat);  // in the place of this one
-  void forget();                    // what was said, not the settings
+  harmony::Chat chat() const;       // the conversation so far, with the current settings
+  void resume(harmony::Chat chat);  // replaces this conversation
+  void forget();                    // removes the messages, keeps the settings
 
   bool hides_reasoning{false};
   bool has_ended{false};
@@ -51,8 +52,8 @@ class Conversation {
   CatchInterrupt& interrupt_;
   AnswerFormat format_;
   std::vector<harmony::ChatMessage> messages_;
-  std::string question_;  // the last one that was sent; empty: none was
-  size_t num_before_{0};  // messages before it
+  std::string question_;  // the last question that was sent; empty: none
+  size_t num_before_{0};  // number of messages before that question
 };
 
 }  // namespace nibble::cli

@@ -21,10 +21,11 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxHistory{1000};             // lines
 constexpr size_t kMaxHistoryLine{64 << 10};  // bytes; a longer paste is not kept
-constexpr std::string_view kPasteBegins{"\x1b[?2004h"},
-    kPasteEnds{"\x1b[?2004l"};  // xterm: "bracketed paste mode"
+// Switch xterm's "bracketed paste mode" on and off.
+constexpr std::string_view kPasteBegins{"\x1b[?2004h"}, kPasteEnds{"\x1b[?2004l"};
 constexpr std::string_view kEndOfPaste{"\x1b[201~"};
-// libedit loses count of its rows in a text that is taller than the screen, and ends in the midst of it.
+// libedit miscounts the rows of a text that is taller than the screen and leaves the
+// cursor in the middle of it.
 constexpr std::string_view kEraseBelow{"\x1b[J"};
 constexpr int kLookMilliseconds{250};
 
@@ -40,8 +41,8 @@ bool LineEditor::works_here() {
   const char* name = std::getenv("TERM");
   char entry[4096], strings[4096], *end = strings;
   if (!name || tgetent(entry, name) != 1) return false;
-  return tgetstr("ce", &end) !=
-         nullptr;  // erases a line from the cursor on, which editing needs and "dumb" has not
+  // "ce" erases from the cursor to the end of the line. Editing needs it, and "dumb" does not have it.
+  return tgetstr("ce", &end) != nullptr;
 }
 
 LineEditor& LineEditor::of(EditLine* editor) {
@@ -53,8 +54,8 @@ LineEditor& LineEditor::of(EditLine* editor) {
 LineEditor::LineEditor(const CatchInterrupt& interrupt, fs::path history_file)
     : interrupt_(interrupt),
       history_file_(std::move(history_file)),
-      // libedit asks the locale for the width of a character. nibble prints UTF-8 in any locale, so this one is right; it is
-      // this thread's alone.
+      // libedit takes the width of a character from the locale. nibble prints UTF-8 in any locale, so use a
+      // UTF-8 locale, for this thread only.
       locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)),
       history_(history_init(), &history_end),
       editor_(nullptr, &el_end) {
@@ -99,7 +100,8 @@ LineEditor::~LineEditor() {
 LineReader::Outcome LineEditor::read(std::string& line) {
   was_interrupted_ = false;
   el_resize(editor_.get());
-  // Before the prompt: keys that answer it must not meet the terminal's own editing.
+  // Enter raw mode before printing the prompt; otherwise the terminal line-edits keys
+  // that are typed right after it.
   el_set(editor_.get(), EL_PREP_TERM, 1);
   show(kPasteBegins);
   int num_bytes = 0;
@@ -108,7 +110,7 @@ LineReader::Outcome LineEditor::read(std::string& line) {
   show(kEraseBelow);
   if (was_interrupted_) return LineReader::Outcome::kSignal;
   if (!text || num_bytes <= 0) {
-    show("\n");  // the shell's prompt shall have its own line
+    show("\n");  // so that the prompt of the shell starts on a new line
     return LineReader::Outcome::kEnd;
   }
   line.assign(text, static_cast<size_t>(num_bytes));
@@ -122,12 +124,13 @@ void LineEditor::remember(const std::string& line) {
   HistEvent event;
   history(history_.get(), &event, H_ENTER, line.c_str());
   if (history_file_.empty()) return;
-  // Beside it first: a chat that starts meanwhile, or a full disk, finds the old one whole.
+  // Write a temporary file and rename it, so that the old history stays complete if the disk is full or
+  // another chat starts in the meantime.
   fs::path unfinished = history_file_;
   unfinished += ".new";
   std::error_code error;
   fs::create_directories(fs::absolute(history_file_, error).parent_path(), error);
-  if (history(history_.get(), &event, H_SAVE, unfinished.c_str()) >= 0)  // readable by its owner alone
+  if (history(history_.get(), &event, H_SAVE, unfinished.c_str()) >= 0)  // H_SAVE: readable only by its owner
     fs::rename(unfinished, history_file_, error);
   else
     error = std::error_code(errno, std::generic_category());
@@ -137,8 +140,8 @@ void LineEditor::remember(const std::string& line) {
   history_file_.clear();
 }
 
-// After ctrl-Z and fg the shell has left the terminal in its own mode, and the window may have another size. Signals report
-// both, but on any thread; a look four times a second needs none.
+// Restores raw mode, which the shell resets on ctrl-Z and fg, and adopts a new window size. Called four times
+// a second instead of by signals, which would arrive on an arbitrary thread.
 void LineEditor::follow_terminal() {
   termios mode{};
   const bool is_mode_lost = tcgetattr(STDIN_FILENO, &mode) == 0 && (mode.c_lflag & ICANON) != 0;
@@ -176,7 +179,7 @@ int LineEditor::next_character(EditLine* editor, wchar_t* character) {
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return static_cast<int>(count);
     const size_t result = std::mbrtowc(character, &byte, 1, &state);
-    if (result == static_cast<size_t>(-2)) continue;  // more bytes of it are to come
+    if (result == static_cast<size_t>(-2)) continue;  // incomplete character: read more bytes
     if (result == static_cast<size_t>(-1)) *character = L'\uFFFD';
     return 1;
   }
@@ -187,7 +190,7 @@ unsigned char LineEditor::insert_paste(EditLine* editor, int) {
   wchar_t character;
   while (!text.ends_with(kEndOfPaste)) {
     if (next_character(editor, &character) != 1) return CC_ERROR;
-    if (character == L'\r') character = L'\n';  // as a terminal sends the end of a line
+    if (character == L'\r') character = L'\n';  // terminals send '\r' for the end of a pasted line
     char bytes[MB_LEN_MAX];
     std::mbstate_t state{};
     const size_t length = std::wcrtomb(bytes, character, &state);

@@ -1,5 +1,5 @@
-// Questions typed on a terminal: a line that can be edited, and a history of the earlier ones, by libedit. Its keys are those
-// of Emacs and of shells; ~/.editrc may change them.
+// Reads questions from a terminal with line editing and history, using libedit. The keys are those of Emacs
+// and of shells; ~/.editrc may change them.
 #pragma once
 
 #include <histedit.h>
@@ -16,16 +16,18 @@ namespace nibble::cli {
 
 class LineEditor {
  public:
-  // True if standard input and output are one terminal that can move its cursor; a pipe or TERM=dumb can't.
+  // Whether stdin and stdout are a terminal that can erase to the end of a line. False
+  // for a pipe and for TERM=dumb.
   static bool works_here();
 
-  // Reads the history from `history_file` and writes it back with each line; without a file it lasts as long as the editor.
+  // Loads the history from `history_file` and saves it after each line. If the path is empty, the history
+  // lasts only as long as the editor.
   LineEditor(const CatchInterrupt& interrupt, std::filesystem::path history_file);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // As LineReader::read. A text that is pasted, or has alt-Enter in it, is one line with newlines inside.
+  // Like LineReader::read(). Pasted text and alt-Enter put newlines inside one line.
   LineReader::Outcome read(std::string& line);
 
  private:
@@ -34,7 +36,7 @@ class LineEditor {
   static unsigned char insert_paste(EditLine* editor, int);
   static unsigned char insert_newline(EditLine* editor, int);
 
-  bool wait_for_input();  // false: ctrl-C came first
+  bool wait_for_input();  // returns false if ctrl-C came first
   void follow_terminal();
   void remember(const std::string& line);
 

@@ -1,12 +1,12 @@
-// ctrl-C and SIGTERM at the moments that suit the program: a file that is being written is removed first.
+// Defers ctrl-C and SIGTERM until the program polls for them, so that it can remove unfinished files first.
 #pragma once
 
 #include <signal.h>
 
 namespace nibble::cli {
 
-// While one of these lives the signals wait. Threads that are to leave them alone are started later than this. What was not taken
-// in the end acts as it always does.
+// Blocks SIGINT and SIGTERM for its lifetime. Construct it before starting other threads, which inherit the
+// blocked signals. A signal that take() has not consumed has its usual effect when this object is destroyed.
 class HeldSignals {
  public:
   HeldSignals();
@@ -14,7 +14,7 @@ class HeldSignals {
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
 
-  int take();  // the number of one that came; 0: none
+  int take();  // returns the number of a pending signal and consumes it; 0: none
 
  private:
   sigset_t held_, previous_;

@@ -1,6 +1,6 @@
-// The small files of a checkpoint: the vocabulary, the chat template, and others that loaders ask for. generation_config.json says where an
-// answer ends (transformers and vLLM stop nowhere else), tokenizer_config.json and special_tokens_map.json name the special tokens for
-// transformers.
+// The small files of a checkpoint: the vocabulary, the chat template, and others that loaders need.
+// generation_config.json lists the stop tokens (transformers and vLLM use no others); tokenizer_config.json
+// and special_tokens_map.json name the special tokens for transformers.
 #pragma once
 
 #include <vector>
@@ -11,11 +11,11 @@
 
 namespace nibble::cli {
 
-// Those of a checkpoint; synthetic weights have none.
+// Returns those in the folder of a checkpoint; none for synthetic weights.
 std::vector<TextFile> small_files_beside(const ModelSource& source);
 
-// Those of a GGUF file. A file that nibble converted holds all of them. Others hold vocabulary and template only: for these
-// generation_config.json is made, in which harmony's stop tokens end an answer.
+// Returns those stored in a GGUF file. A file written by nibble contains all of them. Others contain only
+// vocabulary and template; for these, makes a generation_config.json with harmony's stop tokens.
 std::vector<TextFile> small_files_in(const Gguf& gguf);
 
 }  // namespace nibble::cli

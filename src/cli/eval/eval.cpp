@@ -44,7 +44,8 @@ Examples:
   nibble eval tiny --tasks tests/golden/eval/tasks.jsonl --backend reference
   nibble eval tiny --golden tests/golden/golden.json --json)"};
 
-// The longest right answer of the miniature model has 225 tokens: one that is not complete by then never is.
+// The longest correct answer of the bundled model has 225 tokens: one that is not
+// complete after 512 never will be.
 constexpr int kMaxTaskTokens{512};
 
 struct EvalOptions {
@@ -86,10 +87,10 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// The format of the activations that experts take in the longest steps, which a window is read in: "INT8".
+// Returns the format of the expert activations in the longest steps, which read the windows: "INT8".
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   std::string activations = "unknown";
-  for (const KernelChoice& row : kernels)  // in the order of their numbers of rows
+  for (const KernelChoice& row : kernels)  // ordered by number of rows: the last one counts
     if (row.operation == Operation::kExpertsUp) activations = row.activations;
   return activations;
 }
@@ -146,7 +147,7 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Temperature 0 whatever the settings say, because tasks have exact answers.
+// Makes the requests of the tasks. Ignores --temperature and uses 0, because tasks have exact answers.
 std::vector<GenerationRequest> task_requests(const std::vector<Task>& tasks, Settings settings,
                                              const Config& config, const Tokenizer& tokenizer, int context) {
   settings.temperature = 0;
@@ -164,7 +165,7 @@ struct Score {
 
 void print_task_table(const std::vector<TaskResult>& results, bool is_verbose) {
   std::map<std::string, Score> scores;
-  Score all, known;  // known: tasks whose outcome the file states; solved counts agreement with it
+  Score all, known;  // known: tasks with an expected outcome in the file; its num_solved counts agreements
   for (const TaskResult& result : results) {
     for (Score* score : {&scores[result.task], &all})
       *score = {score->num_solved + result.is_solved, score->num_tasks + 1};
@@ -208,7 +209,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   std::vector<GenerationRequest> requests =
       task_requests(tasks, settings, model.config, tokenizer, context_of(model.config, setup));
-  // Room for the longest prompt and its answer, or --context if that is less.
+  // Make room for the longest prompt and its answer, at most --context.
   size_t longest_prompt = 0;
   for (const GenerationRequest& request : requests)
     longest_prompt = std::max(longest_prompt, request.prompt.size());
@@ -234,12 +235,13 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   return kDone;
 }
 
-// Returns what answers golden prompts with the backend's own roundings, or null if it has none that are worth repeating.
+// Returns a function that recomputes golden prompts with the rounding of the backend, or null if the backend
+// has no rounding that matters for the comparison.
 AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                              const Backend& backend) {
   const auto rounding =
       setup.backend->rounding ? setup.backend->rounding(room, backend.kernels()) : std::nullopt;
-  if (!rounding || !model.weights) return {};  // the backend alone holds synthetic weights
+  if (!rounding || !model.weights) return {};  // synthetic weights exist only inside the backend
   const auto pool = std::make_shared<ThreadPool>(room.num_threads);
   const auto weights =
       quantise_dense(with_elements(model.weights, takes_blocks(setup), *pool), room.dense, *pool);

@@ -1,4 +1,5 @@
-// nibble eval: measures how right a model is, by perplexity, by tasks with exact answers, or against golden data.
+// nibble eval: measures the quality of a model by perplexity, by tasks with exact
+// answers, or against golden data.
 #pragma once
 
 #include "cli/command.h"

@@ -10,7 +10,7 @@ namespace nibble::cli {
 namespace {
 
 struct BackendAnswer {
-  std::vector<float> logits;  // of every position of the prompt
+  std::vector<float> logits;  // [positions of the prompt, V]
   std::vector<TokenId> greedy;
 };
 

@@ -1,4 +1,4 @@
-// Agreement of a backend with golden data, prompt by prompt.
+// Compares a backend with golden data, prompt by prompt.
 #pragma once
 
 #include <functional>
@@ -16,17 +16,18 @@ struct GoldenResult {
   std::string name;
   int num_tokens{0};
   GoldenDifference difference;
-  std::optional<PositionsDifference> from_rounded;  // from what AnswerRounded says
-  bool is_within{false};                            // each of them
+  std::optional<PositionsDifference> from_rounded;  // difference from the result of AnswerRounded
+  bool is_within{false};                            // both differences are within their tolerances
 };
 
-// The length of the longest prompt with its continuation, in tokens.
+// Returns the length of the longest prompt with its continuation, in tokens.
 int longest(const GoldenSet& golden);
 
-// Makes a prompt's golden data again with a reference that rounds as the backend does. The backend is compared with both.
+// Recomputes the golden data of a prompt with a reference that rounds like the backend. The
+// backend is compared with both.
 using AnswerRounded = std::function<GoldenPrompt(const GoldenPrompt&)>;
 
-// Compares the first `limit` prompts, or all. `report` counts the tokens of prompts that are done.
+// Runs all prompts and compares the results. `report` counts the tokens of finished prompts.
 std::vector<GoldenResult> compare_golden(Backend& backend, const BackendOptions& room,
                                          const GoldenSet& golden, const GoldenTolerance& tolerance,
                                          const AnswerRounded& answer_rounded = {},

@@ -1,4 +1,4 @@
-// Reports `eval --golden` as a table or as JSON, with the tolerances.
+// Reports the result of `eval --golden` as a table or as JSON, with the tolerances.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
-// Probabilities from a row of logits, in double, so that means over 10^5 tokens are right to the last figure shown.
+// Probabilities of a row of logits. Computed in double, so that means over 10^5 tokens are
+// exact to the last digit shown.
 #pragma once
 
 #include <span>
@@ -7,13 +8,14 @@
 
 namespace nibble::cli {
 
-// log sum_v exp(l[v]): a token's log-probability is its logit less this.
+// Returns log sum_v exp(l[v]). The log-probability of a token is its logit minus this.
 double log_sum_exp(std::span<const float> logits);
 
-// The likeliest token. Among equal logits the lowest id wins, as in sampling at temperature 0.
+// Returns the likeliest token. Of equal logits the one with the lowest id wins, as
+// in sampling at temperature 0.
 TokenId likeliest(std::span<const float> logits);
 
-// KL(p || q) in nats. Both are rows of logits over one vocabulary.
+// Returns KL(p || q) in nats. Both are rows of logits over the same vocabulary.
 double kl_divergence(std::span<const float> p, std::span<const float> q);
 
 }  // namespace nibble::cli

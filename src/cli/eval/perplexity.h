@@ -19,21 +19,22 @@ struct Perplexity {
   size_t num_scored{0};  // tokens
 };
 
-// Cuts a text into windows of equal length, which are read independently. A shorter rest at the end is left out, unless it is the
-// whole text. Throws InputError for a text of less than 2 tokens.
+// A text cut into windows of equal length, which are read independently. A shorter rest at the end is left
+// out, unless it is the whole text.
 struct TextWindows {
   std::vector<TokenId> tokens;
   size_t length{0}, count{0};
   std::span<const TokenId> at(size_t index) const {
     return std::span(tokens).subspan(index * length, length);
   }
-  size_t num_scored() const { return count * (length - 1); }  // every token of a window but the first
+  size_t num_scored() const { return count * (length - 1); }  // all tokens of a window except the first
 };
-// `window`: tokens of each; `limit`: the most windows.
+// Cuts `text` into at most `limit` windows of `window` tokens. Throws InputError for a
+// text of fewer than 2 tokens.
 TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int window,
                         std::optional<int> limit);
 
-// `report` counts tokens that are scored.
+// Measures the perplexity of `text`. `report` counts scored tokens.
 Perplexity measure_perplexity(Backend& backend, const BackendOptions& room, const Tokenizer& tokenizer,
                               const std::string& text, int window, std::optional<int> limit,
                               const ReportProgress& report = {});

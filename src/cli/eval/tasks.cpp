@@ -31,8 +31,8 @@ Task read_task(const Json& line) {
   return task;
 }
 
-// A task is solved if the last message is exactly the answer, to the right recipient. `has_ended`: a stop token ended the answer,
-// not the limit of tokens.
+// Whether the last message is exactly the expected answer, to the right recipient. `has_ended`: a stop token
+// ended the output, not the token limit.
 bool is_solved(const Task& task, const std::vector<harmony::ParsedMessage>& messages, bool has_ended) {
   if (!has_ended || messages.empty()) return false;
   const harmony::Message& message = messages.back().message;
@@ -40,7 +40,7 @@ bool is_solved(const Task& task, const std::vector<harmony::ParsedMessage>& mess
   return is_addressed && message.text == task.answer;
 }
 
-// A task that runs.
+// A task that is running.
 struct Running {
   size_t index;
   harmony::Parser parser;

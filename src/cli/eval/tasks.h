@@ -1,4 +1,4 @@
-// Accuracy on task files: prompts with exact answers, run through the engine as a chat is.
+// Measures accuracy on task files: prompts with exact answers, run through the engine like a chat.
 #pragma once
 
 #include <map>
@@ -14,29 +14,31 @@
 
 namespace nibble::cli {
 
-// One line of a task file (the form of tests/golden/eval/tasks.jsonl).
+// One line of a task file; tests/golden/eval/tasks.jsonl shows the format.
 struct Task {
   std::string id, task;
   std::string answer;
-  std::optional<std::string>
-      called;  // the function whose arguments must be the answer; none: the final text must be
+  // The function that must be called with `answer` as its arguments; nullopt:
+  // `answer` must be the final text.
+  std::optional<std::string> called;
   harmony::Conversation conversation;
-  std::optional<bool>
-      solved_by_checkpoint;  // whether the original model solves it with greedy decoding; not set: the file does not say
+  // Whether the original model solves it with greedy decoding; nullopt: the file does not say.
+  std::optional<bool> solved_by_checkpoint;
 };
 
-// Throws InputError that names the line.
+// Parses a task file. Throws an InputError that names the line. `origin` names the file in messages.
 std::vector<Task> read_tasks(std::string_view text, const std::string& origin);
 
 struct TaskResult {
   std::string id, task;
   bool is_solved{false};
   std::optional<bool> solved_by_checkpoint;
-  std::string text;  // what the model said, control tokens included
+  std::string text;  // output of the model, control tokens included
   int num_output_tokens{0};
 };
 
-// Runs all requests, as many at once as the engine takes. `requests` are in the order of the tasks; `report` counts those done.
+// Submits all requests at once; the engine decides how many run concurrently. `requests` are in the order of
+// the tasks; `report` counts finished tasks.
 std::vector<TaskResult> run_tasks(Engine& engine, const Tokenizer& tokenizer, const std::vector<Task>& tasks,
                                   std::vector<GenerationRequest> requests, const ReportProgress& report = {});
 

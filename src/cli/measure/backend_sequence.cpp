@@ -9,10 +9,10 @@
 namespace nibble::cli {
 namespace {
 
-// The logits of a step are in memory at once: at most 256 MB, which is 333 rows of gpt-oss.
+// Maximum number of logits of a step, all in memory at the same time: 256 MB, or 333 rows of gpt-oss.
 constexpr int kMaxLogits{1 << 26};
 
-// Asks for the likeliest token behind one.
+// Requests the likeliest token after the token at `index`.
 OutputRow greedy_row(size_t index) {
   static const SampleParams kGreedy;
   return {.token_index = static_cast<int>(index), .sample = &kGreedy, .prompt = {}, .output = {}};

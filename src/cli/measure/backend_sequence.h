@@ -1,5 +1,5 @@
-// Runs one sequence in a backend without an engine: for eval, which needs logits at every position, and for bench, which runs the
-// same step again and again.
+// Runs a sequence on a backend without an engine: for eval, which needs logits at every position, and for
+// bench, which repeats the same step.
 #pragma once
 
 #include <functional>
@@ -13,29 +13,31 @@
 
 namespace nibble::cli {
 
-// A sequence in a backend that has nothing else in its KV cache.
+// A sequence on a backend whose KV cache holds only this sequence and those made from it by beside().
 class BackendSequence {
  public:
   BackendSequence(Backend& backend, const BackendOptions& room);
-  // Another, empty one, which takes its pages from the same pools.
+  // Returns another sequence, empty, that takes its pages from the same pools.
   BackendSequence beside() const;
 
   int length() const { return pages_.length(); }  // positions in the KV cache
 
-  // Appends tokens to the sequence. `visit` gets the logits [V] after each token, in order.
+  // Appends tokens to the sequence. Calls `visit` with the logits [V] after each token, in order.
   using Visit = std::function<void(int position, std::span<const float> logits)>;
   void feed(std::span<const TokenId> tokens, const Visit& visit);
-  // The same without logits.
+  // Appends tokens without computing logits.
   void feed(std::span<const TokenId> tokens);
 
-  // Takes pages for `num_tokens` more positions; the sliding pages in the window of the first of them stay.
+  // Takes pages for `num_tokens` more positions. Keeps the sliding pages in the window of the first of them.
   void reserve(int num_tokens);
-  // Runs one step over tokens that begin `offset` positions after the end; reserve() has to cover them. The sequence does not grow, so
-  // that the same step can be run any number of times. With `wants_next` the likeliest next token is chosen.
+  // Runs one step over tokens that begin `offset` positions after the end of the sequence; reserve() must
+  // cover them. The sequence does not grow, so the same step can be repeated. With `wants_next`, samples the
+  // likeliest next token.
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
-  // The same with every row choosing a token, as where drafts are checked.
+  // The same, but samples a token at every row, as in a step that verifies drafts.
   void run_checking_step(std::span<const TokenId> tokens, int offset);
-  // The run of such a step, for a batch of several sequences. It points into this object and into what it is given.
+  // Returns the run of such a step, for a batch of several sequences. It points into this
+  // object and into the arguments.
   Run run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const;
 
  private:
@@ -49,7 +51,7 @@ class BackendSequence {
 
   Backend& backend_;
   int max_batch_tokens_;
-  int max_rows_;  // the most rows of a step with logits
+  int max_rows_;  // maximum rows of a step that returns logits
   std::shared_ptr<Pools> pools_;
   SequencePages pages_;
 };

@@ -1,4 +1,4 @@
-// The chosen kernels as JSON.
+// Formats the chosen kernels as JSON.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace nibble::cli {
 
-// The numbers of rows in a step that the kernel runs for: "1", "2-64", "65-" or "any".
+// Returns the numbers of rows of a step for which the kernel runs: "1", "2-64", "65-" or "any".
 inline std::string rows_text(const KernelChoice& row) {
   if (row.from_rows == row.to_rows) return fmt::to_string(row.from_rows);
   if (row.to_rows < kAnyRows) return fmt::format("{}-{}", row.from_rows, row.to_rows);

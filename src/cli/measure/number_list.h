@@ -12,12 +12,12 @@ class Option;
 
 namespace nibble::cli {
 
-// Adds such a flag. The default is what `values` holds, which the help then names after `what`.
+// Adds such a flag. The content of `values` is the default; the help shows it after `what`.
 CLI::Option* add_numbers(CLI::App& command, const char* flag, std::vector<std::string>& values,
                          std::string_view what);
 
-// The numbers in all values of a flag. Throws InputError that names the flag, `origin`, and says what is accepted. CLI11's own lists
-// would drop an empty item ("512,") without a word.
+// Returns the numbers in all values of a flag. Throws an InputError that names the flag (`origin`) and what
+// is accepted. CLI11's own lists would silently drop an empty item ("512,").
 std::vector<int> read_numbers(const std::vector<std::string>& values, std::string_view origin, int least,
                               int most);
 

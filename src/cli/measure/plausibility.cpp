@@ -14,7 +14,7 @@ double share_of(const BenchResult& result, double read_bandwidth) {
   return statistics_of(result.tokens_per_second).mean * result.bytes_per_token() / read_bandwidth;
 }
 
-// The tests are of one kind at one depth. Empty where the longer one took longer.
+// Both tests have the same kind and depth. Returns empty if the longer one took longer.
 std::string impossible_time(const BenchResult& shorter, const BenchResult& longer) {
   const double short_seconds = shorter.test.num_tokens / median_speed(shorter),
                long_seconds = longer.test.num_tokens / median_speed(longer);
@@ -23,7 +23,7 @@ std::string impossible_time(const BenchResult& shorter, const BenchResult& longe
                      short_seconds, name(longer.test), long_seconds);
 }
 
-// The tests are of one kind and length. Empty where the deeper one is not faster.
+// Both tests have the same kind and length. Returns empty if the deeper one is not faster.
 std::string impossible_depth(const BenchResult& shallow, const BenchResult& deep) {
   if (compare_speeds(shallow.tokens_per_second, deep.tokens_per_second).b_is != Comparison::kFaster)
     return {};

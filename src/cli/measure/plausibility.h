@@ -1,5 +1,5 @@
-// Finds figures that mislead: shares of the memory's bandwidth where data came from caches, and results of one run that contradict each
-// other.
+// Finds misleading figures: shares of the memory bandwidth when the data came from caches, and results of one
+// run that contradict each other.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace nibble::cli {
 
-// The bytes that a measurement reads in every repetition, and the size of the last cache before the memory.
+// The bytes that every repetition of a measurement reads, and the size of the last-level cache.
 struct Reuse {
   size_t bytes{0};
   std::optional<size_t> cache_bytes;
@@ -21,17 +21,19 @@ struct Reuse {
   bool fits() const { return cache_bytes && bytes <= *cache_bytes; }
 };
 
-// A note for a share of the memory's bandwidth: "in caches" where the data fits there, so that the share says nothing about the memory;
-// "over 100 %" where it does not fit and the share is impossible; else empty.
+// Returns a note on a share of the memory bandwidth: "in caches" if the data fits there, so that the share
+// says nothing about the memory; "over 100 %" if it does not fit and the share is impossible; else empty.
 std::string_view note_of_share(double share, const Reuse& reuse);
 
-// A sentence about a share that is over 100 % though the data does not fit into the caches; empty for any other share.
+// Returns a sentence about a share that is over 100 % although the data does not fit into the
+// caches; empty for any other share.
 std::string impossible_share(std::string_view name, double share, const Reuse& reuse);
-// A sentence for a table of shares whose data fits into the caches.
+// Returns a sentence for a table of shares whose data fits into the caches.
 std::string in_caches_text(const Reuse& reuse);
 
-// Results of one run that can't be true, a line each: a share over 100 % though the data does not fit into the caches, more tokens in
-// less time, or a deeper KV cache that makes a test faster beyond the noise.
+// Returns a line for each impossible result of a run: a share over 100 % although the data does not
+// fit into the caches, more tokens in less time, or a test that is faster, beyond the noise, with
+// more tokens in the KV cache.
 std::vector<std::string> contradictions(std::span<const BenchResult> results, double read_bandwidth,
                                         const Reuse& reuse);
 

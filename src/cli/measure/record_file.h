@@ -1,4 +1,4 @@
-// --record: the file of records that a measurement appends to.
+// --record: the file to which a measurement appends its record.
 #pragma once
 
 #include <fstream>
@@ -9,10 +9,11 @@ namespace nibble::cli {
 
 class RecordFile {
  public:
-  // Opens it before anything is measured, so that a path that can't be written costs no time. Not set: there is none. Throws InputError.
+  // Opens the file before anything is measured, so that a bad path fails early; nullopt:
+  // no file. Throws InputError.
   explicit RecordFile(std::optional<std::string> path);
 
-  // Throws InputError where it can't be written.
+  // Does nothing without a file. Throws InputError if the file cannot be written.
   void append(const std::string& line);
 
  private:

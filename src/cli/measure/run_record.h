@@ -1,5 +1,5 @@
-// The part that all records of measurements have in common: the date, the program and command, the machine, and the formats of each
-// operation.
+// The part that all records of measurements share: the date, the program and command, the machine, and the
+// kernel of each operation.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,14 +13,15 @@
 namespace nibble::cli {
 
 struct RunRecord {
-  std::string date;  // when the run began: utc_now()
+  std::string date;  // utc_now() at the start of the run
   std::string command_line;
   Machine machine;
-  std::vector<KernelChoice> kernels;  // empty where a server ran the model: it does not tell
-  int num_warmups{0};                 // before those that were timed, of each test
+  std::vector<KernelChoice> kernels;  // empty if a server ran the model, which does not report them
+  int num_warmups{0};                 // untimed repetitions of each test
 };
 
-// The record of a run that has just ended, on the backend of this row; `began` is utc_now() of its beginning.
+// Returns the record of a run that has just ended. `row` is the row of its backend;
+// `began` is utc_now() at its start.
 RunRecord record_of_run(const std::string& began, const std::string& command_line, const BackendRow& row,
                         const Backend& backend, int num_warmups);
 
@@ -28,15 +29,17 @@ std::string utc_now();  // "2026-11-22T02:36:02Z"
 
 nlohmann::ordered_json to_json(const Machine& machine);
 
-// The members that each record begins with; records/README.md says what they are. What is not known is null.
+// Returns the members that each record begins with; records/README.md describes
+// them. Unknown values are null.
 nlohmann::ordered_json to_json(const RunRecord& record);
 
-// What a run that makes a table has to say: the table, and a line of a file of records (record_line).
+// Output of a measurement: a table for people, and a line for a file of records (record_line()).
 struct RunOutput {
   std::string table, record;
 };
 
-// One record as a line for a file of them. Text that is no UTF-8, of a path, is replaced.
+// Formats a record as one line of a file of records. Bytes that are not UTF-8,
+// such as in paths, are replaced.
 std::string record_line(const nlohmann::ordered_json& record);
 
 }  // namespace nibble::cli

@@ -13,16 +13,17 @@ namespace nibble::cli {
 namespace {
 
 constexpr double kNoisy{0.1};        // standard deviation over mean
-constexpr size_t kEnoughToDoubt{3};  // two may agree by chance
+constexpr size_t kEnoughToDoubt{3};  // two samples may be equal by accident
 
-// Five digits: of the 95 tests in records/cuda-bench.jsonl that have three repetitions or more, five agree in four digits and none in more.
+// Whether all samples agree in five digits. Of the 95 tests in records/cuda-bench.jsonl with three
+// repetitions or more, five agree in four digits and none in more.
 bool look_equal(std::span<const double> samples) {
   const auto digits = [](double sample) { return fmt::format("{:.4e}", sample); };
   return std::all_of(samples.begin(), samples.end(),
                      [&](double sample) { return digits(sample) == digits(samples.front()); });
 }
 
-// Twice the number of pairs (x of a, y of b) with x > y, where a tie counts as half a pair.
+// Returns twice the number of pairs (x of a, y of b) with x > y; a tie counts as half a pair.
 double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
   double twice = 0;
   for (const double x : a)
@@ -30,7 +31,8 @@ double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
   return twice;
 }
 
-// The sum of t^3 - t over groups of t equal samples, by which ties reduce the variance of the ranks.
+// Returns the sum of t^3 - t over groups of t equal samples: the term by which ties
+// reduce the variance of the ranks.
 double tie_term(std::span<const double> a, std::span<const double> b) {
   std::vector<double> all(a.begin(), a.end());
   all.insert(all.end(), b.begin(), b.end());
@@ -45,7 +47,8 @@ double tie_term(std::span<const double> a, std::span<const double> b) {
   return sum;
 }
 
-// The probability that samples of one distribution lie at least as far apart. `won`: pairs of num_a * num_b in which a is larger.
+// Returns the probability that samples of one distribution are at least as far apart. `won`: number of the
+// num_a * num_b pairs in which a is larger.
 double chance_of(double won, double num_a, double num_b, double ties) {
   const double all = num_a + num_b;
   const double variance = num_a * num_b / 12 * (all + 1 - ties / (all * (all - 1)));

@@ -8,16 +8,17 @@ namespace nibble::cli {
 
 struct SampleStatistics {
   double mean{0}, median{0};
-  double standard_deviation{0};  // of the population that the samples are drawn from; 0 for one sample
-  std::string_view note;         // empty, or why to doubt it: "noisy", "suspiciously equal"
+  double standard_deviation{0};  // estimate for the population (divides by n - 1); 0 for one sample
+  std::string_view note;         // reason to doubt the samples: "noisy", "suspiciously equal"; else empty
 };
 
 SampleStatistics statistics_of(std::span<const double> samples);  // at least one
 
-// The two-sided rank test of Mann and Whitney: how likely samples of one distribution would lie as far apart as these. It asks which
-// samples are larger, not by how much, so that one repetition that was disturbed does not decide. It is the normal approximation,
-// corrected for continuity and ties: up to 12 samples against 12 it calls nothing a difference that the exact test does not call so.
-// At least one sample of each.
+// Two-sided rank test of Mann and Whitney. Returns the probability that samples of one distribution are
+// at least as far apart as these. It compares which samples are larger, not by how much, so a single
+// disturbed repetition does not decide. Uses the normal approximation, corrected for continuity and
+// ties: for up to 12 samples against 12, it reports no difference that the exact test does not report.
+// Needs at least one sample of each.
 double rank_test(std::span<const double> a, std::span<const double> b);
 
 enum class Comparison { kWithinNoise, kFaster, kSlower, kTooFewSamples };
@@ -27,9 +28,10 @@ struct Difference {
   double chance{0};  // rank_test
   Comparison b_is{};
 };
-// Speeds differ beyond the noise where the chance is below kNoiseChance and the medians are at least kSmallestDifference apart: by so
-// much the same program differs from day to day, which repetitions of one run do not show. Samples are too few where no distance
-// between them would bring the chance below kNoiseChance: 3 against 3.
+// Speeds differ beyond the noise if the chance is below kNoiseChance and the medians are at least
+// kSmallestDifference apart. The latter is the variation of the same program from day to day, which
+// repetitions of one run do not show. There are too few samples if no distance between them could bring the
+// chance below kNoiseChance: 3 against 3.
 inline constexpr double kNoiseChance{0.05}, kSmallestDifference{0.01};
 Difference compare_speeds(std::span<const double> a, std::span<const double> b);
 

@@ -66,7 +66,7 @@ struct PredictOptions {
   bool as_json{false};
 };
 
-// The steps of a model on the GPU, and on as many as share it.
+// Predicts single steps of a model on the GPUs that share it.
 class Predictor {
  public:
   Predictor(const PredictOptions& options, const ResolvedSettings& setup, const Model& model)
@@ -95,7 +95,7 @@ PredictedTest predict_test(const BenchTest& test, int num_sequences, int max_bat
   return mean_of(test, steps, num_sequences);
 }
 
-// Of each GPU.
+// Returns the memory that weights and KV cache may take, in bytes, for each GPU.
 std::vector<size_t> budgets_of(const ResolvedSettings& setup, size_t memory_bytes) {
   return std::vector<size_t>(
       setup.own.cuda.parts.size(),
@@ -144,7 +144,8 @@ Request request_of(const PredictOptions& options, std::span<const BenchTest> tes
   return request;
 }
 
-// By turns, and, where prompts have beginnings in common and there are several replicas, by these.
+// Predicts round-robin routing and, if prompts share prefixes and there are several
+// replicas, routing by prefix.
 std::vector<PredictedReplicas> predict_replicas(const Request& request, std::span<const int> counts,
                                                 const Model& model, const ResolvedSettings& setup,
                                                 const PredictedMemory& memory, const Predictor& predictor) {
@@ -167,7 +168,7 @@ std::vector<PredictedReplicas> predict_replicas(const Request& request, std::spa
   return found;
 }
 
-// Predictions do not model these settings. Figures that ignore a flag would be taken for its figures.
+// Refuses settings that predictions do not model: otherwise the figures would seem to include their effect.
 void refuse_what_has_no_effect(const Settings& settings) {
   const Settings defaults;
   for (const auto& [flag, is_given] :

@@ -1,4 +1,5 @@
-// nibble predict: how fast a model would run on a GPU that need not be here, from a cost model, and what of it would fit.
+// nibble predict: predicts from a cost model how fast a model would run on a GPU that this machine may not
+// have, and how much would fit into its memory.
 #pragma once
 
 #include "cli/command.h"

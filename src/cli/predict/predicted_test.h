@@ -1,4 +1,4 @@
-// A test of `nibble predict`, the mean over its steps.
+// A test of `nibble predict`: the mean over its steps.
 #pragma once
 
 #include <span>
@@ -11,23 +11,24 @@
 namespace nibble::cli {
 
 struct PredictedTest {
-  BenchTest test;        // of each sequence
-  int num_sequences{1};  // that decode together
+  BenchTest test;        // run by each sequence
+  int num_sequences{1};  // number of sequences that decode together
   int num_steps{0};
-  std::vector<PredictedTime> operations;  // of a step
-  double sums{0};                         // microseconds of a step that sums over devices take
-  ExpertLoad load{};                      // in a layer, of the device with the most
+  std::vector<PredictedTime> operations;  // mean per step
+  double sums{0};                         // all-reduces of a step, in microseconds
+  ExpertLoad load{};                      // of one layer, on the device with the highest load
 
-  double microseconds() const;  // of a step
-  size_t bytes() const;         // of weights and KV cache that a step reads
+  double microseconds() const;  // per step
+  size_t bytes() const;         // weights and KV cache read per step
   double bytes_per_second() const;
-  double tokens_per_second() const;  // of all sequences
+  double tokens_per_second() const;  // all sequences together
 };
 std::string name(const PredictedTest& test);  // "tg128 @ d4096 x 64"
 
 double microseconds_of(const StepPrediction& step);
 
-// The mean over steps. `steps` are of the test, and not empty; an operation that some lack counts as nothing there.
+// Returns the mean over the steps of a test. `steps` must not be empty. A step without an
+// operation counts as 0 for it.
 PredictedTest mean_of(const BenchTest& test, std::span<const StepPrediction> steps, int num_sequences = 1);
 
 }  // namespace nibble::cli

@@ -1,4 +1,4 @@
-// The result of `nibble predict`, as text and as JSON.
+// Prints the result of `nibble predict` as text or as JSON.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,18 @@
 
 namespace nibble::cli {
 
-// The memory of each GPU, as `nibble serve` would divide it.
+// How `nibble serve` would divide the memory of each GPU.
 struct PredictedMemory {
-  size_t total_bytes{0}, budget_bytes{0};  // of which weights and cache may take so much
+  size_t total_bytes{0}, budget_bytes{0};  // budget: limit for weights, workspace and KV cache together
   size_t weight_bytes{0}, workspace_bytes{0}, sequence_bytes{0};
-  int context{0};         // tokens of a sequence
-  int most_sequences{0};  // of so many tokens that fit at once
+  int context{0};         // tokens per sequence
+  int most_sequences{0};  // maximum number of concurrent sequences of `context` tokens
 
   struct Row {
     int num_sequences{0};
-    int64_t free_tokens{
-        0};  // of full layers that the cache has beside those sequences; negative: these do not fit
+    // Tokens for which full layers have room in addition to these sequences;
+    // negative: the sequences do not fit.
+    int64_t free_tokens{0};
   };
   std::vector<Row> rows{};
 };
@@ -30,14 +31,13 @@ struct Predictions {
   std::string command_line, model;
   PredictedDevice device;
   int count{1};
-  PredictedLink link{};  // where there are several
-  std::string refusal;   // why nibble does not run the model there; empty where it does
+  PredictedLink link{};  // between the GPUs, if count > 1
+  std::string refusal;   // why nibble cannot run the model there; empty if it can
   int max_batch_tokens{0};
   std::vector<PredictedTest> tests;
-  std::vector<PredictedTest>
-      of_experts;  // the same tests where each GPU has whole experts; empty: not asked for
+  std::vector<PredictedTest> of_experts;  // the same tests with --expert-parallel; empty if not given
   PredictedMemory memory;
-  Request request;  // of the replicas
+  Request request;  // for `replicas`
   std::vector<PredictedReplicas> replicas;
 };
 

@@ -8,15 +8,16 @@
 namespace nibble::cli {
 namespace {
 
-// The share of beginnings that were asked for among the last T requests, if `room` pages are all that these fill. `pages`: those of a
-// beginning; `own_pages`: those that a request leaves behind beside it.
+// Returns the share of prefixes that were requested among the last T requests, where T is the number of
+// requests whose pages fill `room` pages. `pages`: pages of a prefix. `own_pages`: pages that a request
+// leaves in the cache in addition to its prefix.
 double share_that_fits(double room, double num_prefixes, double pages, double own_pages) {
   if (room <= 0) return 0;
   const auto share = [&](double requests) { return 1 - std::exp(-requests / num_prefixes); };
   const auto filled = [&](double requests) {
     return num_prefixes * pages * share(requests) + requests * own_pages;
   };
-  // After so many requests all but e^-40 of the beginnings were asked for.
+  // After `most` requests all but e^-40 of the prefixes have been requested.
   double least = 0, most = 40 * num_prefixes;
   if (filled(most) <= room) return 1;
   for (int halving = 0; halving < 60; ++halving) {
@@ -30,8 +31,9 @@ double share_that_fits(double room, double num_prefixes, double pages, double ow
 
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running) {
-  // Of full pages a sequence holds its own, beside the beginnings, which are counted for all; of sliding ones those that its window
-  // reaches, and those that its prompt's end reached, which count as used whenever it leaves one behind (decision 8).
+  // Full pages of a sequence: those after its prefix; the prefixes are counted once for all sequences.
+  // Sliding pages: those in its window, and those in the window at the end of its prompt, which are marked as
+  // used whenever the window leaves a page (decision 8).
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
                       first_reached_page(request.prompt_tokens, config.window);
@@ -40,7 +42,7 @@ CacheRoom room_beside(const BackendOptions& options, const Config& config, const
 }
 
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes) {
-  const int pages = request.prefix_tokens / kPageTokens;  // a page that is not full is not known
+  const int pages = request.prefix_tokens / kPageTokens;  // the prefix cache holds only filled pages
   const double own_pages = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
   const int reached = pages - first_reached_page(pages * kPageTokens, room.window);
   return std::min(share_that_fits(room.full_pages, num_prefixes, pages, own_pages),

@@ -1,4 +1,5 @@
-// What replicas of a server answer, from how long their steps take and what their caches hold: arithmetic of `nibble predict --replicas`.
+// Predicts the throughput of server replicas from the time of their steps and the content of their prefix
+// caches, for `nibble predict --replicas`.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,8 @@
 
 namespace nibble::cli {
 
-// What every client asks for, again and again. `prefix_tokens` of the prompt are one of `num_prefixes` beginnings, each as likely as another.
+// The request that every client repeats. The first `prefix_tokens` of the prompt are one of `num_prefixes`
+// prefixes, all equally likely.
 struct Request {
   int prompt_tokens{0}, answer_tokens{0};
   int prefix_tokens{0}, num_prefixes{1};
@@ -18,40 +20,43 @@ struct Request {
   int num_tokens() const { return prompt_tokens + answer_tokens; }
 };
 
-// Pages of a replica that those sequences leave which run.
+// KV cache pages of a replica that are not occupied by running sequences.
 struct CacheRoom {
   double full_pages{0}, sliding_pages{0};
   int window{0};  // of the sliding layers
 };
-// `options`: the replica's.
+// `options` are those of one replica.
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running);
 
-// The share of requests whose beginning is still in the cache of a replica that gets so many different ones, at random, once it has run
-// for long. A page that was used longest ago is taken first, so a beginning is found if it was asked for among the last T requests (Che's
-// approximation): of each kind of page, those of the beginnings that were, and what T requests have left behind of their own, fill the room.
-// To go on behind a beginning takes all of its full pages, and the sliding ones that its end reaches. Within 15 points of what the scheduler
-// finds (tests/cli/predict/serving_test.cpp).
+// Returns the share of requests whose prefix is still in the cache of a replica that gets requests with
+// `num_prefixes` different prefixes at random, in steady state. The least recently used page is evicted
+// first, so a prefix is found if it was requested among the last T requests (Che's approximation). T is the
+// number of requests after which the pages of the requested prefixes and the other pages of those requests
+// fill the room; it is computed for full and for sliding pages. To continue after a prefix takes all of its
+// full pages, and the sliding pages in the window at its end. The result is within 15 points of what the
+// scheduler finds (tests/cli/predict/serving_test.cpp).
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes);
 
 using StepSeconds = std::function<double(const PredictedStep&)>;
 
-// A round of requests of as many sequences: all prompts run, then all answers, of which the prompt's step gives the first token.
+// One wave: `num_running` requests prefill together, then decode together. The prefill step yields the first
+// token of each answer.
 struct ServingRound {
   double prompt_seconds{0}, answer_seconds{0};
   double seconds() const { return prompt_seconds + answer_seconds; }
 };
-// `found`: the share of requests whose beginning need not run.
+// `found`: share of requests whose prefix is cached and not computed again.
 ServingRound round_of(const Request& request, int num_running, double found, int max_batch_tokens,
                       const StepSeconds& step_seconds);
 
-// Replicas behind a gateway, each with so many requests at once. `by_prefix`: the gateway sends what begins alike to the same replica; else
-// each gets a share of all.
+// Replicas of a server that a gateway distributes requests to; each runs `num_running` requests at a time.
+// `by_prefix`: the gateway sends requests with the same prefix to the same replica; otherwise it
+// distributes all requests evenly.
 struct PredictedReplicas {
   int num_replicas{1}, num_running{1};
   bool by_prefix{false};
-  std::optional<double>
-      found{};  // the share of requests whose beginning was cached; not set: they have none in common
+  std::optional<double> found{};  // share of requests whose prefix was cached; nullopt: no shared prefixes
   ServingRound round;
 
   double requests_per_second() const { return num_replicas * num_running / round.seconds(); }

@@ -1,4 +1,5 @@
-// Streams an answer from the engine, and for a harmony model splits it into reasoning, calls and the answer to the user.
+// Streams an answer from the engine. Splits a harmony answer into reasoning, tool calls
+// and the answer to the user.
 #pragma once
 
 #include <functional>
@@ -14,21 +15,22 @@
 namespace nibble::cli {
 
 struct Answer {
-  std::string text;                              // for the user
+  std::string text;                              // the answer to the user
   std::string reasoning;                         // the analysis channel
-  std::vector<harmony::ParsedMessage> messages;  // all of the answer; empty for a raw text
+  std::vector<harmony::ParsedMessage> messages;  // the whole answer; empty for a raw text
   std::vector<SampledToken> tokens;
   FinishedEvent finished;
 };
 
 struct Listener {
-  // Gets text that can no longer become part of a stop string.
+  // Called with text that can no longer become part of a stop string.
   std::function<void(harmony::Part, std::string_view text)> on_text;
-  std::function<bool()> wants_to_stop;  // asked about ten times a second
+  std::function<bool()> wants_to_stop;  // called for each event, and at least ten times a second
 };
 
-// Runs the request and waits for its end. The answer ends before any of the `stop` strings. In a harmony answer they are looked for
-// in the text for the user, not in reasoning and headers. Throws InputError where the engine refuses the request.
+// Both run the request and wait for its end. The answer ends before the first of the `stop` strings. In a
+// harmony answer only the text for the user is searched, not reasoning and headers. Throw InputError if the
+// engine refuses the request.
 Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<std::string>& stop,
                   const Listener& listener);
 Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,

@@ -1,4 +1,4 @@
-// Holds answers to the form that --json-schema or --grammar asks for, and their reasoning to --reasoning-budget.
+// Constrains answers to --json-schema or --grammar, and their reasoning to --reasoning-budget.
 #pragma once
 
 #include <memory>
@@ -12,21 +12,22 @@
 
 namespace nibble::cli {
 
-// Gives what the prompt tells the model of the schema; nothing where there is none. Throws InputError.
+// Returns the description of the JSON schema for the prompt; nullopt without
+// --json-schema. Throws InputError.
 std::optional<harmony::ResponseFormat> response_format(const Settings& settings);
 
 class AnswerFormat {
  public:
-  // The tokenizer must outlive this and what it makes.
+  // The tokenizer must outlive this object and the constraints that it makes.
   explicit AnswerFormat(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // null where the settings ask for neither. In a chat the final message has the form, in a raw text all that is written. Throws
-  // InputError.
+  // Returns the constraint of an answer; null if the settings require none. In a chat it applies to the final
+  // message, in a raw text to the whole output. Throws InputError.
   std::shared_ptr<const grammar::Constraint> constraint(const Settings& settings, bool is_chat);
 
  private:
   const Tokenizer& tokenizer_;
-  std::optional<grammar::VocabularyTrie> vocabulary_;  // made when it is needed first: that takes 0.15 s
+  std::optional<grammar::VocabularyTrie> vocabulary_;  // made on first use: it takes 0.15 s
 };
 
 }  // namespace nibble::cli

@@ -26,7 +26,8 @@ void AnswerPrinter::show(harmony::Part part, std::string_view text) {
 
 void AnswerPrinter::finish() { close(); }
 
-// A terminal shows by dimming where reasoning ends; in a file a word in front of it says so.
+// Starts a part. A terminal marks reasoning by dimming; other outputs get a label before
+// it. Calls always get a label.
 void AnswerPrinter::open(harmony::Part part) {
   is_open_ = true;
   part_ = part;

@@ -1,4 +1,5 @@
-// Prints an answer as it streams: reasoning and calls dimmed and to a stream of their own, the answer plain.
+// Prints an answer while it streams: the answer plain, reasoning and tool calls
+// dimmed and to a separate stream.
 #pragma once
 
 #include <cstdio>
@@ -9,9 +10,9 @@
 namespace nibble::cli {
 
 struct AnswerPrinterOptions {
-  std::FILE* reasoning{stderr};  // for reasoning and calls: a pipe on stdout gets the answer alone
+  std::FILE* reasoning{stderr};  // for reasoning and calls, so that a pipe on stdout gets only the answer
   std::FILE* answer{stdout};
-  bool hides_reasoning{false};  // one line says that the model thinks, in place of what it thinks
+  bool hides_reasoning{false};  // show one line, "thinking...", instead of the reasoning
 };
 
 class AnswerPrinter {
@@ -19,7 +20,7 @@ class AnswerPrinter {
   explicit AnswerPrinter(const AnswerPrinterOptions& options) : options_(options) {}
 
   void show(harmony::Part part, std::string_view text);
-  void finish();  // ends the line and the dimming
+  void finish();  // ends the line and switches dimming off
 
  private:
   void open(harmony::Part part);

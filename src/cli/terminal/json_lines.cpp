@@ -19,7 +19,7 @@ using Visit = std::function<void(const Json&)>;
 void visit_line(std::string_view line, std::string_view origin, int number, const Visit& visit) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   try {
-    visit(harmony::parse_json(line, "it"));  // refuses deep nesting, since `visit` may recurse
+    visit(harmony::parse_json(line, "it"));  // refuses deep nesting, because `visit` may recurse
   } catch (const InputError& error) {
     throw InputError("{}, line {}: {}", origin, number, error.what());
   } catch (const Json::exception& error) {  // a field is missing or has another type
@@ -58,7 +58,7 @@ std::vector<TokenId> token_ids(const Json& list, const Tokenizer& tokenizer) {
   if (!list.is_array()) throw InputError("{} is no list of token ids", list.dump());
   std::vector<TokenId> ids;
   for (const Json& id : list) {
-    // Compared as int64, because a number in a file may be larger than a TokenId.
+    // Compare as int64: a number in a file may not fit a TokenId.
     if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= tokenizer.num_tokens())
       throw InputError("{} is no token of this vocabulary, whose ids are 0 to {}", id.dump(),
                        tokenizer.num_tokens() - 1);

@@ -1,4 +1,4 @@
-// Makes chats and requests to the engine from settings.
+// Makes chats and engine requests from settings.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@
 
 namespace nibble::cli {
 
-// A chat without messages, with the settings of the groups kInstruction and kDate, and the form that the answer is to have. Throws
-// InputError.
+// Returns a chat without messages, with the settings of the groups kInstruction and kDate, and the JSON
+// schema of the answer if one is set. Throws InputError.
 harmony::Chat new_chat(const Settings& settings);
 
-// The settings of the group kSampling, without a seed.
+// Returns the settings of the group kSampling, which do not include the seed.
 SampleParams sample_params(const Settings& settings);
 
-// The request stops at harmony's stop tokens and at the model's own end tokens. Stop strings are not in it: answer.h applies them. Nor is
-// the constraint: answer_format.h makes it.
-// Throws InputError where the prompt leaves no room for an answer in `context`.
+// Returns a request that stops at harmony's stop tokens and at the end tokens of the model. It does not
+// include stop strings, which answer.h applies, or the constraint, which answer_format.h makes. Throws
+// InputError if the prompt leaves no room for an answer in `context`.
 GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& settings, const Config& config,
                                const Tokenizer& tokenizer, int context);
 

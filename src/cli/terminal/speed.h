@@ -1,4 +1,4 @@
-// The speed of an answer, and the bytes of memory that each token had to read.
+// The speed of an answer, and the bytes of memory read per token.
 #pragma once
 
 #include <string>
@@ -12,12 +12,13 @@ namespace nibble::cli {
 
 struct Speed {
   double prefill_tokens_per_second{0};
-  double decode_tokens_per_second{0};  // 0 where the answer has fewer than two tokens
-  double bytes_per_token{0};  // weights and KV cache for one decoded token at the middle of the answer
+  double decode_tokens_per_second{0};  // 0 if the answer has fewer than two tokens
+  double bytes_per_token{0};           // weights and KV cache read for a token in the middle of the answer
 };
 
 Speed speed_of(const Config& config, const StorageFormats& formats, const FinishedEvent& finished);
-// The share of drafts in which the token at each place was accepted, up to the last place at which one was.
+// Returns, for each position in a draft, the share of drafts whose token at that position was accepted. Ends
+// at the first position at which none was.
 std::vector<double> acceptance_by_place(const speculative::DraftCounts& drafts);
 std::string describe(const FinishedEvent& finished, const Speed& speed);  // one line
 

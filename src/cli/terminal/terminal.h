@@ -1,4 +1,4 @@
-// The terminal and standard input: dimmed text, lines, ctrl-C.
+// Terminal output and standard input: dimmed text, reading lines, ctrl-C.
 #pragma once
 
 #include <signal.h>
@@ -12,11 +12,13 @@
 
 namespace nibble::cli {
 
-// Escape sequences where `stream` is a terminal that understands them, else empty. NO_COLOR (no-color.org) switches them off.
+// Return escape sequences if `stream` is a terminal that understands them, else empty. NO_COLOR
+// (no-color.org) disables them.
 std::string_view dim_on(std::FILE* stream);
 std::string_view dim_off(std::FILE* stream);
 
-// As long as a CatchInterrupt lives, ctrl-C is noted and does not end the program. At most one may live at a time.
+// While a CatchInterrupt exists, ctrl-C is recorded instead of ending the program. At
+// most one may exist at a time.
 class CatchInterrupt {
  public:
   CatchInterrupt();
@@ -25,17 +27,18 @@ class CatchInterrupt {
   CatchInterrupt& operator=(const CatchInterrupt&) = delete;
 
   bool take();                              // whether ctrl-C was pressed since the last call
-  int descriptor() const { return read_; }  // becomes readable with ctrl-C
+  int descriptor() const { return read_; }  // becomes readable on ctrl-C
 
  private:
   int read_, write_;  // the ends of a pipe
   struct sigaction previous_;
 };
 
-// Reads lines from standard input. std::getline would not return for ctrl-C.
+// Reads lines from standard input. Unlike std::getline, it returns on ctrl-C.
 class LineReader {
  public:
-  // ctrl-C in `interrupt` ends the waiting for a line. Null: only a line or the end of the input does.
+  // A ctrl-C recorded by `interrupt` ends the wait for a line. With null, only a line
+  // or the end of the input does.
   explicit LineReader(const CatchInterrupt* interrupt) : interrupt_(interrupt) {}
 
   enum class Outcome { kLine, kSignal, kEnd };
@@ -50,7 +53,7 @@ class LineReader {
 // Reads all of standard input.
 std::string read_input();
 
-// The offset of the first byte that is not valid UTF-8. Not set: all of `text` is valid.
+// Returns the offset of the first byte that is not valid UTF-8; nullopt if all of `text` is valid.
 std::optional<size_t> first_invalid_utf8(std::string_view text);
 
 }  // namespace nibble::cli

@@ -1,5 +1,5 @@
-// nibble tune on a GPU: the kernels of its table, timed with other numbers of rows than those that the table gives them. Nothing is
-// changed by that: the table is compiled in, and what is printed is for whoever edits it.
+// nibble tune on a GPU: times the kernels of its table also at numbers of rows for which the table chooses
+// another kernel. It changes nothing: the table is compiled in, and the output is for developers who edit it.
 #pragma once
 
 #include <string>
@@ -11,23 +11,24 @@
 
 namespace nibble::cli {
 
-// On both sides of each threshold of the table, and between them.
+// Numbers of rows to time, by default: on both sides of each threshold of the table, and in between.
 inline constexpr const char* kTunedRows{"2,4,8,12,16,24,32,48,64,96,128,192,256,384,512,768,1024,2048"};
 inline constexpr int kMostTunedRows{8192};
 
 struct TuneKernelsOptions {
   std::vector<int> num_rows;  // from 2 to kMostTunedRows
   int num_repetitions{5};
-  std::string record_name;  // of the record, for the rows that are printed
+  std::string record_name;  // file name of the record, for the printed table rows
 };
 
-// On the setup's backend, which has `try_kernels`. Throws InputError.
+// Runs the trials on the backend of `setup`, which must have `try_kernels`. Throws InputError.
 RunOutput tune_kernels(const TuneKernelsOptions& options, const Model& model, const ResolvedSettings& setup,
                        const std::string& command_line);
 
-// Microseconds by number of rows and kernel, a table for each operation, and what was refused.
+// Returns a table per operation of microseconds by number of rows and kernel, and a
+// list of the refused trials.
 std::string trials_text(const KernelTrials& trials);
-// Rows in the form of kernel_table.cpp, with the columns that tuning is about.
+// Returns table rows as in kernel_table.cpp, but only with the columns that tuning is about.
 std::string table_rows_text(const KernelTrials& trials, const std::string& record_name);
 
 }  // namespace nibble::cli

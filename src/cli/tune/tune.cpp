@@ -55,7 +55,7 @@ struct TunedValue {
   const char* name;
   int cpu::CpuTuning::*member;
   std::vector<int> values;
-  BenchTest test;  // the one that it affects most
+  BenchTest test;  // the test that the value affects most
 };
 
 double tokens_per_second(Backend& backend, const BackendOptions& room, const BenchTest& test) {
@@ -65,19 +65,20 @@ double tokens_per_second(Backend& backend, const BackendOptions& room, const Ben
   return speed;
 }
 
-// The index of the value to keep: 0, the present one, unless another was faster by more than noise. `speeds`: [value][round].
+// Returns the index of the value to keep: 0, the current one, unless another is faster by more than noise.
+// `speeds` is [value][round].
 size_t best_of(const char* what, const std::vector<int>& values, const std::string& test,
                const std::vector<std::vector<double>>& speeds) {
   size_t best = 0;
   double best_ratio = kWorthIt;
   for (size_t v = 0; v < values.size(); ++v) {
-    // Compared round by round: a machine that is slower in one round is so for all values.
+    // Compare round by round: a machine that is slower in one round is slower for all values.
     std::vector<double> ratios;
     for (size_t round = 0; round < speeds[v].size(); ++round)
       ratios.push_back(speeds[v][round] / speeds[0][round]);
     const double ratio = statistics_of(ratios).median;
     std::sort(ratios.begin(), ratios.end());
-    const double low_ratio = ratios[ratios.size() / 5];  // four rounds of five reach it
+    const double low_ratio = ratios[ratios.size() / 5];  // reached in four of five rounds
     fmt::print("| {:<16} | {:>5} | {:<12} | {:8.2f} | {:6.3f} |\n", what, values[v], test,
                statistics_of(speeds[v]).median, ratio);
     if (ratio > best_ratio && low_ratio > 1) {
@@ -103,7 +104,7 @@ void tune_value(const TunedValue& tuned, Backend& backend, const BackendRow& row
   row.retune(backend, tuning);
 }
 
-// All cores first, then fewer.
+// Returns the thread counts to try: all cores first, then fewer.
 std::vector<int> thread_counts() {
   const int all = num_usable_cores();
   std::vector<int> counts{all};
@@ -112,8 +113,8 @@ std::vector<int> thread_counts() {
   return counts;
 }
 
-// Compares requests per second, where a request is a prompt and an answer. A backend keeps its number of threads, so each count
-// loads the model again.
+// Returns the thread count with the most requests per second, where a request is a prompt and an answer. A
+// backend cannot change its number of threads, so the model is loaded again for each count.
 int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   const std::vector<int> counts = thread_counts();
   std::vector<std::vector<double>> speeds(counts.size());
@@ -142,7 +143,7 @@ int tune_on_device(const TuneOptions& options, const ResolvedSettings& setup,
 
 int tune(const TuneOptions& options, Settings settings, const std::string& command_line) {
   const std::filesystem::path path = tuning_path(settings);
-  settings.tuning = "off";  // begin with the built-in values
+  settings.tuning = "off";  // start from the built-in values
   if (!settings.backend) settings.backend = "cpu";
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
@@ -168,8 +169,8 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
       {"large_panel_rows", &cpu::CpuTuning::large_panel_rows, {96, 32, 64, 128, 192}, kPrompt}};
   const auto many = std::find_if(kernels.begin(), kernels.end(),
                                  [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
-  if (many != kernels.end()) {  // it takes over from that many tokens on
-    // Each expert gets a few of a prompt's 64 tokens.
+  if (many != kernels.end()) {  // it runs from a number of tokens on: tune that number
+    // In kFewTokens each expert gets a few of the 64 tokens of the prompt.
     std::vector<int> values{many->from_rows};
     for (const int value : {4, 8, 16, 32})
       if (value != values.front()) values.push_back(value);

@@ -1,5 +1,5 @@
-// nibble tune: measures which sizes of work pieces are fastest on this CPU, and keeps them for all commands; on a GPU, which kernel is
-// fastest for how many rows, and prints that (tune/kernels.h).
+// nibble tune: measures the fastest thread count and work sizes on this CPU, and stores them for all
+// commands. On a GPU, measures and prints which kernel is fastest for each number of rows (tune/kernels.h).
 #pragma once
 
 #include "cli/command.h"

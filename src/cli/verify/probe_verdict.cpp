@@ -20,7 +20,7 @@ std::optional<ProbeFinding::Result> result_named(const Json& json) {
   return static_cast<ProbeFinding::Result>(found - std::begin(kProbeResults));
 }
 
-// Not set where the child wrote anything else than probe_json().
+// Parses the output of probe_json(). Returns nullopt if the child wrote anything else.
 std::optional<ProbeFinding> finding_in(const std::string& text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("result") || !json.contains("found") || !json.contains("figures"))

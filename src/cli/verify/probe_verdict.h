@@ -1,4 +1,4 @@
-// The verdict on a probe that ran in a process of its own.
+// The verdict on a probe that ran in a separate process.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,8 @@ namespace nibble::cli {
 
 struct ProbeVerdict {
   ProbeFinding finding;
-  // The name of the finding's result; "crashed" or "timed out", where there is none, and finding.found is the reason.
+  // Name of finding.result. If the probe did not finish: "crashed" or "timed out", and
+  // finding.found is the reason.
   std::string result;
   double seconds{0};
 
@@ -22,11 +23,12 @@ struct ProbeVerdict {
   }
 };
 
-// A child writes probe_json() to stdout; its parent reads that and how the child ended with probe_verdict_of().
+// A child writes probe_json() to stdout. Its parent passes that, and how the child
+// ended, to probe_verdict_of().
 nlohmann::ordered_json probe_json(std::string_view probe, const ProbeFinding& finding);
 ProbeVerdict probe_verdict_of(const ChildResult& child);
 
-// As a report has it.
+// Returns the entry for the report.
 nlohmann::ordered_json probe_verdict_json(std::string_view probe, const ProbeVerdict& verdict);
 
 }  // namespace nibble::cli

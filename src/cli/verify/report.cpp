@@ -27,7 +27,8 @@ std::string report_text(const Json& report) {
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// What was found is printed and has an exit code already: a home folder that can't be written to takes nothing from that.
+// Does not throw: the findings are already printed and have set the exit code, so a home folder that cannot
+// be written must not change the result.
 std::string keep_report(const DeviceFacts& device, const Json& report) {
   const fs::path path = verified_path(device);
   if (path.empty()) return "neither XDG_STATE_HOME nor HOME is set";

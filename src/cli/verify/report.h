@@ -1,4 +1,5 @@
-// The report of a run of `nibble verify`: for an issue, and for what later asks what is proven on this machine (setup/verified.h).
+// The report of a run of `nibble verify`: to attach to an issue, and to look up later what is proven on this
+// machine (setup/verified.h).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,13 +9,13 @@
 
 namespace nibble::cli {
 
-// `probes`, `kernels`: arrays of what came of each.
+// `probes` and `kernels` are arrays with one verdict each.
 nlohmann::ordered_json report_json(const Machine& machine, nlohmann::ordered_json probes,
                                    nlohmann::ordered_json kernels);
 
 std::string report_text(const nlohmann::ordered_json& report);
 
-// Writes it to verified_path() for later. An empty text, or why that could not be.
+// Writes the report to verified_path() for later. Returns empty, or the reason if that failed.
 std::string keep_report(const DeviceFacts& device, const nlohmann::ordered_json& report);
 
 }  // namespace nibble::cli

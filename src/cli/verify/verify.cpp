@@ -47,8 +47,8 @@ Examples:
   compute-sanitizer nibble verify --row qkv/BF16
   nibble verify --probe rates)"};
 
-constexpr std::chrono::minutes kLimit{5};       // for one kernel; an H100 takes a second
-constexpr std::chrono::minutes kProbeLimit{1};  // for one question; less than a second
+constexpr std::chrono::minutes kLimit{5};       // per kernel; an H100 needs one second
+constexpr std::chrono::minutes kProbeLimit{1};  // per probe; usually less than a second
 constexpr auto kReplace = Json::error_handler_t::replace;
 
 struct VerifyOptions {
@@ -57,7 +57,7 @@ struct VerifyOptions {
   bool prints_json() const { return json_file && json_file->empty(); }
 };
 
-// The backend that --backend names, else all whose kernels can be checked here.
+// Returns the backend that --backend names, else all backends whose kernels can be checked.
 std::vector<const BackendRow*> choose_backends(const Settings& settings) {
   std::vector<const BackendRow*> chosen;
   std::string missing;
@@ -110,10 +110,10 @@ void print_verdict(std::string_view kernel, const Verdict& verdict) {
              fmt::format("{:.1f}", verdict.seconds));
   if (verdict.result == Result::kWrong) fmt::print("  {}\n", verdict.finding.at);
   if (!verdict.reason.empty()) fmt::print("  {}\n", verdict.reason);
-  std::fflush(stdout);  // the next one may take a while
+  std::fflush(stdout);  // the next check may take a while
 }
 
-// --row: checks one kernel in this process. The children run it, and so can a debugger or a sanitizer.
+// --row: checks one kernel in this process. Used by the child processes, and for debuggers and sanitizers.
 int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options,
                 const OwnOptions& own) {
   std::vector<std::string> names;
@@ -136,7 +136,7 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
                    fmt::join(names, ", "));
 }
 
-// The flags of these settings that were given, for the children.
+// Returns the flags of the group kDevice that were given, to pass them to the children.
 std::vector<std::string> device_flags(const Settings& settings) {
   std::vector<std::string> flags;
   for (const Setting& setting : setting_table()) {
@@ -156,7 +156,7 @@ void print_probe(std::string_view probe, const ProbeVerdict& verdict) {
   std::fflush(stdout);
 }
 
-// --probe: asks one question in this process, as verify_here() checks one row.
+// --probe: runs one probe in this process, as verify_here() checks one row.
 int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
   std::vector<std::string_view> names;
   for (const BackendRow* backend : backends)
@@ -176,13 +176,14 @@ int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptio
   throw InputError("--probe '{}': the probes of this machine are {}", *options.probe, fmt::join(names, ", "));
 }
 
-// The command of a child that answers for one row or probe.
+// Returns the command line of a child that checks one row or runs one probe.
 std::vector<std::string> command_for(const BackendRow& backend, const char* flag, std::string_view name) {
   static const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   return {program, "verify", "--backend", std::string(backend.name), flag, std::string(name), "--json"};
 }
 
-// Both return whether all is well, and print or append to `found` what is.
+// ask_all() runs all probes, check_all() checks all kernels. Both append the verdicts to `found`, print them
+// unless `is_quiet`, and return whether all are fine.
 bool ask_all(const BackendRow& backend, bool is_quiet, Json& found) {
   bool all_fine = true;
   if (!is_quiet) print_probe_header();
@@ -213,9 +214,9 @@ bool check_all(const BackendRow& backend, bool is_quiet, const OwnOptions& own,
 int verify_all(const BackendRow& backend, const VerifyOptions& options, const OwnOptions& own,
                const std::vector<std::string>& flags) {
   const bool is_quiet = options.prints_json();
-  std::optional<NewFile> file;  // a name that can't be written is known before the work
+  std::optional<NewFile> file;  // opened first, so that a bad name fails before the work
   if (options.json_file && !is_quiet) file.emplace(*options.json_file);
-  // Before the children, whose work would show in its clocks and its power.
+  // Before the children run, because their work would change the clocks and the power of the device.
   const Machine machine = describe_machine(backend.device ? std::optional(backend.device()) : std::nullopt);
   Json probes = Json::array(), kernels = Json::array();
   const bool all_fine = ask_all(backend, is_quiet, probes);
@@ -244,7 +245,7 @@ int verify(const VerifyOptions& options, const Settings& settings) {
   return code;
 }
 
-// The last line of a program's stderr, without the program's name in front.
+// Returns the last line of a program's stderr, without the leading "nibble: ".
 std::string last_line(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   std::string_view line = text.substr(text.rfind('\n') + 1);
@@ -259,7 +260,7 @@ std::string_view name(Verdict::Result result) {
   return kNames[static_cast<int>(result)];
 }
 
-// `worst` is null where it is infinite, which JSON can't say.
+// An infinite `worst` becomes null, because JSON has no infinity.
 std::string finding_json(std::string_view kernel, const KernelFinding& finding) {
   Json json{{"kernel", kernel}};
   json.update(finding_fields(finding));

@@ -1,4 +1,5 @@
-// nibble verify: asks this machine's device what it is, and checks every row of the kernel tables on it, each in a process of its own.
+// nibble verify: probes the device of this machine, and checks every row of the kernel tables on it,
+// each in a separate process.
 #pragma once
 
 #include <optional>
@@ -17,24 +18,25 @@ Action define_verify(CLI::App& command, Settings& settings);
 struct Verdict {
   enum class Result {
     kOk,
-    kWrong,    // beyond its bound
-    kCrashed,  // ended by a signal, or by an error such as a failed launch
+    kWrong,    // an error exceeds its bound
+    kCrashed,  // ended by a signal, or by an error such as a failed kernel launch
     kTimedOut,
   } result{};
-  KernelFinding finding;  // where the check ran to its end
-  std::string reason;     // where it did not: its last line on stderr, or the signal
+  KernelFinding finding;  // if the check completed
+  std::string reason;     // if it did not: its last line on stderr, or the signal
   double seconds{0};
 };
 std::string_view name(Verdict::Result result);
 
-// The failure of a child that came to no answer; not set where it ended by itself and `has_answered`.
+// Failure of a child. failure_of() returns nullopt if the child exited normally and `has_answered`, which
+// means that its output is a complete answer.
 struct ChildFailure {
   Verdict::Result result;
   std::string reason;
 };
 std::optional<ChildFailure> failure_of(const ChildResult& child, bool has_answered);
 
-// A child writes finding_json() to stdout; its parent reads that and how the child ended with verdict_of().
+// A child writes finding_json() to stdout. Its parent passes that, and how the child ended, to verdict_of().
 std::string finding_json(std::string_view kernel, const KernelFinding& finding);
 Verdict verdict_of(const ChildResult& child);
 
