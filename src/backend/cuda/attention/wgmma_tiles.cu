@@ -33,7 +33,7 @@ constexpr int kPageBytes{kPagePositions * kCellBytes};  // of keys or of values,
 // without wgmma would get warnings about unused members.
 struct PageStages {
   static constexpr int kStages{8}, kStageBytes{2 * kPageBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
-  // stages being filled while a loading warp goes on to the next one
+  // Stages being filled while a loading warp goes on to the next one.
   static constexpr int kUnderWay{5};
 };
 

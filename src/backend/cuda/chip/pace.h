@@ -5,7 +5,7 @@ namespace nibble::cuda {
 
 struct Bus {
 #ifdef NIBBLE_PACE
-  // on the device: the time up to which the bus is reserved, in 1/1024 ns
+  // On the device: the time up to which the bus is reserved, in 1/1024 ns.
   unsigned long long* clock{nullptr};
 #endif
 };

@@ -43,7 +43,7 @@ struct LaunchWork {
   double slots{0}, products{0}, clocks{0};
   double balance{1};  // largest share of a CTA over the mean
   double issue_use{kIssueUse};
-  // microseconds, at the clock of a Hopper, of the longest CTA's tiles, one after another
+  // Microseconds, at the clock of a Hopper, of the longest CTA's tiles, one after another.
   double chain{0};
   double serial{0};  // microseconds, at the same clock, besides those of the operation
   Layout layout{Layout::kBf16};

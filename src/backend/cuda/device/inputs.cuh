@@ -135,7 +135,7 @@ class NormWeights {
           });
         });
       }
-      // double-buffered: other warps may still read the last rows' sums
+      // Double-buffered: other warps may still read the last rows' sums.
       auto& of_rows = sums[first / at_once % 2];
       for_each_row([&](int row, int) {
 #pragma unroll

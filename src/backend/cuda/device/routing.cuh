@@ -76,7 +76,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   visit_others([](int) { return 0; },
                [&](int pair, int expert, int) { args.rank[pair] = atomicAdd(&counts[expert], 1); });
   __syncthreads();
-  // each lane takes a run of consecutive experts; a prefix sum over lanes gives the first group of each run
+  // Each lane takes a run of consecutive experts; a prefix sum over lanes gives the first group of each run.
   if (own < 32) {
     const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
     int num_groups = 0, num_rows = 0;  // of the lane's experts: groups, and rows of the images of pairs

@@ -8,7 +8,7 @@ namespace nibble::cuda {
 
 enum class RowOrder {
   kAsStored,
-  // stored row 2 i is gate i, row 2 i + 1 is up i; a strip holds 8 gate rows, then their 8 up rows
+  // Stored row 2 i is gate i, row 2 i + 1 is up i; a strip holds 8 gate rows, then their 8 up rows.
   kGateAndUp,
 };
 
