@@ -1,7 +1,7 @@
 // Attention of each row over its sequence, with a learned sink for each head.
 //
 //   s_j = (q . k_j) / sqrt(D)        out = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
-//   m = max(max_j s_j, sink)         j over the positions up to the row's own; with a window, the last `window`
+//   m = max(max_j s_j, sink)         j over the positions up to the row's own, or the last `window` of these
 //
 // The sink is another column of the softmax, without a value: the running sum starts with it, at m = sink.
 // Query head h reads key/value head h / (Nq / Nkv).

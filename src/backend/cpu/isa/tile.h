@@ -10,9 +10,9 @@
 //
 //             x[0]  x[1]  x[2]  x[3]     kTileTokens tokens
 //   w[row]     .     .     .     .       Each of the R x T sums is a vector register of its own and takes its
-//   w[row+1]   .     .     .     .       blocks in the same order for all R and T, so a token gets the same bits
-//   w[row+2]   .     .     .     .       alone and in a batch. A block of weights is decoded into registers once
-//   w[row+3]   .     .     .     .       and multiplies all tokens of the tile.
+//   w[row+1]   .     .     .     .       blocks in the same order for all R and T, so the bits of a token are
+//   w[row+2]   .     .     .     .       the same alone and in a batch. A block of weights is decoded into
+//   w[row+3]   .     .     .     .       registers once and multiplies all tokens of the tile.
 //
 // Bytes: a decode step (one token) reads every weight once and is memory-bound; in prefill w stays in L1 for
 // all tokens. bench/cpu_kernels_bench.cpp reports both.
