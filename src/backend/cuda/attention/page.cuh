@@ -45,8 +45,8 @@ struct KvCodec<KvFormat::kE4m3> {
   static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // Shifting a code's exponent and mantissa to the place of bfloat16's gives its value times 2^-120; the
-  // product undoes that.
+  // Shifting a code's exponent and mantissa to where bfloat16 has them gives the value times 2^-120; the
+  // multiplication undoes that.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
       const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte

@@ -50,8 +50,9 @@ struct JoinedTile {
   float factors[kTileChunks], sums[kTileChunks];
 };
 
-// Joins the chunks of one head, as they arrive in the mailbox; called by a CTA. Lane l of its first warp gets
-// the elements stored at places 2 l and 2 l + 1 (Partial::element_at). `of_row`: the row's first chunk.
+// Joins the chunks of one head as they arrive in the mailbox. All threads of a CTA call it; lane l of its
+// first warp gets the elements stored at places 2 l and 2 l + 1 (Partial::element_at). `of_row`: the row's
+// first chunk.
 __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];
   const int thread = static_cast<int>(threadIdx.x);

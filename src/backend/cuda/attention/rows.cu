@@ -179,8 +179,8 @@ __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, int
 }
 
 // Returns the offset of a lane's key, in rows of kHeadDim elements from the start of the cache: the key of
-// position `lane` of a page, as a row of a draft tree sees it. Positions after the row are not used and need
-// no slot of their own.
+// position `lane` of the page, as a row of a draft tree sees it. Positions after the row are not used, so
+// their slots do not matter.
 __device__ uint32_t key_on_path(const AttendArgs& args, int row_index, const RowInput& row, int page,
                                 int kv_head) {
   const RowPath path = args.input.paths[row_index];
@@ -195,10 +195,10 @@ __device__ uint32_t key_on_path(const AttendArgs& args, int row_index, const Row
          static_cast<uint32_t>(slot % kPagePositions);
 }
 
-// How many chunks a row has, and how many one CTA handles: one per row; several, one per CTA; or several per
-// CTA. A loop over chunks costs a one-chunk row half a microsecond. The code that joins chunks is two thirds
-// of the instructions, and its place decides which of a layer's kernels stay in an SM's instruction cache
-// (docs/decisions/0016).
+// Variants of the kernel. kOne: every row has one chunk. kOneOfCta: rows have several chunks, one per CTA.
+// kSeveralOfCta: several chunks per CTA. A loop over chunks costs a one-chunk row half a microsecond. The
+// code that joins chunks is two thirds of the instructions, and its place decides which of a layer's kernels
+// stay in an SM's instruction cache (docs/decisions/0016).
 enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 
 // num_joining: number of CTAs that join a row's chunks of a key/value head, through the mailbox. 0: the last

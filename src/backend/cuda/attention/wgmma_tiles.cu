@@ -262,7 +262,7 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
 
   float scores[4][4], references[2];
   uint32_t rounded[4][2];  // pairs of exponentials, relative to the page's references
-  // kept: otherwise the compiler reads the thread index again for each page
+  // Kept in a register: otherwise the compiler reads the thread index again for each page.
   const bool is_lower = from_here(threadIdx.x) % 2;
   const auto exponentials_of = [&](int n) {
     hold(scores);

@@ -50,7 +50,7 @@ DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line
 
-// The speeds of a chip, for predictions (predict.h). Rates are those of one multiprocessor.
+// The speeds of a chip, for predictions (predict.h). Rates are per SM.
 struct ChipSpeeds {
   double read_bandwidth{0};  // bytes per second: the best that any program was seen to read
   // false: estimated from what chips of its kind reach of their datasheet's figure
@@ -69,7 +69,7 @@ inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
   double bandwidth{0};                              // bytes per second, one way; 0: unknown
   double sum_seconds[std::size(kCountsOfLinks)]{};  // 0: unknown
-  bool is_measured{false};  // between two cards; for more cards, or if false, expected
+  bool is_measured{false};  // true: measured between two cards; for more cards the figures are expected ones
   const char* source{""};
 };
 ChipLink known_link(std::string_view name);  // throws like known_gpu()

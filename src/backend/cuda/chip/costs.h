@@ -37,12 +37,12 @@ inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up
 // and activations in shared memory the MXFP4 loop reached 0.7 to 0.76 (38.4 weights per clock on an H200);
 // 0.78 fits whole steps on an H200 that launches for 132, 96, 64 and 48 of its SMs.
 inline constexpr double kIssueUse{0.78};
-// Experts with 2 to 8 rows reach less on an H200 (times in docs/decisions/0015; the pipe of masks and shifts
-// was busy for 0.82 in the busiest SM). Those of a batch, whose warps wait for each other's stages, reach
-// less again: fitted to the steps of records/cuda-profile.jsonl, commit dd36432. Since then steps of 2 to 64
-// rows have become 4 to 8 % shorter than predicted from these (docs/scaling.md). kNextExpert, from the same
-// fit: the microseconds that a CTA takes to go on from one expert to the next. Its strips begin in one expert
-// and end in another in all steps except those of one token.
+// Experts with 2 to 8 rows reach less on an H200 (times in docs/decisions/0015; in the busiest SM, the pipe
+// of masks and shifts was busy for 0.82 of the time). Those of a batch, whose warps wait for each other's
+// stages, reach less again: fitted to the steps of records/cuda-profile.jsonl, commit dd36432. Since then
+// steps of 2 to 64 rows have become 4 to 8 % shorter than predicted from these (docs/scaling.md).
+// kNextExpert, from the same fit: the microseconds that a CTA takes to go on from one expert to the next. Its
+// strips begin in one expert and end in another in all steps except those of one token.
 inline constexpr double kFewIssueUse{0.57}, kBatchIssueUse{0.47}, kNextExpert{1.8};
 // Products: an H200 multiplied MXFP4 strips with 64 columns, without loads, at 0.59 of its rate (0.64 per
 // clock and SM). In whole prompts the loop waits for its own latencies: 2,048 tokens of 120b in 99 KB took
@@ -67,14 +67,14 @@ inline constexpr double kJoin{1.0};
 // (docs/performance.md).
 inline constexpr double kReadUse{0.98};
 // Seconds from the request for a ring slot until the slot can be requested again. An H100 at the knee of its
-// bandwidth answers after 1.0 to 1.4 us. This decides on chips with few SMs for their bandwidth.
+// bandwidth answers after 1.0 to 1.4 us. This matters on chips with few SMs relative to their bandwidth.
 inline constexpr double kSlotSeconds{1.0e-6};
 
-// Clocks that a page of one key/value head and one row occupies an SM in attend_rows. Between the extra time
-// of a full layer over none at 16,384 positions, 19 us, and at 131,000, 203 us (one H200,
-// records/cuda-profile.jsonl, commit dd36432). Long rows have become faster since: one H100 takes 950 clocks
-// at 88d289a, and a step at 16,384 on an H200 is 11 % shorter at befcd41 than predicted. To be updated once
-// 131,000 positions have been measured again.
+// Clocks that a page of one key/value head and one row occupies an SM in attend_rows. A compromise between
+// two measurements: a full layer takes 19 us longer at 16,384 positions than at none, and 203 us longer at
+// 131,000 (one H200, records/cuda-profile.jsonl, commit dd36432). Long rows have become faster since: one
+// H100 takes 950 clocks at 88d289a, and a step at 16,384 on an H200 is 11 % shorter at befcd41 than
+// predicted. To be updated once 131,000 positions have been measured again.
 inline constexpr double kAttendClocksPerPage{1600};
 
 // Microseconds of a launch in which nothing streams, at the clock of a Hopper; other chips take kSerialHz /
@@ -91,7 +91,7 @@ inline constexpr double kAttendClocksPerPage{1600};
 // docs/decisions/0016, on an H200.
 //
 // Steps of few rows have become shorter since (end of docs/decisions/0016), and these times are not refitted
-// yet: predictions for one row with layers in BF16, FP8 and MXFP4 are 4, 5 and 7 % too slow on an H200
+// yet: predicted speeds of one row with layers in BF16, FP8 and MXFP4 are 4, 5 and 7 % too low on an H200
 // (befcd41), 9, 6 and 9 % on an H100, and 11 to 14 % at depth 16,384.
 inline constexpr double kSerialHz{1.98e9};
 struct SerialCost {

@@ -23,7 +23,7 @@ class Pace {
   __device__ void ask(int slot, int num_bytes) {
     if (threadIdx.x % 32 != 0) return;
     const unsigned long long now = bus_time_ns() << 10,
-                             cost = num_bytes * 1024ull / (NIBBLE_PACE);  // 1 GB/s is 1 byte a ns
+                             cost = num_bytes * 1024ull / (NIBBLE_PACE);  // 1 GB/s is 1 byte per ns
     atomicMax(bus_.clock, now);
     const unsigned long long due = ((atomicAdd(bus_.clock, cost) + cost) >> 10) + kLatencyNs;
 #pragma unroll

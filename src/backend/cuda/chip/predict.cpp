@@ -188,7 +188,7 @@ class StepModel {
     return work;
   }
 
-  // A hit expert has a first block of columns; the number of further blocks depends on its pairs.
+  // Every expert that is hit has a first block of columns; the number of further blocks depends on its pairs.
   template <typename F>
   ColumnTiles own_columns(const F& columns_of_pairs) const {
     const ColumnTiles sum = expert_columns(config_, rows_, columns_of_pairs), first = columns_of_pairs(1);
@@ -359,7 +359,7 @@ class StepModel {
   int rows_;
   ExpertLoad load_, all_;  // those of this device; those of all experts
   bool by_wgmma_, is_many_;
-  bool is_batch_;  // the groups hold few of the pairs that share an expert
+  bool is_batch_;  // expert kernels whose groups have few columns (kBatchColumns or fewer) run
 };
 
 }  // namespace

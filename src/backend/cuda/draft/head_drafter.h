@@ -38,7 +38,8 @@ struct HeadWorkspace {
   ChainStart* starts{nullptr};
   SampleResult* results{nullptr};
   // Constant from here on.
-  // [N]: for the likeliest token and its log-probability; then [N]: the same, and the kMaxTop likeliest.
+  // [2 N]: N rows that request the likeliest token and its log-probability, then N that also request the
+  // kMaxTop likeliest.
   SampleRow* sample_rows{nullptr};
   int* row_numbers{nullptr};  // [N]: 0, 1, ...
   float *sinks{nullptr}, *rope_frequencies{nullptr};

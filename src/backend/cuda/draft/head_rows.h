@@ -37,7 +37,7 @@ struct PlaceDraftsArgs {
   // [T]: the slot of each row in the head's cache, which is its position; -1 for a rejected draft of a tree.
   // null: no trees, so every row has its slot.
   int32_t* kv_slots;
-  // [num_drafts, num_chains]; positions are clamped to max_position, as later drafts are not used
+  // [num_drafts, num_chains]. Positions are clamped to max_position, since drafts beyond it are not used.
   RowInput* chain_rows;
   ChainStart* starts;  // [num_chains]
 };

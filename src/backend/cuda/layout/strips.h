@@ -88,7 +88,7 @@ struct Strips {
   // get to its next segment, a warp advances by advance_segments and advance_bytes. If that passes the end of
   // the strip, it goes back by the segments of one strip and forward by wrap_bytes.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
-  Divisor by_ctas{};  // the number of CTAs that share the matrix
+  Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
   Bus bus{};
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }

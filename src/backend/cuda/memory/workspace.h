@@ -13,7 +13,7 @@
 namespace nibble::cuda {
 
 inline constexpr int kOutputRows{64};  // rows of logits computed at a time
-// of each kind, after those of sequences (graph_rows in step_input.h)
+// Spare pages of each kind, after those of sequences (graph_rows in step_input.h).
 inline constexpr int kSparePages{1};
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 // Returns the rows of one launch of attend_rows(): their partial results must fit that scratch.

@@ -36,10 +36,10 @@ __device__ void wait_for_products() {
 // by the thread that stored it, or by the thread that has waited for it and issues the products.
 __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Returns the descriptor of B at this shared address, for 16 of a tile's 64 columns. Only its lower word,
-// which counts in 16 bytes; the upper word is a constant: 128-byte swizzle, 1,024 bytes from 8 columns (or
-// rows, by rows) to the next 8. Address arithmetic leaves the upper word out: 64-bit additions and the moves
-// around them took a twelfth of the instructions of a batch's products.
+// Returns the descriptor of B at this shared address, for 16 of a tile's 64 columns: only its lower word, in
+// units of 16 bytes. The upper word is a constant: 128-byte swizzle, 1,024 bytes from 8 columns (or rows, by
+// rows) to the next 8. It stays out of address arithmetic: 64-bit additions and the moves around them took a
+// twelfth of the instructions of a batch's products.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
 // The same for B row by row, with its last 8 columns at another, higher address.
 __device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {

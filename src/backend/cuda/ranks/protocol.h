@@ -3,8 +3,9 @@
 // C++17, for device code.
 //
 // All-reduce of few rows, as tagged words: every rank sends its terms to all others, and adds up all rows.
-// Such sums alternate between the slots of an inbox. A rank sends sum n + 1 once it has all of sum n; to send
-// its sum n, every other rank had to have read sum n - 1. So two slots are enough, and one is not.
+// Such sums alternate between the slots of an inbox. A rank sends its terms of sum n + 1 once it has all
+// terms of sum n. The other ranks had read sum n - 1 before they sent their terms of sum n. So two slots are
+// enough, and one is not.
 //
 // All-reduce of more rows, "dealt" to owners: the other ranks send their terms of a row to its owner, which
 // sends the result back to all. A sum has ended when all rows have come back. So a rank that sends the next

@@ -21,7 +21,7 @@ struct Inbox {
   uint64_t* words{nullptr};  // [slots, N, tagged_rows H]: a float in the lower half, a tag above
   float* terms{nullptr};     // [N, own_room, H]: for the rows that this rank owns
   uint32_t* flags{nullptr};  // [N, own_room]: tags of what `terms` holds
-  // [row_room]: tags of the rows that other ranks own and have sent to `outputs`
+  // [row_room]: tags of the rows that other ranks own and have sent to `outputs`.
   uint32_t* returned{nullptr};
   uint32_t* arrivals{nullptr};  // [N]: tags
 };
@@ -39,7 +39,7 @@ struct Links {
   SumOutputs outputs[kMaxRanks];
   const uint32_t* step{nullptr};  // of this rank; all ranks count the same steps
   uint32_t tags_per_step{0};      // the tag of message n of a step is *step * tags_per_step + n
-  // in host memory, shared by all ranks: set to 1 by a rank that times out
+  // In host memory, shared by all ranks: set to 1 by a rank that times out.
   uint32_t* failure{nullptr};
   unsigned long long patience_ns{0};
 };

@@ -61,7 +61,7 @@ struct Cluster {
 #endif
 };
 
-// NaN becomes -infinity, as on the host: fmaxf returns the operand that is a number
+// NaN becomes -infinity, as on the host: fmaxf returns the operand that is a number.
 __device__ float ordered(float logit) { return fminf(fmaxf(logit, -INFINITY), FLT_MAX); }
 
 // Packs a token and its logit so that a likelier token has the larger number; of equal logits the lower id is
@@ -164,10 +164,10 @@ struct Shared {
 };
 
 // Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the
-// target: `share` (in 2^-64) of the total, plus `more`. If the total is below the target, returns index -1
-// and the total. Not inlined, so that a single copy stays in the instruction cache. Scans in two levels of
-// warps: in CUB's BlockScan every thread adds up the sums of 32 warps one by one, which by its instructions
-// takes as long as a pass (an estimate).
+// target: `share` (in units of 2^-64) of the total, plus `more`. If the total is below the target, returns
+// index -1 and the total. Not inlined, so that a single copy stays in the instruction cache. Scans in two
+// levels of warps: in CUB's BlockScan every thread adds up the sums of 32 warps one by one, which by its
+// instructions takes as long as a pass (an estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   using Scan = cub::WarpScan<uint64_t>;  // shuffles: needs no shared memory
@@ -215,7 +215,7 @@ class Row {
   }
 
   // Returns the bound of the smallest set of likeliest tokens, all within `bound`, whose amounts reach the
-  // target: `share` (in 2^-64) of the sum of all amounts, plus `more`.
+  // target: `share` (in units of 2^-64) of the sum of all amounts, plus `more`.
   template <typename Amount>
   __device__ Bound keep(const Bound& bound, float reach, const Amount& amount, uint64_t share,
                         uint64_t more) {
@@ -258,7 +258,7 @@ class Row {
   }
 
   // Returns the first token, in order of ids, at which the running sum of the weights within `bound` exceeds
-  // `unit` (in 2^-64) of the total. Only the first CTA gets the result.
+  // `unit` (in units of 2^-64) of the total. Only the first CTA gets the result.
   __device__ int draw(const Bound& bound, const Weight& weight, uint64_t unit) {
     const auto amount = [&](int token, float logit) {
       return bound.admits(token, logit) ? weight(logit) : uint64_t{0};

@@ -6,7 +6,7 @@
 namespace nibble::cuda {
 
 inline constexpr int kMaxVocab{1 << 19};  // limit: sample.cu adds up weights in 64 bits
-// same as kMaxLogprobs of the host's headers, which kernels do not include
+// The same as kMaxLogprobs of the host's headers, which kernels do not include.
 inline constexpr int kMaxTop{20};
 
 inline constexpr uint64_t kAllTokens{~uint64_t{0}};

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-// Same as kPageTokens of the host's headers, which kernels do not include.
+// The same as kPageTokens of the host's headers, which kernels do not include.
 inline constexpr int kPagePositions{32};
 
 // The step's first kernel fills in what only the device knows.
@@ -27,7 +27,8 @@ inline constexpr int kTileRows{24};
 // A row of a draft tree sees its last positions along this path. Keys and values are stored in slots; in a
 // chain the slot is the position.
 struct RowPath {
-  // Positions from here up to the row's own are on the path; the slots of earlier positions are the positions
+  // Positions from here up to the row's own are on the path; the slots of earlier positions are the
+  // positions.
   int32_t first;
   uint32_t slots;  // position p of the path is in slot page_ids[slots + p]
 };

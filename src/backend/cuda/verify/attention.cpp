@@ -75,7 +75,7 @@ std::vector<AttendCase> attend_cases() {
   cases.push_back({2, 1, 0, {{0, 512}}});
   cases.push_back({2, 1, 128, {{700, 512}}});
   cases.push_back({2, 2, 0, {{0, 100}, {300, 100}}, Values::kTypical, 8, 0, /*rows_per_launch=*/37});
-  // As many chunks as are joined at once, one more, and more than twice that number.
+  // The number of chunks that are joined at once, one more, and more than twice that number.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
   // Chunks of one row that several CTAs join, each taking one head, or heads of a tree's rows; and more

@@ -54,7 +54,7 @@ IndexRange own_experts(const Case& c) {
 KernelFinding check_cases(const KernelRow& row, const Target& on, const CaseLimits& limits,
                           CheckCase check_case) {
   prepare_kernels();
-  Target target = on;  // without has_wgmma, checks the products that wgmma would otherwise replace
+  Target target = on;  // a row without wgmma is checked as if the chip had none
   if (row.pass.columns > 0) target.has_wgmma = row.pass.takes_image;
   Comparison comparison;
   const OwnedStream stream;
