@@ -2,7 +2,6 @@
 //
 //   y[t][r] = W[first_row + r] . x[t]      r < the columns of y
 //
-//
 // Either W is as stored and x is float32, or W is in strips and x is int8.
 #pragma once
 
@@ -17,7 +16,7 @@ struct PanelArgs {
   const Matrix& weight;  // must have elements
   ptrdiff_t first_row;
   const float* const* x;  // [T] rows of weight.cols elements, split order
-  View<float, 2> y;       // [T, rows of the panel]; its rows may be apart
+  View<float, 2> y;       // [T, rows of the panel]; rows may have gaps between them
 };
 
 inline void dot(const Kernels& kernels, const PanelArgs& args) {

@@ -1,6 +1,6 @@
 // A matrix of a draft head, and its product with some rows. By default it is held in MXFP4, if its rows are
-// whole blocks: a head only guesses, the cost of a draft is the bytes that it reads, and with a quarter of
-// the bytes few fewer drafts are accepted (figures in docs/speculation.md).
+// whole blocks. A head only guesses, and the cost of a draft is the bytes that it reads: with a quarter of
+// the bytes, hardly fewer drafts are accepted (figures in docs/speculation.md).
 #pragma once
 
 #include <memory>

@@ -3,7 +3,7 @@
 //   h[t,k,i] = g sigmoid(1.702 g) (l + 1)      g = min(u[2i], limit)      l = clamp(u[2i+1], -limit, limit)
 //   u = W1[e] normed[t] + b1[e]
 //
-//   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded a block at a time in registers, never in memory
+//   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded by block in registers, never expanded in memory
 //
 // Activations are float32 or, with packed weights, int8 (q8.h): the norm's output is quantised once per
 // token, h where it is computed.

@@ -37,11 +37,11 @@ constexpr E8m0Floats kE8m0 = [] {
   return floats;
 }();
 
-// A row of weights, one struct per format. decode() returns 2 * kLanes elements from `offset` in a block on.
-// prefetch() fetches the rows of the next tile, one block's share at a time: a row of MXFP4 is too short
-// (20b: 1,440 bytes) for the hardware prefetcher, and one core reads 1.8 times as fast with this. finish()
-// turns the sum over a row into the result. Formats of single elements define Element; their rows may end
-// within a block.
+// A row of weights, one struct per format. decode() returns 2 * kLanes elements starting at `offset` in a
+// block. prefetch() fetches the rows of the next tile, one block's share at a time: a row of MXFP4 is too
+// short (20b: 1,440 bytes) for the hardware prefetcher, and one core reads 1.8 times as fast with this.
+// finish() turns the sum over a row into the result. Formats of single elements define Element; their rows
+// may end within a block.
 template <class Simd>
 struct Bf16Row {
   using Element = uint16_t;
@@ -126,7 +126,7 @@ inline void add_block(const Row* rows, int block, const float* const* x, ptrdiff
   }
 }
 
-// Adds the last cols % 32 columns as a zero-padded block. MXFP4 rows always are whole blocks.
+// Adds the last cols % 32 columns as a zero-padded block. MXFP4 rows are always whole blocks.
 template <class Simd, class Row, int num_rows, int num_tokens>
 inline void add_tail(const DotArgs& args, int row, const float* const* x,
                      Sums<Simd, num_rows, num_tokens>& sums) {
