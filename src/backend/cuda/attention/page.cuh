@@ -107,8 +107,8 @@ __device__ typename KvCodec<format>::Element* page_of(const LayerPages& pages, c
 }
 
 // Returns 2^exponent for a whole exponent of at most 0; 0 below 2^-126, and for -inf or NaN. Adding the
-// constant puts the exponent into the lowest bits of the sum; a conversion would take the unit that
-// exponentials wait for.
+// constant puts the exponent into the lowest bits of the sum. A conversion instruction would use the unit
+// that also computes exponentials.
 __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }

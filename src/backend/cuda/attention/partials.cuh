@@ -11,7 +11,7 @@ inline constexpr int kAttendWarps{kChunkPages};  // one page per warp
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
 // A partial result of a page or chunk, in memory: outputs [8 heads][64], then references [8], then sums [8].
-// The order of the fours of a head's outputs avoids bank conflicts in shared memory, both when lanes store a
+// The order of a head's outputs, as float4s, avoids bank conflicts in shared memory, both when lanes store a
 // page's outputs and when a lane reads two neighbours.
 struct Partial {
   float* data;

@@ -76,12 +76,12 @@ __device__ inline float4 four_floats(uint2 four) {
 // RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers,
 // possibly before the activations arrive; load() applies them.
 //
-// The squares are always summed in the order of a CTA with 16 warps: thread i adds the fours i and i + 512,
+// The squares are always summed in the order of a CTA with 16 warps: thread i adds float4s i and i + 512,
 // each warp adds the sums of its threads, then the sums of the warps are added in order. A CTA with 8 warps
 // does the work of two warps in each.
 //
-// The terms of the first `ahead` fours of a thread are requested at once; terms requested after the first
-// have been added up cost one more trip to L2. Each four takes 4 registers per term.
+// The terms of the first `ahead` float4s of a thread are requested at once; terms requested after the first
+// have been added up cost one more trip to L2. Each float4 takes 4 registers per term.
 template <int warps, int ahead = 2>
 class NormWeights {
  public:

@@ -9,14 +9,14 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kThreads{256}, kWarps{kThreads / 32};
-constexpr int kFours{kMaxHidden / 4 / kThreads};  // fours of a row of H per thread
+constexpr int kFours{kMaxHidden / 4 / kThreads};  // float4s of a row of H per thread
 
 __device__ float4 scaled(float4 x, float factor, float4 weights) {
   return make_float4(x.x * factor * weights.x, x.y * factor * weights.y, x.z * factor * weights.z,
                      x.w * factor * weights.w);
 }
 
-// Returns the factor of the RMS norm of a row of `size` elements, of which each thread holds some fours
+// Returns the factor of the RMS norm of a row of `size` elements. Each thread holds `fours` float4s of it
 // (zeros past the end). All threads of the CTA call it. Two consecutive calls must not share `sums`: a warp
 // may still read those of the first.
 template <int fours>
@@ -34,7 +34,7 @@ __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, floa
   return rsqrtf(sum / static_cast<float>(size) + eps);
 }
 
-// Returns the index of the thread's four number n in a row.
+// Returns the index in a row of the thread's float4 number n.
 __device__ int four_of(int n) { return n * kThreads + static_cast<int>(threadIdx.x); }
 
 __global__ void __launch_bounds__(kThreads)

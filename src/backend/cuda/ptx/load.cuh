@@ -1,5 +1,5 @@
-// Loads that C++ cannot express: by shared memory address, of the operands of a product, issued at a fixed
-// place, or of words that another CTA may be writing.
+// Loads that C++ cannot express: from an address in shared memory, of the operands of a product, issued
+// exactly where they stand, or of words that another CTA may be writing.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,8 @@ class OwnedInbox {
 };
 
 // The message numbers of a step. Half a layer ends with a sum, of several launches if it has more than
-// kSumRows rows. A launch of logits has two meetings: the logits have arrived; the tokens are chosen.
+// kSumRows rows. A launch of logits has two meetings: one when the logits have arrived, one when the tokens
+// are chosen.
 class StepNumbers {
  public:
   StepNumbers(const Config& config, int max_batch_tokens);

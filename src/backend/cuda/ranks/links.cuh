@@ -85,12 +85,12 @@ static_assert(column_at_reverses_lane_order());
 // A row's norm in shared memory.
 using SharedNorm = __nv_bfloat16[kMaxHidden];
 
-// A CTA that processes a row at a time; each thread holds some fours of it.
+// A CTA that processes a row at a time; each thread holds kFours float4s of it.
 template <int warps>
 struct RowOfCta {
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
 
-  // Calls f(n, col) for each four of the thread.
+  // Calls f(n, col) for each float4 of the thread; it begins at column col.
   template <typename F>
   static __device__ void for_fours(int hidden, const F& f) {
 #pragma unroll
@@ -131,9 +131,9 @@ struct RowOfCta {
     for_fours(hidden, [&](int n, int col) { *reinterpret_cast<float4*>(row + col) = from[n]; });
   }
 
-  // Leaves the norm of a row of x in shared memory. Just before, the thread itself has stored its fours of x.
-  // The norm is computed from x as loaded again, so its bits are those of rms_norm(). Synchronizes the CTA at
-  // the end.
+  // Leaves the norm of a row of x in shared memory. Just before, the thread itself has stored its float4s of
+  // x. The norm is computed from x as loaded again, so its bits are those of rms_norm(). Synchronizes the CTA
+  // at the end.
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};

@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kFewThreads)
   }
 }
 
-// Waits for the thread's fours of a row from another rank. All words are loaded before any is examined.
+// Waits for the thread's float4s of a row from another rank. All words are loaded before any is examined.
 __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Patience& patience,
                              float4 (&to)[WordRow::kFours]) {
   bool has_come = false;

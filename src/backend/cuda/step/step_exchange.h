@@ -2,7 +2,7 @@
 // directly: a copy by the copy engine before or after a step would leave the device idle while work moves
 // from one engine to the other.
 //
-// Every place exists twice: step n uses number n % 2. Both sides count the steps, the device in
+// There are two buffers of each kind: step n uses number n % 2. Both sides count the steps, the device in
 // Workspace::step and the host in InputUpload, because the arguments of a graph are fixed. A step reports its
 // number (StepOutput::step), which the host compares with its own.
 #pragma once

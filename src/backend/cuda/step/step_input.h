@@ -95,7 +95,7 @@ struct TreeOfStep {
   int last_known;  // row of the run
 };
 
-// Embed of step n reads place n % 2 (step_exchange.h). So a batch with tokens goes to the place of the step
+// Embed of step n reads buffer n % 2 (step_exchange.h). So a batch with tokens goes to the buffer of the step
 // after the last one whose embed is in the stream. `step_` counts these steps: a batch without tokens has no
 // embed, and a failed launch may have none.
 class InputUpload {

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kLogprobs{3};
 
-// The two places of host memory that steps use alternately: the current step's, and the other one, which a
-// kernel must not touch. Both are initially poisoned.
+// The two host buffers that steps use alternately: the current step's, and the other one, which a kernel must
+// not touch. Both are initially poisoned.
 template <typename T>
 class PlacesInTurn {
  public:
@@ -30,7 +30,7 @@ class PlacesInTurn {
   }
   T* now() const { return places_[step_ % 2].template as<T>(); }
   T* other() const { return places_[(step_ + 1) % 2].template as<T>(); }
-  // Compares the other place, and this one from byte `from` on, with poison.
+  // Compares the other buffer, and this one from byte `from` on, with poison.
   void expect_poison(Comparison& comparison, const char* what, size_t from) const {
     const auto* const own = reinterpret_cast<const uint8_t*>(now());
     const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());

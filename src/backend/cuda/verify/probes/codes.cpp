@@ -28,7 +28,7 @@ ProbeFinding finding_of(const Comparison& comparison, const std::string& compare
 
 constexpr int kRows{256}, kTiles{5}, kCols{kTiles * kTileCols};
 
-// Compares a row's eights of neighbours with the registers and places that they must be unpacked to.
+// Checks that each group of eight neighbours of a row is unpacked to the right registers and places.
 void compare_row(Comparison& comparison, const std::vector<uint8_t>& codes,
                  const std::vector<uint32_t>& containers, const std::vector<uint32_t>& nibbles, int row) {
   for (int col = 0; col < kCols; ++col) {
