@@ -33,9 +33,9 @@ inline constexpr LoopCost kLoopCosts[]{
 inline constexpr double kAttendInstructionsPerProduct{12}, kAttendInstructionsByWgmma{6};
 inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up the denominators
 
-// Shares of the hardware's rates that loops reach. Issue: of 4 instructions per clock and SM. With weights
-// and activations in shared memory the MXFP4 loop reached 0.7 to 0.76 (38.4 weights per clock on an H200);
-// 0.78 fits whole steps on an H200 that launches for 132, 96, 64 and 48 of its SMs.
+// Shares of the hardware's rates that loops reach. kIssueUse: share of 4 instructions per clock and SM. With
+// weights and activations in shared memory the MXFP4 loop reached 0.7 to 0.76 (38.4 weights per clock on an
+// H200); 0.78 fits whole steps on an H200 that launches for 132, 96, 64 and 48 of its SMs.
 inline constexpr double kIssueUse{0.78};
 // Experts with 2 to 8 rows reach less on an H200 (times in docs/decisions/0015; in the busiest SM, the pipe
 // of masks and shifts was busy for 0.82 of the time). Those of a batch, whose warps wait for each other's

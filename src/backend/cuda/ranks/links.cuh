@@ -166,7 +166,7 @@ struct RowOfCta {
   }
 };
 
-// Calls f(integral constant of the turn).
+// Calls f with the turn as an integral constant.
 template <typename F>
 void with_turn(Turn turn, const F& f) {
   switch (turn) {
