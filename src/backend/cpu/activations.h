@@ -1,5 +1,5 @@
-// The activations between operations, float32, allocated once for the largest step. Rows marked * are in split order
-// and padded with zeros to whole blocks (isa/kernels.h).
+// The activations between operations: float32, allocated once for the largest step. Rows marked * are in
+// split order and zero-padded to whole blocks (isa/kernels.h).
 #pragma once
 
 #include "backend/cpu/cpu_options.h"
@@ -10,11 +10,10 @@
 
 namespace nibble::cpu {
 
-inline constexpr int kTokenBlock{
-    // rows that are multiplied by a panel of weights together: they stay in L2 beside it (20b: 0.25 MB in int8)
-    64};
+// Rows that are multiplied by a panel of weights together: they stay in L2 next to it (20b: 0.25 MB in int8).
+inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed at once
-// attention sums of pieces that wait to be joined: enough for one row at position 131,071
+// Maximum number of attention pieces whose sums wait to be joined: enough for one row at position 131,071.
 inline constexpr int kParts{256};
 
 struct Activations {
@@ -28,7 +27,8 @@ struct Activations {
   View<int, 2> chosen;            // [T, K]: experts
   View<float, 2> chosen_weights;  // [T, K]
   View<float, 2> gated;           // [T K, I*]: an expert's inner activations, if activations are float
-  View<Q8Block, 2> normed_q8;  // [T, H / 32], for experts [T K, H / 32]; these three if activations are int8
+  // [T, H / 32], for experts [T K, H / 32]; this and the next two: int8 activations only.
+  View<Q8Block, 2> normed_q8;
   View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]
   View<Q8Block, 2> gated_q8;     // [T K, I / 32]
   View<float, 3> down_panels;    // [thread, T K, kMaxPanelRows]: outputs of down projections

@@ -13,9 +13,9 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   const Run* run{nullptr};
-  std::vector<int> path{};  // where it sees its last positions: slot_of()
+  std::vector<int> path{};  // slots of its last positions: slot_of()
 
-  // Where in the cache a position is that the row sees.
+  // Returns the cache slot of a position that the row sees.
   int slot(int seen) const { return slot_of(seen, position, path); }
   const PageTableView& pages(LayerKind kind) const {
     return kind == LayerKind::kFull ? run->full : run->sliding;

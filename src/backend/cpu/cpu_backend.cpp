@@ -21,7 +21,7 @@ int num_threads_of(const BackendOptions& options) {
   return options.num_threads > 0 ? options.num_threads : num_usable_cores();
 }
 
-// Bytes of the rank's experts as they are stored; each layer has [E, 2I, H] and [E, H, I].
+// Returns the bytes of the rank's experts as stored; each layer has [E, 2I, H] and [E, H, I].
 size_t expert_bytes(const Config& config) {
   const auto size = [](int extent) { return static_cast<size_t>(extent); };
   return nibble::num_bytes(Format::kMxfp4, size(config.num_layers) * size(config.experts().count) * 3 *
@@ -120,7 +120,7 @@ class CpuBackend final : public Backend {
   std::optional<HeadDrafter> drafter_;
 };
 
-// Lists operation by operation; layers in different formats add a row for each format.
+// Lists the kernels by operation; layers in different formats add one row per format.
 std::vector<KernelChoice> CpuBackend::kernels() const {
   const Kernels& kernels = machine_.kernels;
   const Weights& weights = *model_.weights;
@@ -236,7 +236,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOp
   const bool int8 = takes_int8(cpu_options);
   const size_t packed = int8 ? expert_bytes(config) : 0;
   MemoryPlan plan{
-      .weight_bytes = converted.after + packed,  // the rest is used where it is mapped
+      .weight_bytes = converted.after + packed,  // the other weights are used where they are mapped
       .replaced_weight_bytes = converted.before + packed,
       .released_weight_bytes = packed,
       .kv_bytes =

@@ -1,10 +1,10 @@
-// Vectors of four floats by compiler extension, and e^x of them: no branch, no table, the same bits on every machine.
-// GCC does not vectorise plain loops that compare floats.
+// Vectors of four floats by compiler extension, and e^x of them without branches or tables, with the same
+// bits on every machine. GCC does not vectorise plain loops that compare floats.
 //
-//   e^x = 2^n e^r      n = x / ln 2, to nearest      r = x - n ln 2, |r| <= ln 2 / 2: a polynomial of degree 7
+//   e^x = 2^n e^r      n = x / ln 2, rounded      r = x - n ln 2, |r| <= ln 2 / 2: polynomial of degree 7
 //
-// The error is at most 2 units in the last place from -87 to 88 (tests/backend/cpu/floats_test.cpp); the result is
-// e^-87, about 1e-38, below and e^88 above. A NaN stays NaN.
+// The error is at most 2 ulp from -87 to 88 (tests/backend/cpu/floats_test.cpp); below and above, the result
+// is e^-87, about 1e-38, and e^88. A NaN stays NaN.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,20 @@ inline Floats load(const float* p) {
 }
 inline void store(float* p, Floats v) { std::memcpy(p, &v, sizeof v); }
 inline Floats broadcast(float x) { return Floats{x, x, x, x}; }
-// Returns `a` where one of them is a NaN.
+// Return `a` if either operand is a NaN.
 inline Floats lesser(Floats a, Floats b) { return a > b ? b : a; }
 inline Floats greater(Floats a, Floats b) { return a < b ? b : a; }
 
 inline Floats fast_exp(Floats x) {
   constexpr float kLog2E{1.44269504f}, kLn2High{0.693359375f}, kLn2Low{-2.12194440e-4f};
-  constexpr float kWhole{
-      0x1.8p23f};  // adding it rounds to a whole number, which is then in the low bits of the sum
+  // Adding it rounds to a whole number, which is then in the low bits of the sum.
+  constexpr float kWhole{0x1.8p23f};
   x = lesser(greater(x, broadcast(-87)), broadcast(88));
   const Floats shifted = x * kLog2E + kWhole;
   const Floats n = shifted - kWhole;
   const Floats r = (x - n * kLn2High) - n * kLn2Low;
-  // 1 + r + r^2 / 2 + ...: the coefficients, and ln 2 in two parts, are those of expf in Cephes (S. L. Moshier).
+  // 1 + r + r^2 / 2 + ...: the coefficients, and ln 2 in two parts, are those of expf in Cephes (S. L.
+  // Moshier).
   Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;

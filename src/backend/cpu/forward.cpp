@@ -13,7 +13,7 @@
 namespace nibble::cpu {
 namespace {
 
-// The first `count` rows of a view.
+// Returns the first `count` rows of a view.
 template <typename T, int rank>
 View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
   view.shape[0] = count;
@@ -30,7 +30,8 @@ void forward(const ForwardArgs& args) {
   const ptrdiff_t T = std::ssize(rows);
   const View<float, 2> x = first(a.x, T);
   const View<int, 2> chosen = first(a.chosen, T);
-  // Each half of a layer adds to x. Ranks add up what they have of it: what is added once, the x of before, is the first rank's.
+  // Each half of a layer adds to x. Ranks all-reduce their terms; the previous x must be added only once, so
+  // the first rank contributes it.
   const std::span<float> stream(x.data, static_cast<size_t>(T * config.hidden));
   const auto begin_half = [&, links = links] {
     if (links && !links->share().adds_once()) std::fill(stream.begin(), stream.end(), 0.0f);

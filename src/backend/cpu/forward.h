@@ -1,4 +1,5 @@
-// The forward pass of this backend: the operations of the reference, in the same order and with the same names.
+// The forward pass of this backend: the operations of the reference, in the same order and with the same
+// names.
 #pragma once
 
 #include <functional>
@@ -22,15 +23,17 @@ struct ForwardArgs {
   const PackedModel& packed;  // the matrices in strips, which take int8 activations
   const RopeFrequencies& rope;
   std::span<const BatchRow> rows;  // [T]
-  std::span<const int> outputs;    // rows whose logits are wanted
-  KvCache& kv;                     // keys and values of all rows are written
+  std::span<const int> outputs;    // rows whose logits are needed
+  KvCache& kv;                     // receives keys and values of all rows
   const Activations& activations;
-  // Receives the logits [n, V] of outputs [first, first + n), which it may overwrite; n is at most kOutputRows.
+  // Receives the logits [n, V] of outputs [first, first + n), and may overwrite them; n is at most
+  // kOutputRows.
   std::function<void(ptrdiff_t first, View<float, 2> logits)> take_logits;
   WorkClock& clock;  // records the time of each operation
-  std::function<void(int layer, View<const float, 2> x)>
-      tap{};                  // may be empty; gets the residual stream behind each layer
-  RankLinks* links{nullptr};  // the weights are a rank's; take_logits is called by the first rank alone
+  // May be empty; receives the residual stream after each layer.
+  std::function<void(int layer, View<const float, 2> x)> tap{};
+  // Set if the weights are a rank's share; then only the first rank calls take_logits.
+  RankLinks* links{nullptr};
 };
 void forward(const ForwardArgs& args);
 

@@ -1,4 +1,4 @@
-// Only table rows and their choice; nothing here runs a kernel.
+// The rows of the table and their choice; nothing here runs a kernel.
 #include "backend/cpu/kernel_table.h"
 
 #include <fmt/format.h>
@@ -35,8 +35,8 @@ constexpr const char* kFallback{"right everywhere, tuned nowhere"};
 constexpr const char* kEmulated{"right under emulation, measured nowhere"};
 #endif
 
-// The builtins ask the processor and whether the operating system saves the wide registers; on AArch64 the operating
-// system reports all.
+// The builtins check the processor, and whether the operating system saves the wide registers; on AArch64 the
+// operating system reports everything.
 #if NIBBLE_X86
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 bool has_avx_vnni() {  // CPUID, leaf 7, subleaf 1; clang 14's builtin does not know this name
@@ -45,8 +45,8 @@ bool has_avx_vnni() {  // CPUID, leaf 7, subleaf 1; clang 14's builtin does not 
 }
 bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
 bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
-// AMX with int8, and the AVX-512 subsets that its kernels use. A process must request tile state, 8 KB a thread, from
-// Linux.
+// AMX with int8, and the AVX-512 subsets that its kernels use. A process must request tile state, 8 KB per
+// thread, from Linux.
 bool has_amx() {
   static const bool has = [] {
     unsigned eax, ebx, ecx, edx;
@@ -87,8 +87,8 @@ constexpr IsaRow kIsas[]{
 #endif
 };
 
-// Best first: the first row wins whose instruction set is the chosen or an earlier one and is supported by this
-// machine.
+// Best first: the first row wins that this machine supports and whose instruction set is the chosen or an
+// earlier one.
 constexpr DotRow kDotRows[]{
     // isa            weights         kernel                 name                   reason
 #if NIBBLE_X86

@@ -1,4 +1,4 @@
-// The table of kernels: plain data, from which a backend chooses rows once, when it is made.
+// The table of kernels: plain data. A backend chooses its rows once, when it is made.
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@
 
 namespace nibble::cpu {
 
-// In ascending order: the last one that a machine supports is its best, and may use the kernels of the earlier ones.
+// In ascending order: the last one that a machine supports is its best, and may use the kernels of the
+// earlier ones.
 enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {
@@ -20,11 +21,11 @@ struct IsaRow {
   std::string_view name;
   bool (*is_available)();  // whether this machine supports it
 };
-std::span<const IsaRow> isa_rows();  // those of the architecture that this was built for, ascending
+std::span<const IsaRow> isa_rows();  // those of the architecture built for, ascending
 std::string_view name(Isa isa);
 bool is_available(Isa isa);
-// Parses an option's value; an empty one means the best that this machine supports. Throws InputError if it is
-// unknown or this machine does not support it.
+// Parses an option's value; empty means the best that this machine supports. Throws InputError if it is
+// unknown or unsupported by this machine.
 Isa isa_of(std::string_view option);
 
 struct DotRow {
@@ -41,13 +42,13 @@ struct WeighRow {
   const char* name;
   const char* reason;
 };
-// Kernels for weights in strips and int8 activations (isa/kernels.h). All rows of an instruction set have the same
-// strip_rows.
+// Kernels for weights in strips and int8 activations (isa/kernels.h). All rows of an instruction set have the
+// same strip_rows.
 struct StripRow {
   Isa isa;
   Format format;  // format of the weights
   int strip_rows;
-  // the fewest tokens that share a panel for which this row is the fastest; all rows give the same bits
+  // Minimum tokens per panel for which this row is the fastest; all rows give the same bits.
   int from_tokens;
   StripKernel kernel;
   const char* name;
@@ -59,8 +60,8 @@ std::span<const WeighRow> weigh_rows();
 
 inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // kQ8_0 is the last format
 
-// The kernels chosen for an instruction set: the first row of it, or of an earlier one, that this machine supports.
-// Null: no row takes the format.
+// The kernels chosen for an instruction set: for each format the first row of this or an earlier one that
+// this machine supports. Null: no row supports the format.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};

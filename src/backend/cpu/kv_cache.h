@@ -2,7 +2,7 @@
 //
 //   layer [page] [keys, values] [kv head] [position in the page] [D]
 //
-// so that the keys of one head in one page are the rows of a matrix, and attention uses the same dot kernels as
+// So the keys of one head in one page are the rows of a matrix, and attention uses the same dot kernels as
 // linear layers. An FP8 element is the float32 rounded to E4M3, saturating at 448, without a scale.
 #pragma once
 
@@ -16,14 +16,15 @@
 
 namespace nibble::cpu {
 
-// The pages of one layer. What is called a position here is a slot where the drafts of a sequence are a tree (backend/draft_tree.h).
+// The pages of one layer. A position here means a slot if the drafts of a sequence are a tree
+// (backend/draft_tree.h).
 struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   Format format{Format::kBf16};  // or kE4m3
   std::byte* data{nullptr};
   int num_pages{0}, num_kv_heads{0}, head_dim{0};
 
-  // [kPageTokens, D] of the page that holds `position`.
+  // Return [kPageTokens, D] of the page that holds `position`.
   std::byte* keys(const PageTableView& pages, int position, int kv_head) const {
     return at(pages, position, kv_head, 0);
   }
@@ -42,13 +43,13 @@ class KvCache {
  public:
   KvCache(const Config& config, Format format, int num_full_pages, int num_sliding_pages);
   const LayerKv& layer(size_t index) const { return layers_[index]; }
-  // Puts what lies in slot `from` of the run's sequence in slot `to`, in all layers.
+  // Moves slot `from` of the run's sequence to slot `to`, in all layers.
   void move(const Run& run, int from, int to) const;
 
   static size_t num_bytes(const Config& config, Format format, int num_full_pages, int num_sliding_pages);
 
  private:
-  Buffer storage_;  // not touched before it is written: pages that no sequence has used take no memory
+  Buffer storage_;  // not touched before the first write: unused pages take no memory
   std::vector<LayerKv> layers_;
 };
 

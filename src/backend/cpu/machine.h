@@ -1,4 +1,4 @@
-// The kernels, threads and tuning that every operation gets.
+// The kernels, threads and tuning passed to every operation.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct Machine {
   ThreadPool& pool;
   CpuTuning tuning{};
 
-  // The number of weight rows in one item of work.
+  // Returns the number of weight rows in one work item.
   int panel_rows(ptrdiff_t num_tokens) const {
     return num_tokens < kManyTokens ? tuning.panel_rows : tuning.large_panel_rows;
   }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kLow{0x0F0F0F0F}, kHigh{0xF0F0F0F0};
 
-size_t code_bytes(Format format) { return format == Format::kQ8_0 ? kBlock : kBlock / 2; }  // in a block
+size_t code_bytes(Format format) { return format == Format::kQ8_0 ? kBlock : kBlock / 2; }  // per block
 size_t scale_bytes(Format format) { return format == Format::kQ8_0 ? 2 : 1; }
 
 uint32_t word_at(const void* bytes) {
@@ -26,7 +26,7 @@ uint32_t spread(uint32_t nibbles) {
   return (nibbles | nibbles << 4) & 0x0F0F0F0F;
 }
 
-// The destination of one row's block: its words of 4 bytes are `stride` bytes apart.
+// The destination of a block of one row: its 4-byte words are `stride` bytes apart.
 struct Place {
   uint8_t* words;
   ptrdiff_t stride;
@@ -34,7 +34,8 @@ struct Place {
   void put(int word, uint32_t value) const { std::memcpy(words + word * stride, &value, sizeof value); }
 };
 
-// Packs a block of separate codes and scales: a word of codes holds 8 neighbours, the first in its lowest nibble.
+// Packs a block of separate codes and scales: a word of codes holds 8 neighbours, the first in its lowest
+// nibble.
 void pack_block(const uint8_t* codes, uint8_t scale, const Place& to) {
   *to.scale = scale;
   for (int v = 0; v < 4; ++v) {
@@ -43,7 +44,8 @@ void pack_block(const uint8_t* codes, uint8_t scale, const Place& to) {
   }
 }
 
-// Packs ggml's MXFP4 block: a scale, then elements 0 to 15 in the low and 16 to 31 in the high nibbles of 16 bytes.
+// Packs ggml's MXFP4 block: a scale, then 16 bytes with elements 0 to 15 in the low and 16 to 31 in the high
+// nibbles.
 void pack_ggml_mxfp4(const uint8_t* block, const Place& to) {
   *to.scale = block[0];
   for (int half = 0; half < 2; ++half) {
@@ -95,7 +97,8 @@ void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8
         [&](ptrdiff_t r, ptrdiff_t block, const Place& to) { pack_ggml_mxfp4(rows[r] + 17 * block, to); });
 }
 
-// Releases the pages of the mapped file that hold the first `num_rows` rows of `matrix` and of those behind it.
+// Releases the pages of the mapped file that hold the first `num_rows` rows of `matrix` and of the matrices
+// after it.
 void release(const Matrix& matrix, size_t num_rows, bool is_mapped) {
   const auto cols = static_cast<size_t>(matrix.cols);
   if (!is_mapped) return;

@@ -1,6 +1,6 @@
-// Matrices repacked into strips (isa/kernels.h has the layout), MXFP4 or Q8_0: the same number of bytes in another
-// order. They are packed once, when a model is loaded; pages of a mapped file are released as soon as they have been
-// read.
+// Matrices repacked into strips (isa/kernels.h has the layout), MXFP4 or Q8_0: the same number of bytes in a
+// different order. They are packed once, when a model is loaded; pages of a mapped file are released as soon
+// as they have been read.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace nibble::cpu {
 
-// One matrix [rows, cols], or one for each expert.
+// One matrix [rows, cols], or one per expert.
 struct PackedMatrix {
   Format format{Format::kMxfp4};  // or kQ8_0
   int rows{0}, cols{0};
@@ -23,14 +23,14 @@ struct PackedMatrix {
   size_t num_blocks() const;  // blocks of one matrix
 };
 
-// True if `matrix` is stored in a format that can be packed and its rows make whole strips.
+// Whether `matrix` is stored in a format that can be packed and its rows make whole strips.
 bool is_packable(const Matrix& matrix, int strip_rows);
 
-// Packs `num_matrices` consecutive matrices, as experts are stored. `is_mapped`: they are in a mapped file, whose
-// pages are released. Bytes: read once, written once.
+// Packs `num_matrices` consecutive matrices, as experts are stored. `is_mapped`: they are in a mapped file,
+// whose pages are released. Bytes: read once, written once.
 PackedMatrix pack(const Matrix& first, int num_matrices, int strip_rows, bool is_mapped, ThreadPool& pool);
 
-// Packs matrices of the same columns and format into one, stacked by rows.
+// Packs matrices with the same number of columns and the same format into one, stacked by rows.
 PackedMatrix pack_below(std::span<const Matrix> parts, int strip_rows, bool is_mapped, ThreadPool& pool);
 
 }  // namespace nibble::cpu

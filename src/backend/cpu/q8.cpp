@@ -22,7 +22,7 @@ Q8Block to_q8(const float* split) {
   const bool is_finite = magnitude <= std::numeric_limits<float>::max();
   const float inverse = is_finite && magnitude >= 0x1p-120f ? 127 / magnitude : 0;
 
-  // The last bit of kWhole stands for 1: adding it rounds to a whole number, which is then in the low bits.
+  // kWhole's last bit has the value 1: adding it rounds to a whole number, which is then in the low bits.
   constexpr float kWhole{0x1.8p23f};
   const auto whole = [&](const float* p) {
     return reinterpret_cast<Words>(load(p) * inverse + kWhole) - std::bit_cast<uint32_t>(kWhole);

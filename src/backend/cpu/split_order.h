@@ -1,5 +1,5 @@
-// The order of activations that the kernels take: for each block of 32 elements, first the even, then the odd ones.
-// isa/kernels.h has the reason.
+// The order of activations that kernels take: in each block of 32 elements, first the even, then the odd
+// ones. isa/kernels.h has the reason.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ constexpr ptrdiff_t split_index(ptrdiff_t i) {
 }
 static_assert(split_index(0) == 0 && split_index(1) == 16 && split_index(31) == 31 && split_index(34) == 33);
 
-// The length of a row, padded to whole blocks.
+// Returns the length of a row, padded to whole blocks.
 constexpr ptrdiff_t padded(ptrdiff_t num_elements) { return (num_elements + kBlock - 1) / kBlock * kBlock; }
 
 }  // namespace nibble::cpu

@@ -1,4 +1,5 @@
-// Records the operations of a step and their times for a profile; without gaps, so that the parts add up to the step.
+// Records the operations of a step and their times for a profile, without gaps, so that the parts add up to
+// the step.
 #pragma once
 
 #include <vector>

@@ -11,8 +11,8 @@
 namespace nibble::cpu {
 namespace {
 
-// An item larger than a thread's work divided by this is cut into pieces, so that all threads end at about the same
-// time.
+// A work item larger than a thread's work divided by this is split into pieces, so that all threads finish at
+// about the same time.
 constexpr int kItemsPerThread{4};
 
 static_assert(kPiecePositions % kPageTokens == 0);
@@ -50,13 +50,13 @@ void prefetch(const std::byte* page, const LayerKv& kv) {
   for (size_t line = 0; line < num_bytes; line += 64) __builtin_prefetch(page + line, 0, 2);
 }
 
-// The keys and values of a row of a tree of drafts, whose last positions lie anywhere, put where they would lie in one page. So the
-// kernels add in the same order.
+// The keys and values of a row of a draft tree, copied to where they would be in one page; its last positions
+// may be in any slots. So the kernels add in the same order as for a chain.
 struct GatheredPage {
   static constexpr size_t kMostBytes{size_t{2} * kPageTokens * kMaxHeadDim};  // of BF16
   alignas(64) std::byte keys[kMostBytes], values[kMostBytes];
 
-  // Positions [first, end), all of one page.
+  // Copies positions [first, end), all of one page.
   void gather(const LayerKv& kv, const BatchRow& row, int kv_head, int first, int end) {
     const PageTableView& pages = row.pages(kv.kind);
     const size_t row_bytes = kv.row_bytes();
@@ -90,7 +90,7 @@ void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const
   for (int first = piece.first, next; first < piece.end; first = next) {
     next = std::min(piece.end, (first / kPageTokens + 1) * kPageTokens);
     const int count = next - first, first_in_page = first % kPageTokens;
-    if (next < seen.end) {  // pages lie anywhere: the hardware prefetcher cannot know where the next one is
+    if (next < seen.end) {  // pages are scattered: the hardware prefetcher cannot predict the next one
       prefetch(args.kv.keys(pages, next, heads.kv_head), args.kv);
       prefetch(args.kv.values(pages, next, heads.kv_head), args.kv);
     }
@@ -163,7 +163,8 @@ void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int in
   }
 }
 
-// Adds the pieces that attend_part stored in args.parts[first_place, first_place + count), as attend_row adds them.
+// Adds the pieces that attend_part stored in args.parts[first_place, first_place + count), in the same way as
+// attend_row.
 void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t first_place, int count) {
   const ptrdiff_t width = padded(args.kv.head_dim);
   Softmax softmax;
@@ -212,8 +213,8 @@ void attend(const AttendArgs& args) {
   }
 
   const double head_work = static_cast<double>(num_heads * args.kv.head_dim);
-  // Besides its products an item computes a softmax and fetches queries from the caches of other cores: kItemWork
-  // multiply-adds for each head.
+  // Besides its products, an item computes a softmax and fetches queries from other cores' caches: counted as
+  // kItemWork multiply-adds per head.
   constexpr double kItemWork{3000};
   const double work = 2 * static_cast<double>(num_seen) * head_work +
                       kItemWork * static_cast<double>(std::ssize(items) * num_heads);

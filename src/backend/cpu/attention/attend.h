@@ -1,18 +1,18 @@
 // Attention of each row over its sequence, with a learned sink for each head.
 //
 //   s_j = (q . k_j) / sqrt(D)        out = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
-//   m = max(max_j s_j, sink)         j over the positions up to the row's own, the last `window` of them if given
+//   m = max(max_j s_j, sink)         j over the positions up to the row's own, or the last `window` of these
 //
-// The sink is another column of the softmax, without a value: the running sum starts with it, at m = sink. Query head
-// h reads key/value head h / (Nq / Nkv).
+// The sink is another column of the softmax, without a value: the running sum starts with it, at m = sink.
+// Query head h reads key/value head h / (Nq / Nkv).
 //
-// Bytes: 4 D (FP8: 2 D) for each visible position and kv head; the query heads that share a kv head share each load.
-// Design: the positions that a row sees are divided into pieces. A piece is summed page by page with a running
-// maximum m; the pieces are then added in ascending order, each scaled to the largest m. Pieces end at multiples of
-// kPiecePositions, whatever the batch and the chunks of a prompt; a row that sees no more positions than that is one
-// piece. So the bits depend only on the row's sequence and position. An item of work is one row and one kv head or,
-// if there are too few such items for the threads, one piece of such a row: its sum is then stored in `parts`, and a
-// second, small loop adds the parts (docs/decisions/0011).
+// Bytes: 4 D (FP8: 2 D) per visible position and kv head; the query heads of a kv head share each load.
+// Design: the positions that a row sees are divided into pieces. A piece is summed page by page with a
+// running maximum m; the pieces are then added in ascending order, each scaled to the largest m. Pieces end
+// at multiples of kPiecePositions, whatever the batch and the prefill chunks; a row that sees at most that
+// many positions is one piece. So the bits depend only on the row's sequence and position. A work item is one
+// row and one kv head or, if that gives too few items for the threads, one piece of such a row: its sum is
+// then stored in `parts`, and a second, small loop adds the parts (docs/decisions/0011).
 #pragma once
 
 #include <optional>
@@ -35,7 +35,7 @@ struct AttendArgs {
   LayerKv kv;
   Vector sinks;               // [Nq]
   std::optional<int> window;  // positions that a row sees, including its own
-  // [any, Nq, 2 + D*], scratch: m, sum and out of pieces; rows for which it has no room are not divided
+  // [any, Nq, 2 + D*], scratch: m, sum and out of pieces. Rows that do not fit are not divided.
   View<float, 3> parts;
   View<float, 2> attended;  // [T, (Nq D)*]
 };

@@ -3,7 +3,7 @@
 //   y[i]       = x[i] cos - x[i + D/2] sin        cos = c cos(p f_i),  sin = c sin(p f_i)        i < D/2
 //   y[i + D/2] = x[i + D/2] cos + x[i] sin
 //
-// p f_i is rounded to float32, as the model was trained with; the rest needs no more than float32.
+// p f_i is rounded to float32, as in training; float32 is enough for the rest.
 #pragma once
 
 #include <span>

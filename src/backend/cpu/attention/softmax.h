@@ -1,5 +1,5 @@
-// Online softmax: sums of weights and weighted values over scores that arrive a page at a time, relative to the
-// largest score so far. Two such sums over different positions can be added.
+// Online softmax: sums of weights and weighted values over scores that arrive a page at a time, relative to
+// the largest score so far. Two such sums over different positions can be added.
 #pragma once
 
 #include <algorithm>
@@ -11,21 +11,21 @@
 
 namespace nibble::cpu {
 
-inline constexpr int kMaxHeads{8};  // query heads that one pass over the pages serves
+inline constexpr int kMaxHeads{8};  // query heads served by one pass over the pages
 
 struct Softmax {
   float max[kMaxHeads], sum[kMaxHeads];
   float out[kMaxHeads][kMaxHeadDim];  // split order
 
-  // Starts the sums with the sink, a score without a value, or empty if `sink` is null.
+  // Starts the sums with the sink, a score without a value; or empty, if `sink` is null.
   void start(int head, const float* sink, ptrdiff_t width) {
     max[head] = sink ? *sink : std::numeric_limits<float>::lowest();
     sum[head] = sink ? 1 : 0;
     std::fill_n(out[head], width, 0.0f);
   }
 
-  // Turns the first `count` scores, in an array of a page's size, into weights relative to the maximum, which may
-  // grow; rescales the previous sums if it does.
+  // Converts the first `count` scores, in an array of a page's size, to weights relative to the maximum. If
+  // the maximum grows, rescales the previous sums.
   void add_scores(int head, float* scores, int count, float scale) {
     static_assert(kPageTokens % 4 == 0);
     constexpr float kNone{-std::numeric_limits<float>::infinity()};
@@ -50,7 +50,7 @@ struct Softmax {
     sum[head] += (sums[0] + sums[2]) + (sums[1] + sums[3]);
   }
 
-  // Adds another sum. Adding it to an empty one gives it unchanged, except for the sign of zeros.
+  // Adds another sum. Adding to an empty sum gives the other one unchanged, except for the sign of zeros.
   void add(int head, float other_max, float other_sum, const float* other_out, ptrdiff_t width) {
     const float larger = std::max(max[head], other_max);
     const float ours = fast_exp(max[head] - larger), theirs = fast_exp(other_max - larger);

@@ -1,8 +1,8 @@
-// A panel of a linear layer, by the kernel for the format of W:
+// Computes a panel of a linear layer, with the kernel for the format of W:
 //
 //   y[t][r] = W[first_row + r] . x[t]      r < the columns of y
 //
-// W is as stored and x float32, or W is in strips and x int8.
+// Either W is as stored and x is float32, or W is in strips and x is int8.
 #pragma once
 
 #include "backend/cpu/kernel_table.h"
@@ -13,10 +13,10 @@
 namespace nibble::cpu {
 
 struct PanelArgs {
-  const Matrix& weight;  // which has elements
+  const Matrix& weight;  // must have elements
   ptrdiff_t first_row;
   const float* const* x;  // [T] rows of weight.cols elements, split order
-  View<float, 2> y;       // [T, rows of the panel], perhaps with gaps between rows
+  View<float, 2> y;       // [T, rows of the panel]; rows may have gaps between them
 };
 
 inline void dot(const Kernels& kernels, const PanelArgs& args) {
@@ -36,7 +36,7 @@ inline void dot(const Kernels& kernels, const PanelArgs& args) {
 
 struct StripPanelArgs {
   const PackedMatrix& weight;
-  int which;  // the index of the matrix in it
+  int which;  // index of the matrix in it
   ptrdiff_t first_row;
   const Q8Block* const* x;  // [T]
   View<float, 2> y;         // as above; its columns must be whole strips

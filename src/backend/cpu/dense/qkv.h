@@ -2,11 +2,12 @@
 //
 //   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
 //
-// Queries are passed on to attend(); keys and values are rounded to the format of the cache and stored in the pages
-// of each row's sequence.
+// Queries are passed on to attend(); keys and values are rounded to the format of the cache and stored in the
+// pages of each row's sequence.
 //
-// Bytes: the weights once for each kTokenBlock rows of the batch at most; 26.5 MB a layer for the 20b. Design: an item of
-// work is one head of q, k or v, so that the rotation, which couples elements D/2 apart, needs no second pass.
+// Bytes: the weights once per kTokenBlock rows of the batch at most; 26.5 MB per layer for the 20b. Design: a
+// work item is one head of q, k or v, so that the rotation, which couples elements D/2 apart, needs no second
+// pass.
 #pragma once
 
 #include <span>
@@ -20,7 +21,7 @@
 
 namespace nibble::cpu {
 
-inline constexpr int kMaxHeadDim{256};  // the size of arrays on the stack
+inline constexpr int kMaxHeadDim{256};  // size of stack arrays
 
 struct QkvArgs {
   const Machine& machine;

@@ -1,4 +1,4 @@
-// Root-mean-square norm of one row of g.count elements: y[i] = x[i] / sqrt(mean_j x[j]^2 + eps) * g[i]; y is in split
+// RMS norm of one row of g.count elements: y[i] = x[i] / sqrt(mean_j x[j]^2 + eps) * g[i]; y is in split
 // order.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu has no bias, no scale, and is not tied to
-// the embedding. Bytes: Wu once for at most kOutputRows output rows; 1.16 GB for both gpt-oss models, a third of a
-// decoded token's.
+// Head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu has no bias, no scale, and is not
+// tied to the embedding. Bytes: Wu once per kOutputRows output rows at most; 1.16 GB for both gpt-oss models,
+// a third of the bytes of a decoded token.
 #pragma once
 
 #include <span>

@@ -18,7 +18,7 @@
 namespace nibble::cpu {
 namespace {
 
-// A sink that takes nothing. Minus infinity would make the difference of two of them, which is no number.
+// Stands for "no sink". Minus infinity would give NaN when two of them are subtracted.
 constexpr float kNoSink{-1e30f};
 
 void to_split(const float* from, ptrdiff_t count, float* to) {
@@ -28,8 +28,8 @@ void to_split(const float* from, ptrdiff_t count, float* to) {
 }  // namespace
 
 void HeadDrafter::Rows::resize(ptrdiff_t num_rows, ptrdiff_t width) {
-  elements.assign(static_cast<size_t>(num_rows * width),
-                  0.0f);  // the padding of rows to whole blocks stays zero
+  // The padding of rows to whole blocks stays zero.
+  elements.assign(static_cast<size_t>(num_rows * width), 0.0f);
   view = View<float, 2>(elements.data(), {num_rows, width});
 }
 
@@ -72,7 +72,8 @@ size_t HeadDrafter::kv_bytes(const DraftHeadConfig& head, int num_full_pages) {
 size_t HeadDrafter::workspace_bytes(const DraftHeadConfig& head, int max_rows) {
   const size_t hidden = static_cast<size_t>(head.hidden),
                kv_width = static_cast<size_t>(head.num_kv_heads * head.head_dim);
-  // Three outputs of layers, the features, the embedding, and the input of the layer, keys, values, and angles of each row.
+  // Per row: three outputs of layers, the features, the embedding, the layer's input, keys, values, and
+  // angles.
   const size_t row = 7 * hidden + 2 * kv_width + static_cast<size_t>(head.head_dim);
   const size_t output = 5 * hidden + 3 * static_cast<size_t>(head.num_heads * head.head_dim) +
                         3 * static_cast<size_t>(head.intermediate) + static_cast<size_t>(head.draft_vocab);
@@ -110,7 +111,7 @@ void HeadDrafter::append(std::span<const BatchRow> rows) {
     }
 }
 
-// From queries_ to attended_.
+// Computes attended_ from queries_.
 void HeadDrafter::attend_to_slots(std::span<const BatchRow> rows) {
   const DraftHeadConfig& head = head_.config;
   const ptrdiff_t num_rows = std::ssize(rows), width = padded(head.head_dim);
@@ -126,7 +127,8 @@ void HeadDrafter::attend_to_slots(std::span<const BatchRow> rows) {
           View<float, 3>(parts_.view.data, {kParts, head.num_heads, 2 + width}), attended_.view});
 }
 
-// Writes the slots of all rows; out_ is that of the rows `outputs`. The token of a row is the one behind its position.
+// Fills the slots of all rows, and computes out_ for the rows `outputs`. The token of a row is the one after
+// its position.
 void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
                             std::span<const int> outputs) {
   const DraftHead& head = head_;
@@ -211,7 +213,7 @@ std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const Sampl
   fc_.multiply(machine_, split_taps.view, features_.view);
 
   std::vector<int> ends;
-  std::vector<Run> runs;  // of the chains: what they look at is the page table
+  std::vector<Run> runs;  // of the chains: only their page table is read
   std::vector<std::vector<PageId>> pages;
   for (const DraftChain& chain : slots.chains) {
     ends.push_back(chain.row);
@@ -223,7 +225,7 @@ std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const Sampl
 
   std::vector<Drafts> drafts(slots.chains.empty() ? 0 : batch.runs.size());
   for (const DraftChain& chain : slots.chains) drafts[chain.run].first_position = chain.position + 2;
-  std::vector<size_t> live(slots.chains.size());  // the chains that go on, whose rows those of out_ are
+  std::vector<size_t> live(slots.chains.size());  // the chains that continue; their rows are those of out_
   for (size_t n = 0; n < live.size(); ++n) live[n] = n;
   for (int step = 0; !live.empty(); ++step) {
     const auto num_live = std::ssize(live);

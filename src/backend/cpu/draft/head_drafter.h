@@ -1,5 +1,5 @@
-// Runs a draft head behind the steps of the model that it drafts for. reference/draft_head.h has its formulas, backend/draft_chain.h what
-// a step asks of it. Keys and values are BF16.
+// Runs a draft head after the steps of the model that it drafts for. Its formulas are in
+// reference/draft_head.h, the contract with a step in backend/draft_chain.h. Keys and values are BF16.
 #pragma once
 
 #include <memory>
@@ -19,23 +19,24 @@ namespace nibble::cpu {
 
 class HeadDrafter {
  public:
-  // Takes what the head lacks from the model, which must outlive this. Throws InputError where the model has it no more.
-  // `int8`: as for the model's experts.
+  // Takes the parts that the head lacks from the model, which must outlive this object. Throws InputError if
+  // the model no longer has them. `int8`: as for the model's experts.
   HeadDrafter(const BackendOptions& options, const Weights& model, const Machine& machine, bool int8);
 
-  // Makes room for what a step of so many rows leaves behind the layers that the head reads; then keeps it, layer by layer.
+  // start() makes room for the outputs of the layers that the head reads, for a step of num_rows rows; keep()
+  // stores them layer by layer.
   void start(ptrdiff_t num_rows);
   void keep(int layer, View<const float, 2> x);
-  // Behind a step: fills the head's cache for its rows, and drafts what its runs ask for.
+  // Called after a step: fills the head's cache for its rows, and drafts for the runs that request it.
   std::vector<Drafts> draft(const Batch& batch, std::span<const SampledToken> outputs);
 
-  // Bytes that the matrices, the cache, and a step of so many rows take.
+  // Return the bytes of the matrices, of the cache, and of a step of up to max_rows rows.
   static size_t weight_bytes(const DraftHeadConfig& head, Format format);
   static size_t kv_bytes(const DraftHeadConfig& head, int num_full_pages);
   static size_t workspace_bytes(const DraftHeadConfig& head, int max_rows);
 
  private:
-  // Rows of floats, of which a step has its own number.
+  // Rows of floats; each step sets their number.
   struct Rows {
     std::vector<float> elements;
     View<float, 2> view{};
@@ -52,7 +53,7 @@ class HeadDrafter {
   std::vector<float> no_sinks_;
   HeadMatrix fc_, q_, k_, v_, o_, gate_, up_, down_, unembedding_;
   KvCache kv_;
-  // By their rows: those of the step or of the chain, then those whose output is wanted.
+  // Ordered by their rows: first those of the step or the chain, then those whose output is needed.
   Rows taps_, features_, embedded_, input_, keys_, values_, cosines_, sines_;
   Rows own_input_, queries_, split_queries_, parts_, attended_, projected_, normed_, gate_out_, up_out_,
       gated_, logits_;

@@ -14,18 +14,18 @@
 namespace nibble::cpu {
 namespace {
 
-// Pairs (row, k) of own experts, sorted by expert: places [group.first, group.first + group.count) hold those that chose
-// group.expert, rows ascending. The number of a pair is row * K + k.
+// Pairs (row, k) of own experts, sorted by expert: places [group.first, group.first + group.count) hold the
+// pairs of group.expert, rows ascending. The number of a pair is row * K + k.
 struct Group {
-  int expert;  // its index among the own ones
+  int expert;  // index among the own experts
   ptrdiff_t first, count;
 };
 struct Grouping {
-  std::vector<Group> groups;        // one for each expert that some row chose
+  std::vector<Group> groups;        // one per expert that some row chose
   std::vector<ptrdiff_t> pair_at;   // the pair at a place
-  std::vector<ptrdiff_t> place_of;  // [T K]: its inverse, or kElsewhere
+  std::vector<ptrdiff_t> place_of;  // [T K]: the inverse of pair_at, or kElsewhere
 };
-constexpr ptrdiff_t kElsewhere{-1};  // the place of a pair whose expert another rank has
+constexpr ptrdiff_t kElsewhere{-1};  // the pair's expert is on another rank
 
 Grouping group_by_expert(View<const int, 2> chosen, const IndexRange& own) {
   const ptrdiff_t num_pairs = chosen.shape[0] * chosen.shape[1];
@@ -74,7 +74,7 @@ void swiglu_block(const float* u, const float* biases, float limit, float* gated
   }
 }
 
-// The rows of a panel whose output is one block of h: 32 gates and their linear rows.
+// The rows of a panel that give one block of h: 32 gates and their linear rows.
 constexpr ptrdiff_t kBlockRows{2 * kBlock};
 void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t block) {
   const Vector bias = args.layer.gate_up.bias(group.expert);
@@ -97,8 +97,8 @@ void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t bloc
   }
 }
 
-// Multiplies rows [first_row, ...) of W1, in which gates and linear rows alternate, by the float activations of one
-// expert's pairs.
+// Multiplies rows [first_row, ...) of W1, in which gates and linear rows alternate, with the float
+// activations of one expert's pairs.
 constexpr ptrdiff_t kUpRows{32};
 void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Group& group,
                      ptrdiff_t first_row) {
@@ -130,7 +130,8 @@ void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) 
   for (ptrdiff_t line = 0; line < 256; line += 64) __builtin_prefetch(scales + line, 0, 2);
 }
 
-// Multiplies rows [first_row, ...) of every expert's W2 and adds them to x. `storage` has room for T K panels.
+// Multiplies rows [first_row, ...) of every expert's W2 and adds the results to x. `storage` has room for T K
+// panels.
 void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
   const ptrdiff_t num_rows =
       std::min<ptrdiff_t>(args.machine.panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);
@@ -194,7 +195,7 @@ void experts(const ExpertsArgs& args) {
         first = row;
       }
     });
-    // An item takes a panel of gates and the same number of linear rows.
+    // A work item is a panel of gates and the same number of linear rows.
     const ptrdiff_t up_blocks = up.rows / kBlockRows;
     const ptrdiff_t step = std::max(1, args.machine.panel_rows(num_rows) / kBlock);
     const ptrdiff_t items = (up_blocks + step - 1) / step;

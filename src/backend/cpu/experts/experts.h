@@ -3,17 +3,18 @@
 //   h[t,k,i] = g sigmoid(1.702 g) (l + 1)      g = min(u[2i], limit)      l = clamp(u[2i+1], -limit, limit)
 //   u = W1[e] normed[t] + b1[e]
 //
-//   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded in registers, a block at a time, never expanded in memory
+//   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded by block in registers, never expanded in memory
 //
-// Activations are float32 or, with packed weights, int8 (q8.h): the norm's output is quantised once for a token, h
-// where it is computed.
+// Activations are float32 or, with packed weights, int8 (q8.h): the norm's output is quantised once per
+// token, h where it is computed.
 //
-// Bytes: an expert that any row chose is read once for each kTokenBlock of its rows; 20b, one token: 52.9 MB a layer.
-// Design: (row, k) pairs are grouped by expert, so that an expert's weights are read once for all its rows. An item
-// of the first half is a panel of one expert's W1; it applies swiglu as well, since a panel holds gates next to their
-// linear rows. An item of the second half is a panel of W2 for all experts: it has all K terms of its elements of x
-// and adds them in the order of k, which is the router's, so that the bits of a row do not depend on the experts that
-// its neighbours chose.
+// Bytes: an expert that any row chose is read once per kTokenBlock of its rows; 20b, one token: 52.9 MB per
+// layer.
+// Design: (row, k) pairs are grouped by expert, so that an expert's weights are read once for all its rows. A
+// work item of the first half is a panel of one expert's W1; it applies swiglu as well, since a panel holds
+// gates next to their linear rows. An item of the second half is a panel of W2 for all experts: it has all K
+// terms of its elements of x and adds them in the order of k, which is the router's. So the bits of a row do
+// not depend on the experts of other rows.
 #pragma once
 
 #include "backend/cpu/machine.h"
@@ -31,7 +32,7 @@ struct ExpertsArgs {
   View<const float, 2> weights;  // [T, K]
   const LayerWeights& layer;     // gate_up (W1, b1), down (W2, b2) of its own experts
   const PackedLayer* packed;     // W1, W2 in strips, for int8 activations; or null
-  IndexRange own;                // of the E experts: those whose weights are here; of others come no terms
+  IndexRange own;                // of the E experts, those with weights on this rank; the others add nothing
   float swiglu_limit;
   View<float, 2> gated;  // h [T K, I*], scratch for float activations
   // Scratch for int8 activations, sorted by expert, then by row: rows that share weights are neighbours.

@@ -3,8 +3,9 @@
 //   h = rms_norm(x)      l = Wr h + br      chosen[t] = the K largest of l[t], descending
 //   weights[t,k] = exp(l[t,chosen[t,k]]) / sum over the K chosen
 //
-// The lower index wins among equal logits. Bytes: Wr, 184 KB a layer for the 20b. An item of work runs the whole
-// router for a few rows of the batch, since handing over a second loop would cost more than reading Wr.
+// The lower index wins among equal logits. Bytes: Wr, 184 KB per layer for the 20b. A work item runs the
+// whole router for a few rows of the batch, since starting a second parallel loop would cost more than
+// reading Wr.
 #pragma once
 
 #include "backend/cpu/machine.h"

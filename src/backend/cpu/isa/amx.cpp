@@ -1,14 +1,16 @@
-// AMX (Intel servers since Sapphire Rapids): one instruction multiplies tiles, here 16 tokens by 16 rows of weights
-// over the 32 columns of a block. The sums of a block go through memory to AVX-512, which scales and adds them in the
-// order of the other kernels and so gives the same bits. Few tokens are left to those kernels.
+// AMX (Intel servers since Sapphire Rapids): one instruction multiplies tiles, here 16 tokens by 16 weight
+// rows over the 32 columns of a block. The sums of a block go through memory to AVX-512, which scales and
+// adds them in the order of the other kernels, so the bits are the same. Small numbers of tokens use those
+// kernels.
 //
-//   A  16 tokens x 32 bytes: codes of activations as they lie, a token's row of blocks behind the other
-//   B  8 rows of 4 columns x 16 rows of weights x 4 bytes: a block of a strip of Q8_0 as it lies; MXFP4 is expanded to it
-//   C  16 tokens x 16 rows of weights, int32
+//   A  16 tokens x 32 bytes: codes of activations as stored, one row of blocks per token
+//   B  8 rows of 4 columns x 16 weight rows x 4 bytes: a block of a strip of Q8_0 as stored; MXFP4 is
+//      expanded to it
+//   C  16 tokens x 16 weight rows, int32
 //
-// Bytes: works on kChunk blocks at a time, so that the activations of 16 tokens (22 KB) stay in L1 for all strips. A
-// product of 8,192 multiply-adds takes 30 clocks: 16 for the tile instruction, the rest for 48 vector instructions
-// and 48 loads.
+// Bytes: works on kChunk blocks at a time, so that the activations of 16 tokens (22 KB) stay in L1 for all
+// strips. A product of 8,192 multiply-adds takes 30 clocks: 16 for the tile instruction, the rest for 48
+// vector instructions and 48 loads.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -19,10 +21,10 @@ namespace {
 
 constexpr int kRows{16};                          // rows in a strip
 constexpr int kTile{16};                          // tokens in a tile
-constexpr int kLeastTokens{6};                    // fewer tokens than this are faster in vector registers
+constexpr int kLeastTokens{6};                    // fewer tokens are faster in vector registers
 constexpr ptrdiff_t kChunk{32};                   // blocks in a chunk
 constexpr ptrdiff_t kMaxStrips{4};                // strips at a time
-constexpr ptrdiff_t kBlockBytes{kRows * kBlock};  // bytes of B for a block
+constexpr ptrdiff_t kBlockBytes{kRows * kBlock};  // bytes of B per block
 
 struct TileConfig {
   uint8_t palette, start_row, reserved[14];
@@ -62,7 +64,7 @@ struct Mxfp4 {
     }
     return to;
   }
-  // avx2_strip.h explains this.
+  // Returns 2^(e - 127) per row (see avx2_strip.h).
   static __m512 scale(const uint8_t* p) {
     const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     const __m512 scale = _mm512_castsi512_ps(
@@ -100,10 +102,10 @@ struct ProductArgs {
   bool is_first;
   float* y;
   ptrdiff_t y_stride;
-  const uint8_t* ahead;  // prefetches one line from here on for each block
+  const uint8_t* ahead;  // each block prefetches one line from here on
 };
 
-// Intrinsics take tile numbers as immediates, hence a copy of the code for each.
+// Intrinsics take tile numbers as immediates, so each tile number needs its own code.
 template <int which>
 inline void multiply(const ProductArgs& args, ptrdiff_t block, int32_t* sums) {
   const int8_t* weights = args.weights + block * kBlockBytes;
@@ -135,7 +137,7 @@ inline void multiply(const ProductArgs& args, ptrdiff_t block, int32_t* sums) {
   }
 }
 
-// Products run kAhead blocks before their sums are loaded: that hides the latency of product and store.
+// Products run kAhead blocks before their sums are loaded: this hides the latency of product and store.
 constexpr ptrdiff_t kAhead{3};
 
 inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sums)[kTile * kRows]) {
@@ -181,7 +183,8 @@ inline void product(const ProductArgs& args) {
 
 template <class Format>
 inline void strips(const StripArgs& args) {
-  // Tokens whose rows are not at a constant stride, and few tokens, go to the AVX-512 kernel.
+  // Tokens with rows that are not at a constant stride, and small numbers of tokens, go to the AVX-512
+  // kernel.
   ptrdiff_t stride = 0;
   int num_tiled = args.num_tokens;
   if (num_tiled >= kLeastTokens) {
@@ -216,8 +219,9 @@ inline void strips(const StripArgs& args) {
         for (ptrdiff_t b = 0; b < count; ++b)
           scales[s][b] = Format::scale(args.scales + (block + b) * Format::kScaleBytes);
       }
-      asm volatile("" ::: "memory");  // GCC does not know that tiles are loaded from the arrays just written
-      // Every product prefetches a part of what follows this chunk: the next chunk of each strip, or the next strips.
+      asm volatile("" ::: "memory");  // GCC does not know that tiles are loaded from these arrays
+      // Every product prefetches a part of what follows this chunk: the next chunk of each strip, or the next
+      // strips.
       const bool is_last = first + count == num_blocks;
       const auto multiply_tile = [&](int token, auto is_whole) {
         for (ptrdiff_t s = 0; s < num_strips; ++s) {

@@ -1,4 +1,4 @@
-// AVX2 with FMA and F16C, 8 floats a vector: any x86-64 since Haswell and Zen, which have all three.
+// AVX2 with FMA and F16C, 8 floats per vector: any x86-64 since Haswell and Zen, which have all three.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -17,8 +17,8 @@ struct Avx2 {
     Vec even, odd;
   };
   static constexpr int kLanes{8};
-  static constexpr int kTileTokens{
-      2};  // 8 sums, 2 weights, the table and masks; activations from memory: 16 registers
+  // 16 registers: 8 sums, 2 weights, the table and masks; activations come from memory.
+  static constexpr int kTileTokens{2};
 
   static Vec zero() { return _mm256_setzero_ps(); }
   static Vec load(const float* p) { return _mm256_loadu_ps(p); }
@@ -38,10 +38,10 @@ struct Avx2 {
             _mm256_castsi256_ps(_mm256_and_si256(words, upper))};
   }
 
-  // Each of the two codes of a 16-bit word becomes a half-precision number: the code's exponent is the lower four of
-  // the half's five exponent bits, its mantissa the upper three of ten. That gives 2^-8 of the value, for subnormal
-  // ones as well, and the conversion to float32 is exact. The code of NaN (all bits but the sign set) would become a
-  // number, so all bits are set instead.
+  // Each of the two codes of a 16-bit word becomes a half-precision number: the code's exponent becomes the
+  // lower four of the half's five exponent bits, its mantissa the upper three of ten. That gives 2^-8 of the
+  // value, also for subnormals, and the conversion to float32 is exact. The code of NaN (all bits but the
+  // sign set) would become a number, so all bits are set instead.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -53,8 +53,8 @@ struct Avx2 {
             _mm256_cvtph_ps(_mm_or_si128(odd, _mm_srai_epi16(nan, 8)))};
   }
 
-  // vpermps looks up 8 entries, the magnitudes, by the low 3 bits of each lane. Bit 3 is the sign. The table is
-  // multiplied by the scale, once for a block; this is exact because the scale is a power of two.
+  // vpermps looks up 8 entries, the magnitudes, by the low 3 bits of each lane. Bit 3 is the sign. The table
+  // is multiplied by the scale once per block; this is exact because the scale is a power of two.
   static Table table(float scale) {
     return _mm256_mul_ps(_mm256_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f),
                          _mm256_set1_ps(scale));
@@ -87,8 +87,8 @@ struct Mxfp4 : Avx2Mxfp4 {
   }
 };
 
-// Multiplies the magnitudes of signed weights by activations that get the weights' signs. The sum of two products is
-// at most 2 * 128 * 127 = 32,512 and fits into 16 bits; a sum of three would not.
+// Multiplies the magnitudes of signed weights by activations that take the weights' signs. The sum of two
+// products is at most 2 * 128 * 127 = 32,512 and fits into 16 bits; a sum of three would not.
 struct Q8_0 : Avx2Q8_0 {
   static Weights unpack(const uint8_t* p) {
     Weights weights;

@@ -43,9 +43,9 @@ struct Avx2Mxfp4 : Avx2Strips {
     return weights;
   }
 
-  // 2^(e - 127): the byte becomes the float's exponent. For 0 that would give 0, so the maximum replaces it by the
-  // subnormal 2^-127. For 255 it gives infinity, and fma(scale, 0, scale) turns that into the NaN it stands for; it
-  // leaves all other numbers as they are.
+  // Returns 2^(e - 127): the byte becomes the float's exponent. For 0 that would give 0, so the maximum
+  // replaces it by the subnormal 2^-127. For 255 it gives infinity, which fma(scale, 0, scale) turns into the
+  // NaN it stands for; all other numbers are unchanged.
   static Floats scale(const uint8_t* p) {
     const __m256i exponents = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
     const __m256 scale = _mm256_castsi256_ps(

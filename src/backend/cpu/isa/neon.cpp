@@ -1,4 +1,4 @@
-// NEON as every AArch64 processor has it, 4 floats a vector, with a fused multiply-add.
+// NEON as in every AArch64 processor, 4 floats per vector, with a fused multiply-add.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_AARCH64
@@ -32,7 +32,7 @@ struct Neon {
             vreinterpretq_f32_u32(vandq_u32(words, vdupq_n_u32(0xFFFF0000u)))};
   }
 
-  // avx2.cpp explains this.
+  // As in avx2.cpp.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const uint8x8_t codes = vld1_u8(p);
@@ -44,9 +44,9 @@ struct Neon {
             vcvt_f32_f16(vreinterpret_f16_s16(vorr_s16(odd, vshr_n_s16(nan, 8))))};
   }
 
-  // Only the upper two bytes of a code's float32 are not zero. So the code is copied to the upper two bytes of a
-  // lane, and each is looked up in a table of its own, which are consecutive; an out-of-range index gives the zeros
-  // of the lower bytes.
+  // Only the upper two bytes of a code's float32 are nonzero. So the code is copied to the upper two bytes of
+  // a lane, and each copy is looked up in a table of its own; the two tables are consecutive. An out-of-range
+  // index gives the zeros of the lower bytes.
   static Table table(float scale) { return vdupq_n_f32(scale); }
   static Pair mxfp4(const uint8_t* p, Table scale) {
     constexpr uint8_t kUpperTwo[32]{0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0,   // bits 16 to 23

@@ -1,4 +1,5 @@
-// Block sums by sdot, which multiplies 4 columns of 4 rows by a word of activations: 16 products an instruction.
+// Block sums by sdot, which multiplies 4 columns of 4 rows by a word of activations: 16 products per
+// instruction.
 #pragma once
 
 #include "backend/cpu/isa/neon_strip.h"

@@ -1,4 +1,5 @@
-// NEON with the int8 matrix extension, 32 products an instruction: Arm since Neoverse V1 and N2, Apple since M2.
+// NEON with the int8 matrix extension, 32 products per instruction: Arm since Neoverse V1 and N2, Apple since
+// M2.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_AARCH64
@@ -13,7 +14,7 @@ namespace {
 //   weights   [ row r     . . . . . . . . ]        sums   [ token t,     row r     token t,     row r + 1 ]
 //             [ row r + 1 . . . . . . . . ]               [ token t + 1, row r     token t + 1, row r + 1 ]
 //
-// A single token would waste half of that: it uses sdot, which gives the same sums.
+// A single token would waste half of that, so it uses sdot, which gives the same sums.
 template <class Format>
 struct I8mm : Format {
   using OfOneToken = Dotprod<Format>;

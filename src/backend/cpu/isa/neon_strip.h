@@ -26,7 +26,7 @@ struct NeonStrips {
   static Floats to_float(Ints v) { return vcvtq_f32_s32(v); }
 };
 
-// Weights and products are signed, so that no offset is needed.
+// Weights and products are signed, so no offset is needed.
 struct NeonMxfp4 : NeonStrips {
   static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 
@@ -43,7 +43,7 @@ struct NeonMxfp4 : NeonStrips {
     return weights;
   }
 
-  // avx2_strip.h explains this.
+  // Returns 2^(e - 127) per row (see avx2_strip.h).
   static Floats scale(const uint8_t* p) {
     uint32_t bytes;
     __builtin_memcpy(&bytes, p, sizeof bytes);

@@ -1,5 +1,5 @@
-// Runs on any machine: the compiler's vectors of 4 floats (SSE2, NEON, or plain code where there is neither).
-// Multiplies and adds in two roundings, since not every machine has an fma.
+// Runs on any machine: the compiler's vectors of 4 floats (SSE2, NEON, or plain code if there is neither).
+// Multiplies and adds with two roundings, since not every machine has an fma.
 #include "backend/cpu/isa/strip.h"
 #include "backend/cpu/isa/tile.h"
 
@@ -25,7 +25,7 @@ constexpr E4m3Floats kE4m3 = [] {
 struct Portable {
   using Vec = float __attribute__((vector_size(16)));
   using Words = uint32_t __attribute__((vector_size(16)));
-  using Table = float;  // only the scale: without a shuffle instruction a table in registers is of no use
+  using Table = float;  // only the scale: without a shuffle instruction, a table in registers is useless
   struct Pair {
     Vec even, odd;
   };
@@ -123,7 +123,7 @@ struct Q8_0 : PortableStrips {
     __builtin_memcpy(&weights, p, sizeof weights);
     return weights;
   }
-  // Twice the IEEE half at p; core/f16.h explains the conversion.
+  // Returns twice the IEEE half at p; core/f16.h explains the conversion.
   static float doubled(const uint8_t* p) {
     uint16_t half;
     __builtin_memcpy(&half, p, sizeof half);

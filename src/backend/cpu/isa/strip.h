@@ -1,14 +1,15 @@
-// The loop over strips (isa/kernels.h) for vectors of any width. It is included like tile.h, and is in an unnamed
+// The loop over strips (isa/kernels.h) for vectors of any width. Included like tile.h, and in an unnamed
 // namespace for the same reason.
 //
-// `Strip` is a struct of static functions for one format and one instruction set: Floats and Ints have kStripRows
-// lanes; zero, broadcast, store, mul, fma and to_float operate on them; unpack(p) converts a block's kCodeBytes to
-// vectors of weights; scale(p) converts its kScaleBytes to float32, doubled where the weights are not; dot(weights,
-// x) computes a block sum; kTileTokens tokens share an unpacked block. An instruction set that multiplies tokens in
-// pairs has dot_pair(weights, x, y) in place of dot, and OfOneToken for the last token of an odd number.
+// `Strip` is a struct of static functions for one format and one instruction set: Floats and Ints have
+// kStripRows lanes; zero, broadcast, store, mul, fma and to_float operate on them; unpack(p) converts a
+// block's kCodeBytes to vectors of weights; scale(p) converts its kScaleBytes to float32, doubled if the
+// weights are not; dot(weights, x) computes a block sum; kTileTokens tokens share an unpacked block. An
+// instruction set that multiplies tokens in pairs has dot_pair(weights, x, y) instead of dot, and OfOneToken
+// for the last token of an odd number.
 //
-// Bytes: 4.25 or 8.5 bits a weight for each tile of tokens; the codes of a strip (20b: 23 or 46 KB) stay in L1 for
-// the next tile.
+// Bytes: 4.25 or 8.5 bits per weight and tile of tokens; the codes of a strip (20b: 23 or 46 KB) stay in L1
+// for the next tile.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"
@@ -52,7 +53,7 @@ inline void strip_tile(const StripArgs& args, int strip, int token) {
   for (int t = 0; t < num_tokens; ++t) Strip::store(y + t * args.y_stride, sums[t]);
 }
 
-// Runs all tokens in tiles of num_tokens, and the rest in tiles of half the size.
+// Processes all tokens in tiles of num_tokens, and the rest in tiles of half the size.
 template <class Strip, int num_tokens>
 inline void strip_tokens(const StripArgs& args, int strip, int token) {
   for (; token + num_tokens <= args.num_tokens; token += num_tokens)

@@ -1,5 +1,6 @@
-// Moves keys and values of the right drafts of trees to the slots of their positions, where later steps look for them. What a chain would
-// have left there has the same bits: a key is rotated by its position, wherever it lies.
+// Moves keys and values of accepted drafts of trees to the cache slots of their positions, where later steps
+// read them. They have the same bits that a chain would have left there: a key is rotated by its position,
+// not by its slot.
 #include "backend/cuda/attention/keep_drafts.h"
 #include "backend/cuda/attention/page.cuh"
 
@@ -8,17 +9,18 @@ namespace {
 
 constexpr int kKeepThreads{256};
 
-// Drafts of a run that were looked at together, and of these the moves that are to be done.
+// Drafts of a run that are examined together, and the moves of the accepted ones.
 struct KeptTile {
   int parents[kKeepThreads];
   bool fit[kKeepThreads];
   int right[kKeepThreads];    // rows of the run
-  uint2 moves[kKeepThreads];  // from, to: rows of a head's elements, from the beginning of a layer's cache
+  uint2 moves[kKeepThreads];  // from, to: rows of a head's elements, from the start of a layer's cache
   int num_right, last;
 };
 
-// Moves rows of `row_bytes` of all heads, keys and values. A thread moves the same 16 bytes of each row, one after the other. No move writes
-// what a later one reads: a draft never stands before the place that it moves to, and later ones stand behind it. So some are read ahead.
+// Moves rows of `row_bytes` of all heads, keys and values. A thread moves the same 16 bytes of each row, one
+// row after another. No move writes what a later one reads: a draft's slot is never before the slot it moves
+// to, and those of later drafts are after it. So some rows can be read ahead.
 __device__ void move_rows(void* cache, int num_kv_heads, int row_bytes, const uint2* moves, int num_moves) {
   constexpr int kAhead{4};
   const int row_quads = row_bytes / 16;
@@ -37,7 +39,7 @@ __device__ void move_rows(void* cache, int num_kv_heads, int row_bytes, const ui
   }
 }
 
-// A CTA takes a run and a layer. Each finds the right drafts by itself.
+// One CTA per run and layer. Each CTA determines the accepted drafts on its own.
 __global__ void __launch_bounds__(kKeepThreads)
     keep_drafts_kernel(const __grid_constant__ KeepDraftsArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
@@ -71,7 +73,7 @@ __global__ void __launch_bounds__(kKeepThreads)
       tile.num_right = num_right;
     }
     __syncthreads();
-    // A right draft that is in the slot of its position moves to where it is.
+    // An accepted draft moves to the slot of its position. If that is its slot already, it moves to itself.
     if (thread < tile.num_right) {
       const int row_index = run.first_row + tile.right[thread];
       const RowInput row = args.input.rows[row_index];
@@ -83,7 +85,7 @@ __global__ void __launch_bounds__(kKeepThreads)
       tile.moves[thread] = {place_of(args.input.slots[row_index]), place_of(row.position)};
     }
     __syncthreads();
-    int first_move = 0;  // drafts in front of the first that moves stand where a chain has them
+    int first_move = 0;  // the drafts before the first one that moves are in their slots already
     while (first_move < tile.num_right && tile.moves[first_move].x == tile.moves[first_move].y) ++first_move;
     const int row_bytes = kHeadDim * (pages.format == KvFormat::kBf16 ? 2 : 1);
     move_rows(pages.data, args.num_kv_heads, row_bytes, tile.moves + first_move, tile.num_right - first_move);

@@ -1,4 +1,4 @@
-// Launch function of keep_drafts: C++17, for device code.
+// The launch function of keep_drafts. C++17, for device code.
 #pragma once
 
 #include "backend/cuda/draft/slots.h"
@@ -6,8 +6,9 @@
 
 namespace nibble::cuda {
 
-// Behind the sampling of a step with trees of drafts: moves keys and values of the right drafts to the slots of their positions, in all
-// layers, and tells the host which these are (StepExchange::kept).
+// Runs after the sampling of a step with draft trees: moves keys and values of the accepted drafts to the
+// slots of their positions, in all layers, and reports to the host which drafts these are
+// (StepExchange::kept).
 struct KeepDraftsArgs {
   const DraftRun* runs;  // [num_runs]
   DraftChoices choices;

@@ -1,10 +1,11 @@
-// Parts that the attention kernels share: elements of the cache, rope, and a page's softmax.
+// What the attention kernels share: cache elements, rope, and the softmax of a page.
 //
-// The softmax of a row is taken page by page, each from zero, relative to a power of two: exponentials are 2^(score - R) with R the least
-// whole number that is not below the page's largest score. The pages of a chunk (8 pages, counted from the row's first) are joined in
-// order, and then the chunks in order. Bringing a sum to another reference multiplies it by a power of two, which is exact: so "the
-// largest first", as decoding joins chunks that were computed side by side, and "as they come", as a prompt does, give the same bits
-// (as long as no sum is within 2^-126 of nothing).
+// The softmax of a row is computed page by page, each from zero, relative to a power of two: exponentials are
+// 2^(score - R), where R is the page's largest score, rounded up to a whole number. The pages of a chunk (8
+// pages, counted from the row's first) are joined in order, then the chunks in order. Rescaling a sum to
+// another reference multiplies it by a power of two, which is exact. So decoding, which joins chunks computed
+// in parallel relative to the largest reference, and prefill, which joins them as they come, give the same
+// bits (as long as no sum is within 2^-126 of zero).
 #pragma once
 
 #include <cuda_fp8.h>
@@ -20,14 +21,14 @@ namespace nibble::cuda {
 inline constexpr int kHeadDim{64};
 inline constexpr int kHalf{kHeadDim / 2};
 inline constexpr float kLog2E{1.4426950408889634f};
-inline constexpr int kPageElements{kPagePositions * kHeadDim};  // keys of one head in one page
+inline constexpr int kPageElements{kPagePositions * kHeadDim};  // of one head's keys in one page
 
 __device__ inline uint32_t pair_of(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return reinterpret_cast<const uint32_t&>(pair);
 }
 
-// The element type of the cache: how an element is stored, and how 8 stored elements become bfloat16 (exactly).
+// How the cache stores an element of each type, and how 8 stored elements become bfloat16 (exactly).
 template <KvFormat format>
 struct KvCodec;
 template <>
@@ -44,8 +45,8 @@ struct KvCodec<KvFormat::kE4m3> {
   static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // Shifting a code's exponent and mantissa to where bfloat16 has its own makes its value times 2^-120; the product
-  // undoes that.
+  // Shifting a code's exponent and mantissa to where bfloat16 has them gives the value times 2^-120; the
+  // multiplication undoes that.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
       const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
@@ -71,16 +72,17 @@ struct Rotation {
   }
 };
 
-// Returns an element of a query as keys are multiplied with it: divided by sqrt(D), and times log2(e), which makes exponentials powers of two. It is
-// rounded once, with this factor, so that products leave scores as exponentials take them.
+// Returns an element of a query as multiplied with keys: divided by sqrt(D) and times log2(e), so that
+// exponentials are powers of two. It is rounded once, after this factor, and the products are then the
+// exponents directly.
 __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
 
-// A row of q, k and v as qkv() left it: two partial sums (kernels.h) that are added on reading.
+// A row of q, k and v as qkv() leaves it: one or two partial sums (kernels.h), added on reading.
 struct QkvRow {
   const float* row;
-  size_t rest;  // distance from the first partial sum to the second; 0: there is none
+  size_t rest;  // distance from the first partial sum to the second; 0: only one
   __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
 __device__ inline QkvRow qkv_row(const float* parts, bool has_rest, int row, int num_tokens, int num_heads,
@@ -104,24 +106,26 @@ __device__ typename KvCodec<format>::Element* page_of(const LayerPages& pages, c
          (size_t{2} * id * num_kv_heads + kv_head) * kPageElements;
 }
 
-// 2^exponent for a whole exponent of at most 0; 0 below 2^-126, and for -inf or NaN. A sum of this size has the exponent in its lowest bits: to
-// convert it would take the unit that exponentials wait for.
+// Returns 2^exponent for a whole exponent of at most 0; 0 below 2^-126, and for -inf or NaN. Adding the
+// constant puts the exponent into the lowest bits of the sum. A conversion instruction would use the unit
+// that also computes exponentials.
 __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
 
-// Returns R for the largest score of a page: the least whole number that is not below it. Where all are masked, R is a number so far above -inf that
-// every exponential is 0.
+// Returns R for the largest score of a page: that score rounded up to a whole number. If all scores are
+// masked, R is so far above -inf that every exponential is 0.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
 
-// The scores of a page that a lane has of its upper (half 0: row g) and its lower row (half 1: row g + 8) are those of positions 8 n + {2 t, 2 t + 1}, in
-// elements [n][2 half], [n][2 half + 1]. Masked scores are -inf. Returns the largest of one row.
+// Returns the largest score of one row that a lane holds. Its scores of the upper row (half 0: row g) and of
+// the lower row (half 1: row g + 8) are those of positions 8 n + {2 t, 2 t + 1}, in elements [n][2 half] and
+// [n][2 half + 1]. Masked scores are -inf.
 template <int half>
 __device__ float largest_of_lane(const float (&scores)[4][4]) {
   const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
   return fmaxf(fmaxf(of_two(0), of_two(1)), fmaxf(of_two(2), of_two(3)));
 }
-// Exponentials relative to R take the place of a row's scores.
+// Replaces a row's scores with exponentials relative to R.
 template <int half>
 __device__ void take_exponentials(float (&scores)[4][4], float reference) {
 #pragma unroll
@@ -129,7 +133,7 @@ __device__ void take_exponentials(float (&scores)[4][4], float reference) {
 #pragma unroll
     for (int c = 2 * half; c < 2 * half + 2; ++c) scores[n][c] = exp2_of(scores[n][c] - reference);
 }
-// The exponentials of the scores of one row on a page take their place; returns R.
+// Replaces the scores of one row on a page with their exponentials; returns R.
 template <int half>
 __device__ float exponentials_of_page(float (&scores)[4][4]) {
   const float reference = reference_of(reduce_neighbours<4>(largest_of_lane<half>(scores), Maximum()));
@@ -137,13 +141,13 @@ __device__ float exponentials_of_page(float (&scores)[4][4]) {
   return reference;
 }
 
-// Two ones in bfloat16. The sum of exponentials is a product with ones: it adds them up as they are rounded for the product with the
-// values, so that where one position outweighs all others its value comes out as it is.
+// Two ones in bfloat16. The sum of exponentials is a product with ones, so it adds them as rounded for the
+// product with the values. If one position then outweighs all others, its value comes out unchanged.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
-// Brings two partial softmaxes to the larger of their references.
+// Rescales two partial softmaxes to the larger of their references.
 struct Join {
-  float reference, before, more;  // factors of the first and of the second, of which one is 1
+  float reference, before, more;  // factors of the first and the second; one of them is 1
   __device__ Join(float reference_before, float reference_more)
       : reference(fmaxf(reference_before, reference_more)) {
     const float ahead = reference_more - reference_before, factor = power_of_two(-fabsf(ahead));
@@ -155,7 +159,8 @@ struct Join {
   }
 };
 
-// The sink joins the sum of exponentials once, at the end. A row has one division, and its outputs are multiplied.
+// Applies the sink, which joins the sum of exponentials once, at the end. Divides once per row, then
+// multiplies its outputs.
 class SinkFactor {
  public:
   __device__ SinkFactor(float reference, float sum, float sink_logit) {

@@ -1,5 +1,5 @@
-// Partial results of attend_rows(): those of a page, which warps of a CTA pass to each other in shared memory, and those of a chunk, which CTAs pass
-// to each other through a mailbox in memory, where the CTA that joins a head waits for them.
+// Partial results of attend_rows(). Those of pages pass between the warps of a CTA in shared memory. Those of
+// chunks pass between CTAs through a mailbox in memory, where the CTA that joins a head waits for them.
 #pragma once
 
 #include "backend/cuda/attention/page.cuh"
@@ -10,8 +10,9 @@ namespace nibble::cuda {
 inline constexpr int kAttendWarps{kChunkPages};  // one page per warp
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
-// A partial result of a page or chunk, in memory: outputs [8 heads][64], then references [8], then sums [8]. The fours of a head's outputs
-// lie in an order by which neither the lanes that store a page's nor the two neighbours that a lane reads meet in a bank of shared memory.
+// A partial result of a page or chunk, in memory: outputs [8 heads][64], then references [8], then sums [8].
+// The order of a head's outputs, as float4s, avoids bank conflicts in shared memory, both when lanes store a
+// page's outputs and when a lane reads two neighbours.
 struct Partial {
   float* data;
   __device__ float4& four(int head, int i) const {
@@ -20,7 +21,7 @@ struct Partial {
   __device__ float2& two(int head, int i) const {
     return reinterpret_cast<float2*>(&four(head, i / 2))[i % 2];
   }
-  // Returns the element of a head's output that lies at this place among them.
+  // Returns which element of a head's output is stored at this place.
   static __device__ int element_at(int head, int place) {
     const int four = place / 4;
     return 4 * (four ^ (four / 8 + head % 2 * 2)) + place % 4;
@@ -29,7 +30,7 @@ struct Partial {
   __device__ float& sum(int head) const { return data[kMaxGroupHeads * (kHeadDim + 1) + head]; }
 };
 
-// The join of partial results by one warp, for one head: lane l has elements 2 l and 2 l + 1 of the output.
+// The join of partial results by one warp, for one head: lane l holds elements 2 l and 2 l + 1 of the output.
 struct Joined {
   float reference{-INFINITY}, sum{0};
   float2 out{0, 0};
@@ -42,15 +43,16 @@ struct Joined {
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
-// Shared memory holds the partial results of one head for so many chunks.
-inline constexpr int kTileChunks{72};  // all of a row of 16,384 positions
+// Number of chunks for which shared memory holds the partial results of one head.
+inline constexpr int kTileChunks{72};  // a whole row of 16,384 positions
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];
 };
 
-// A CTA joins the chunks of one head, as they come to the mailbox: lane l of its first warp gets the elements 2 l and 2 l + 1 that lie at those
-// places (Partial::element_at). `of_row`: the row's first chunk.
+// Joins the chunks of one head as they arrive in the mailbox. All threads of a CTA call it; lane l of its
+// first warp gets the elements stored at places 2 l and 2 l + 1 (Partial::element_at). `of_row`: the row's
+// first chunk.
 __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];
   const int thread = static_cast<int>(threadIdx.x);
@@ -59,7 +61,7 @@ __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int 
   Joined joined;
   for (int first = 0; first < num_chunks; first += kTileChunks) {
     const int count = min(kTileChunks, num_chunks - first);
-    __syncthreads();  // others may still read the tile, and what lies in its place
+    __syncthreads();  // other warps may still read the tile, or what shares its memory
     constexpr int kFours{kHeadDim / 4},
         kOfThread{(kTileChunks * kFours + kAttendThreads - 1) / kAttendThreads};
     float4 outs[kOfThread]{};

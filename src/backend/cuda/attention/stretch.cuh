@@ -1,13 +1,15 @@
-// The CTAs of a launch share its tiles in equal stretches where there are more tiles than CTAs. The tiles of one head after the other stand in a line, and each CTA takes
-// a stretch of it that has as many pages as any other. A stretch may begin and end within a tile, behind whole chunks: the CTA with the first pages
-// of a tile passes the totals of their chunks on to the next CTA, which goes on from there (ChunkTotals), so chunks are joined in the order
-// that they always have.
+// Divides the tiles of a launch evenly among its CTAs if there are more tiles than CTAs. All tiles of the
+// first head, then those of the next and so on, form a line; each CTA takes a stretch of it with the same
+// number of pages. A stretch may begin and end inside a tile, after a whole chunk: the CTA with the first
+// pages of a tile passes its totals to the CTA that continues (ChunkTotals), so chunks are joined in their
+// usual order.
 //
-// A CTA goes through its stretch from the back (McNaughton's rule of 1959). So it begins with what another waits for, and ends with what it waits
-// for itself: by then that has come, unless a tile alone is longer than a stretch. It waits only for the CTA before it, which was started before it,
-// so none waits for ever.
+// A CTA processes its stretch from the back (McNaughton's rule of 1959). So it first computes what another
+// CTA waits for, and last what depends on another CTA: by then that has arrived, unless a single tile is
+// longer than a stretch. It waits only for the CTA before it, which was started earlier, so no deadlock is
+// possible.
 //
-// With a CTA for each tile, 688 tiles of 17,000 positions on 132 multiprocessors would be 5.2 waves and take the time of 6.
+// With one CTA per tile, 688 tiles of 17,000 positions on 132 SMs would be 5.2 waves and take the time of 6.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -16,7 +18,7 @@
 
 namespace nibble::cuda {
 
-// A place in the line: behind so many pages of a tile, which is counted through all heads.
+// A place in the line: after `pages` pages of a tile; tiles are counted across heads.
 struct TileCut {
   int tile{0}, pages{0};
 };
@@ -25,10 +27,11 @@ struct TileStretch {
   TileCut begin, end;
 };
 
-// Returns the stretch of this CTA, whose threads all call it.
+// Returns the stretch of this CTA; all its threads call it.
 template <int threads>
 __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles) {
-  // Queries, outputs and the first page's way take as long as so many pages of a tile, as measured (docs/decisions/0014).
+  // Queries, outputs and the latency of the first page take as long as this number of pages, as measured
+  // (docs/decisions/0014).
   constexpr int kTileCost{12};
   const int cta = static_cast<int>(blockIdx.x), num_ctas = static_cast<int>(gridDim.x);
   if (num_ctas == num_tiles * args.num_kv_heads) return {{cta, 0}, {cta + 1, 0}};
@@ -42,8 +45,9 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
   int cost = 0, before, of_head;
   for (int tile = first; tile < end; ++tile) cost += cost_of(tile);
   Scan(scan).ExclusiveSum(cost, before, of_head);
-  // Two cuts within a tile must differ. They do if a stretch has two chunks more than the cost: a cut is less than one chunk in front of where it would be,
-  // and the last one of a tile is less than two in front of the tile's end.
+  // Two cuts within a tile must differ. They do if a stretch is two chunks longer than the cost: a cut is
+  // less than one chunk before its ideal place, and the last one of a tile less than two before the tile's
+  // end.
   const int of_cta =
       max((of_head * args.num_kv_heads + num_ctas - 1) / num_ctas, 2 * kChunkPages + kTileCost);
   for (int i = 0; i < 2; ++i) {
@@ -57,7 +61,7 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
     for (int tile = first; tile < end; ++tile) {
       const int next = begin + cost_of(tile);
       if (begin <= in_head && in_head < next) {
-        // Behind the cut every row of the tile has a page left.
+        // After the cut, every row of the tile has at least one page left.
         const int last_end =
             args.window ? 0 : args.input.rows[args.input.tiles[tile].first_row].position / kPagePositions;
         cut = {head * num_tiles + tile,

@@ -1,11 +1,11 @@
-// Both kernels that attend to tiles (tiles.cu, wgmma_tiles.cu) share this: a tile is up to 24 neighbouring rows of one sequence and one
-// key/value head. Each of 12 warps has two rows: their (up to 8) query heads are the upper and the lower 8 of the 16 rows that its products
-// have. Element [n][2 half + i] of a lane's sums is of head g = lane / 4, of the first (half 0) or second row, and of column 8 n + 2 t + i,
-// with t = lane % 4.
+// What both tiled attention kernels share (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive rows of
+// one sequence and one key/value head. Each of 12 warps has two rows: their (up to 8) query heads are the
+// upper and the lower 8 of the 16 rows of its products. Element [n][2 half + i] of a lane's sums belongs to
+// head g = lane / 4, to the first (half 0) or second row, and to column 8 n + 2 t + i, with t = lane % 4.
 //
-// A row's pages are joined in the order, and with the bits, of attend_rows() (page.cuh): a page from zero, the pages of a chunk in
-// order, the chunks in order. A lane keeps the sums of a page and of a chunk in registers, and those of all chunks before in shared
-// memory, which it touches once in 8 pages.
+// A row's pages are joined in the order, and with the bits, of attend_rows() (page.cuh): a page from zero,
+// the pages of a chunk in order, the chunks in order. A lane keeps the sums of a page and of a chunk in
+// registers, and those of all earlier chunks in shared memory, which it accesses once per 8 pages.
 #pragma once
 
 #include "backend/cuda/attention/page.cuh"
@@ -14,7 +14,7 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  // that multiply
+inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  // those that multiply
 
 // A lane's share of the outputs of both of its rows: 8 tiles of D.
 using Outputs = float[8][4];
@@ -25,7 +25,7 @@ struct TileSums {
   Outputs outputs{};
 };
 
-// The sums of the chunks before, in shared memory: 16 outputs of each thread and row.
+// The sums of all earlier chunks, in shared memory: 16 outputs per thread and row.
 class ChunkTotals {
   static constexpr int kOutputs{32};
   static_assert(kTileTotals == (kOutputs + 4) * kTileThreads);
@@ -52,7 +52,7 @@ class ChunkTotals {
     chunk.reference[half] = -INFINITY;
     chunk.sum[half] = 0;
   }
-  // Leaves in `last` the row's sums over all chunks.
+  // Stores the row's sums over all chunks in `last`.
   template <int half>
   __device__ void finish(TileSums& last) const {
     if (reference_[half] == -INFINITY) return;  // no chunk before
@@ -66,7 +66,8 @@ class ChunkTotals {
         last.outputs[j][2 * half + c] =
             join(memory_[((half * 8 + j) * 2 + c) * kTileThreads], last.outputs[j][2 * half + c]);
   }
-  // Passes the totals on to the CTA that goes on with the tile, and takes them there, in a mailbox of kTileTotals words.
+  // send() passes the totals to the CTA that continues the tile, which takes them with receive(). The mailbox
+  // has kTileTotals words.
   __device__ void send(float* mailbox) const {
     float* const to = mailbox + threadIdx.x;
 #pragma unroll
@@ -121,17 +122,18 @@ struct Tile {
         first_page(first_seen_by(first_row.position) / kPagePositions),
         num_pages(last_position / kPagePositions - first_page + 1) {}
 
-  // The first position that a row at this one sees.
+  // Returns the first position that a row at `position` sees.
   __device__ int first_seen_by(int position) const {
     return args.window ? max(0, position - args.window + 1) : 0;
   }
 };
 
-// A lane's two rows: index in the step, position, and first position that the row sees. A row behind the tile's end is the last one again,
-// and is not stored.
+// A lane's two rows: index in the step, position, and first position that the row sees. A row past the tile's
+// end repeats the last one and is not stored.
 class TileLane {
  public:
-  // The caller goes through the tile's pages from this one on, with which a chunk of every row begins; pages are counted from the tile's first.
+  // `page`: the first page that the caller processes, counted from the tile's first. A chunk of every row
+  // begins there.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
     if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
@@ -142,8 +144,9 @@ class TileLane {
     }
   }
 
-  // The lane's A registers of the four products of q k. A product has 4 columns of each of four neighbouring pieces of 8, as in attend_rows():
-  // in the order of columns, or with those of piece t as the lane's own, which then finds what it needs of a key side by side.
+  // Loads the lane's A registers of the four products of q k. A product takes 4 columns of each of four
+  // neighbouring pieces of 8, as in attend_rows(). in_order: columns in order. Otherwise lane t takes those
+  // of piece t, and finds its part of a key contiguous.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {
     const int t = lane_ % 4;
@@ -176,7 +179,7 @@ class TileLane {
     return 2 * warp_ < tile_.rows.num_rows && page * kPagePositions <= position_[1] &&
            page * kPagePositions + kPagePositions > first_[0];
   }
-  // Puts -inf in place of the scores of positions that a row does not see. Of most pages both rows see all.
+  // Sets the scores of positions that a row does not see to -inf. On most pages both rows see all positions.
   __device__ void mask(int page, float (&scores)[4][4]) const {
     const int begin = page * kPagePositions;
     if (begin + kPagePositions - 1 <= position_[0] && begin >= first_[1]) return;
@@ -188,18 +191,18 @@ class TileLane {
             at < first_[c / 2] || at > position_[c / 2])
           scores[i][c] = -INFINITY;
   }
-  // Says whether a chunk of the row ends with this page, and another follows. Is asked of every page in order. A row's chunks count from its
-  // own first page.
+  // Whether a chunk of the row ends with this page and another follows. Must be called for every page in
+  // order. A row's chunks are counted from its own first page.
   template <int half>
   __device__ bool ends_chunk(int page) {
     if (page != end_of_chunk_[half]) return false;
     end_of_chunk_[half] = end_if_not_last(half, page + kChunkPages);
     return true;
   }
-  __device__ bool is_end_of_chunk(int page) const {  // of one of the rows
+  __device__ bool is_end_of_chunk(int page) const {  // of either row
     return page == end_of_chunk_[0] || page == end_of_chunk_[1];
   }
-  // The sink joins, and the results take the place of the queries.
+  // Applies the sink and overwrites the queries with the results.
   __device__ void store(const TileSums& sums) const {
     if (!has_head()) return;
 #pragma unroll
@@ -211,7 +214,8 @@ class TileLane {
                                      finish(sums.outputs[j][2 * half + 1]));
         return reinterpret_cast<const uint32_t&>(of_tile);
       };
-      // In an image the pairs of columns that a lane has of four neighbouring tiles lie side by side, 16 bytes of them.
+      // In an image, the pairs of columns that a lane has of four neighbouring tiles are contiguous: 16
+      // bytes.
       if (tile_.args.image_rows) {
 #pragma unroll
         for (int j = 0; j < 8; j += 4)
@@ -228,7 +232,7 @@ class TileLane {
  private:
   __device__ int group_heads() const { return tile_.args.num_heads / tile_.args.num_kv_heads; }
   __device__ bool has_head() const { return lane_ / 4 < group_heads(); }
-  // The last page of a chunk, or of none if nothing follows it.
+  // Returns `page`, the last page of a chunk, or -1 if no page follows it.
   __device__ int end_if_not_last(int half, int page) const {
     return page < position_[half] / kPagePositions ? page : -1;
   }
@@ -241,7 +245,7 @@ class TileLane {
 
   const Tile& tile_;
   const int warp_{static_cast<int>(threadIdx.x) / 32}, lane_{static_cast<int>(threadIdx.x) % 32};
-  float sink_{0};  // is asked for with the queries: at the end it would be waited for
+  float sink_{0};  // loaded with the queries, so that the end does not wait for it
   int position_[2], first_[2], end_of_chunk_[2];
 };
 

@@ -1,8 +1,8 @@
-// Attention of a prompt by mma.sync, for every family. A CTA takes a tile (tile.cuh). The pages pass through stages in shared memory, which all
-// warps read.
+// Prefill attention by mma.sync, for every family. One CTA per tile (tile.cuh). Pages pass through stages in
+// shared memory, which all warps read.
 //
-// Work for 8 heads: 4 D FLOP for each head, row and position. A warp's 32 products of a page take as long as the shared memory that they
-// read, 256 bytes each.
+// Work for 8 heads: 4 D FLOP per head, row and position. A warp's 32 products of a page take as long as
+// reading them from shared memory, 256 bytes each.
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/load.cuh"
@@ -13,13 +13,13 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kStages{6}, kPagesAtOnce{2};
-constexpr int kPageBytes{kPageElements * 2};  // of keys or values, in bfloat16
+constexpr int kPageBytes{kPageElements * 2};  // of keys or of values, in bfloat16
 constexpr int kStageBytes{2 * kPageBytes};
 constexpr int kPiecesOfRow{kHeadDim * 2 / 16}, kPieces{2 * kPagePositions * kPiecesOfRow};
 constexpr int kCopies{(kPieces + kTileThreads - 1) / kTileThreads};
 
-// The place of a 16-byte piece of a key or value in its stage. Pieces are interchanged so that lanes which read together meet different
-// banks: keys are read 4 pieces of 2 positions at a time, values one piece of 8 positions.
+// Byte offset of a 16-byte piece of a key or value in its stage. Pieces are swizzled to avoid bank conflicts:
+// keys are read 4 pieces of 2 positions at a time, values one piece of 8 positions.
 __device__ int key_place(int position, int piece) {
   return position * 128 + (piece ^ (position % 2 * 4)) * 16;
 }
@@ -27,7 +27,7 @@ __device__ int value_place(int position, int piece) {
   return kPageBytes + position * 128 + (piece ^ (position % 8)) * 16;
 }
 
-// Copies pages to stages. Positions behind the tile's last row become zero: nobody has written them yet.
+// Copies pages to stages. Positions after the tile's last row are zeroed: they have not been written yet.
 template <KvFormat format>
 class PageCopier {
   using Codec = KvCodec<format>;
@@ -35,7 +35,7 @@ class PageCopier {
  public:
   __device__ PageCopier(const Tile& tile, uint8_t* stages) : tile_(tile), args_(tile.args), stages_(stages) {}
 
-  // Starts to copy a page to a stage. Pages are started in order.
+  // Starts copying a page to a stage. Pages are started in order.
   __device__ void start(int page, int stage) {
     const int last_page = tile_.last_position / kPagePositions;
     if constexpr (format == KvFormat::kBf16) {
@@ -47,7 +47,7 @@ class PageCopier {
         });
       }
       end_copies();
-    } else {  // through registers, since the elements become bfloat16: the page that was loaded last time is stored now
+    } else {  // through registers, to convert to bfloat16: stores the page that was loaded last time
       if (loaded_page_ >= 0)
         for_each_piece(loaded_page_, [&](int n, int place, size_t, bool is_there) {
           *reinterpret_cast<uint4*>(stages_ + loaded_stage_ * kStageBytes + place) =
@@ -64,7 +64,7 @@ class PageCopier {
       }
     }
   }
-  // Pages that are started ahead of those that are multiplied. In FP8 a page is in its stage one start later.
+  // Pages started ahead of those being multiplied. In FP8 a page reaches its stage one start later.
   static constexpr int kAhead{kStages - kPagesAtOnce};
   // Waits until this thread's share of the oldest kPagesAtOnce pages has arrived.
   __device__ void wait() const {
@@ -72,7 +72,8 @@ class PageCopier {
   }
 
  private:
-  // visit(n, place in the stage, element of the page, whether the position is written) for each of the thread's pieces.
+  // Calls visit(n, offset in the stage, element of the page, whether the position is written) for each piece
+  // of the thread.
   template <typename Visit>
   __device__ void for_each_piece(int page, const Visit& visit) const {
 #pragma unroll
@@ -107,7 +108,7 @@ __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4]
     }
 }
 
-// outputs += exponentials v, and sums += exponentials: element 0 of row g, 2 of row g + 8.
+// outputs += exponentials v, and sums += exponentials: element 0 is row g, element 2 row g + 8.
 __device__ void add_values(const uint8_t* stage, const float (&exponentials)[4][4], Outputs& outputs,
                            float (&sums)[4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     attend_tiles_kernel(const __grid_constant__ AttendTilesArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   NIBBLE_DYNAMIC_SHARED(__align__(128) uint8_t, stages);
-  // The longest rows come first: the last CTAs of a launch are then short.
+  // The longest rows come first, so the last CTAs of a launch are short.
   const Tile tile(args, args.input.tiles[gridDim.y - 1 - blockIdx.y], static_cast<int>(blockIdx.x));
   wait_for_predecessor(timestamps);
   let_successor_start();
@@ -175,12 +176,12 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     if (lane.ends_chunk<0>(page)) totals.add<0>(sums);
     if (lane.ends_chunk<1>(page)) totals.add<1>(sums);
   };
-  // Two pages at once: the scores and exponentials of one do not wait for those of the other, and there is half as much waiting for other
-  // warps.
+  // Two pages at once: the scores and exponentials of one do not wait for the other's, and warps wait for
+  // each other half as often.
   for (int n = 0; n < tile.num_pages; n += kPagesAtOnce) {
     copier.wait();
     __syncthreads();
-    for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // into stages that all warps have left
+    for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // into stages that all warps have finished reading
     const int page = tile.first_page + n;
     const uint8_t *stage = stages + n % kStages * kStageBytes, *next = stage + kStageBytes;
     const bool sees_first = lane.sees(page), sees_second = lane.sees(page + 1);

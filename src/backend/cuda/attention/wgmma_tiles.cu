@@ -1,15 +1,18 @@
-// Attention of a prompt by wgmma, for Hopper. As many CTAs as there are multiprocessors share the tiles (tile.cuh, stretch.cuh). Of a tile's rows three
-// warpgroups have a third each. Four more warps bring pages to stages in shared memory and run ahead as far as there are stages, so that the
-// warpgroups do not wait for each other: one multiplies while another takes exponentials. A warpgroup itself takes the exponentials of a page
-// while its product with the values of the page before is under way.
+// Prefill attention by wgmma, for Hopper. One CTA per SM; they share the tiles (tile.cuh, stretch.cuh). Three
+// warpgroups handle a third of a tile's rows each. Four more warps load pages into stages in shared memory,
+// as far ahead as the stages allow, so that the warpgroups do not wait for each other: one multiplies while
+// another computes exponentials. Within a warpgroup, the exponentials of a page overlap the product with the
+// values of the previous page.
 //
-// The bits are those of attend_rows(). There a lane loads 8 neighbouring columns of a key for two products, so a product has the same 4 columns of four
-// pieces of 8. Within a product the order of columns changes no bit (docs/decisions/0014), but which columns it has does: so keys are copied by
-// half pieces, and those of a product come to lie side by side. Values keep their order, and are 64 of the 72 columns of their product; the last 8
-// are ones, which add up the exponentials.
+// The bits equal those of attend_rows(). There a lane loads 8 neighbouring columns of a key for two products,
+// so a product has the same 4 columns of four pieces of 8. The order of columns within a product does not
+// change the bits (docs/decisions/0014), but the set of columns does. So keys are copied in half pieces,
+// which makes those of a product contiguous. Values keep their order and are 64 of the 72 columns of their
+// product; the last 8 columns are ones, which sum the exponentials.
 //
-// Work for 8 heads: 4 D FLOP for each head, row and position, half of it in each product. The products of a page and of a warpgroup take 136
-// clocks, its exponentials 128, and its instructions some 200 of each scheduler, which three warpgroups share.
+// Work for 8 heads: 4 D FLOP per head, row and position, half of it in each product. Per page and warpgroup,
+// the products take 136 clocks, the exponentials 128, and the instructions about 200 on each scheduler, which
+// three warpgroups share.
 #include <algorithm>
 
 #include "backend/cuda/attention/stretch.cuh"
@@ -20,38 +23,40 @@
 #include "backend/cuda/ptx/wgmma.cuh"
 
 namespace nibble::cuda {
-// Four warps bring pages, because registers are given up by warpgroups.
+// Four warps load pages, since setmaxnreg changes the registers of whole warpgroups.
 constexpr int kBringers{4}, kThreads{kTileThreads + 32 * kBringers};
 constexpr int kBringerRegisters{56}, kProductRegisters{152};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
-constexpr int kPageBytes{kPagePositions * kCellBytes};  // of keys or values, in bfloat16
+constexpr int kPageBytes{kPagePositions * kCellBytes};  // of keys or of values, in bfloat16
 
-// A stage has the keys of a page, and then its values. This has a name outside because the compiler finds members unused, where a family has no wgmma.
+// A stage holds the keys of a page, then its values. Declared outside the unnamed namespace, because families
+// without wgmma would get warnings about unused members.
 struct PageStages {
   static constexpr int kStages{8}, kStageBytes{2 * kPageBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
-  static constexpr int kUnderWay{
-      5};  // so many stages are being copied to while a bringer goes on to the next one
+  // Stages being filled while a loading warp goes on to the next one.
+  static constexpr int kUnderWay{5};
 };
 
 namespace {
 
-// Shared memory: the stages; ones, which take the place of 8 columns of the values of 16 positions; totals of chunks.
+// Shared memory: the stages; ones, as 8 more columns of the values of 16 positions; totals of chunks.
 constexpr int kOnesAt{(stages_bytes(PageStages::kStages, PageStages::kStageBytes) + 1023) / 1024 * 1024},
     kOnesBytes{16 * kCellBytes}, kTotalsAt{kOnesAt + kOnesBytes};
 constexpr size_t kTileBytes{kTotalsAt + ChunkTotals::kBytes};
 
 #if NIBBLE_WGMMA
 
-// A CTA takes a tile, or some of its pages: so many from this one on, counted from the tile's first. The stages that they pass through are numbered
-// from the beginning of the kernel.
+// A CTA's part of a tile: num_pages pages from first_page on, counted from the tile's first. The stages they
+// pass through are numbered from the start of the kernel.
 struct Part {
   const Tile& tile;
   int first_page, num_pages;
   unsigned first_stage;
 };
 
-// A warp that brings pages: eight positions of each. In a stage a position is a row of 128 bytes, in which piece p of 16 bytes lies at p ^ r % 8 in
-// row r. So what a lane has in another row lies so many rows on, with some bits of its piece turned over.
+// A warp that loads pages, eight positions of each. In a stage, a position is a row of 128 bytes; the 16-byte
+// piece p of row r is at p ^ r % 8. So a lane's piece in another row is that many rows further, with some
+// bits of its piece number flipped.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -59,7 +64,7 @@ class PageBringer {
   using Eight = typename Codec::Eight;
 
  public:
-  // `memory`: that of the stages.
+  // `memory`: the memory of the stages.
   __device__ PageBringer(const Stages<PageStages>& stages, uint8_t* memory)
       : stages_(stages), memory_(memory) {}
 
@@ -77,7 +82,7 @@ class PageBringer {
       wait_for_copies<0>();
       for (int n = max(0, part.num_pages - PageStages::kUnderWay); n < part.num_pages; ++n)
         tell_full(stage_of(n));
-    } else {  // through registers, since the elements become bfloat16
+    } else {  // through registers, to convert to bfloat16
       load(part, 0);
       for (int n = 0; n < part.num_pages; ++n) {
         stages_.wait_until_empty(stage_of(n));
@@ -89,20 +94,21 @@ class PageBringer {
   }
 
  private:
-  static constexpr int kPositions{kPagePositions / kBringers};  // of a page
-  static constexpr int kPieces{kHeadDim / 8};                   // of 8 elements, of a key or value
+  static constexpr int kPositions{kPagePositions / kBringers};  // per page
+  static constexpr int kPieces{kHeadDim / 8};                   // of 8 elements, in a key or value
   static constexpr int kAtOnce{32 / kPieces}, kLoads{kPositions / kAtOnce};
   static_assert(kPositions == kRowsOfSwizzle && kAtOnce == 4);
 
-  // Products read otherwise than threads write, so what was written has to be shown to them: here, since a bringer has the time.
+  // Products read through the async proxy, so writes must be made visible to them. Done here, since a loading
+  // warp has the time.
   __device__ void tell_full(unsigned stage) const {
     show_to_products();
     stages_.tell_full(stage);
   }
-  // Returns the byte of a row at which a half piece of a key lies, before the row's swizzle.
+  // Returns the byte of a row at which a half piece of a key is stored, before the row's swizzle.
   static __device__ int place_of_half(int half) { return 8 * (half & 8 | half % 2 << 2 | half / 2 % 4); }
 
-  // The warp's first key of a page. Its value lies to_value() on.
+  // Returns the warp's first key of a page. Its value is to_value() elements further on.
   __device__ const Element* keys_of(const Part& part, int n) {
     const Tile& tile = part.tile;
     if (n % 32 == 0)
@@ -117,15 +123,16 @@ class PageBringer {
   static __device__ size_t to_value(const Part& part) {
     return size_t{1} * part.tile.args.num_kv_heads * kPageElements;
   }
-  // Returns how many of the warp's positions of a page are written. Keys behind them are not used, since their scores are masked, and values behind
-  // them become zero.
+  // Returns how many of the warp's positions of a page are written. Keys after them are not used, since their
+  // scores are masked; values after them are zeroed.
   __device__ int num_written(const Part& part, int n) const {
     const Tile& tile = part.tile;
     return tile.last_position + 1 - (tile.first_page + part.first_page + n) * kPagePositions - first_;
   }
 
   __device__ void copy(const Part& part, int n) {
-    // Keys are copied by half pieces, since a product has the same half of four: they lie side by side.
+    // Keys are copied in half pieces: a product takes the same half of four pieces, and these become
+    // contiguous.
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
     const int row = lane_ / kHalves, half = lane_ % kHalves;
@@ -173,7 +180,7 @@ class PageBringer {
           i * kAtOnce + row < written ? Codec::to_bf16(values_[i]) : make_uint4(0, 0, 0, 0);
     }
   }
-  // Returns the place of a lane's first 8 elements, which are a piece of one of four positions.
+  // Returns the address of a lane's first 8 elements: one piece of one of four positions.
   __device__ const Element* of_lane(const Element* keys) const {
     return keys + lane_ / kPieces * kHeadDim + 8 * (lane_ % kPieces);
   }
@@ -184,11 +191,11 @@ class PageBringer {
       first_{(static_cast<int>(threadIdx.x) / 32 - kTileWarps) * kPositions},
       value_place_{kPageBytes + (first_ + lane_ / kPieces) * kCellBytes +
                    (lane_ % kPieces ^ lane_ / kPieces) * 16};
-  uint32_t ids_{0};  // of 32 pages, one of each lane
+  uint32_t ids_{0};  // of 32 pages, one per lane
   Eight keys_[format == KvFormat::kBf16 ? 1 : kLoads], values_[format == KvFormat::kBf16 ? 1 : kLoads];
 };
 
-// The compiler may use these sums from here on, and not before.
+// Keeps the compiler from using these sums before this point.
 template <int tiles>
 __device__ void hold(float (&sums)[tiles][4]) {
 #pragma unroll
@@ -207,10 +214,12 @@ __device__ void start_scores(uint32_t stage, const uint32_t (&queries)[4][4], fl
   end_products();
 }
 
-// Added to a description of rows, this describes rows that lie so many bytes on. Their last columns are the same, so the way to them is as much shorter.
+// Returns what to add to a descriptor of rows to describe rows num_bytes further on. The last columns stay
+// where they are, so the distance to them shrinks by as much.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
-// Starts page = exponentials v of the page whose values are described. Their last columns are ones: there the exponentials are added up.
+// Starts page = exponentials v of the page whose values are described. Their last columns are ones and sum
+// the exponentials.
 __device__ void start_outputs(uint32_t values, const uint32_t (&exponentials)[2][4], float (&page)[9][4]) {
   fence_products();
   wgmma_bf16_by_rows<false>(page, exponentials[0], values);
@@ -218,12 +227,12 @@ __device__ void start_outputs(uint32_t values, const uint32_t (&exponentials)[2]
   end_products();
 }
 
-// Returns the place where this CTA (0), or the one before it (-1), leaves totals for the next one.
+// Returns the mailbox in which this CTA (0), or the one before it (-1), leaves totals for the next CTA.
 __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
 
-// Attends to a part of a tile, whose pages go by the numbers of their stages.
+// Attends to a part of a tile. Its pages are counted by the numbers of their stages.
 __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint32_t ones,
                        uint8_t* totals_memory) {
   const Tile& tile = part.tile;
@@ -233,7 +242,7 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
   uint32_t queries[4][4];
   lane.load_queries<true>(queries);
   TileSums sums;
-  // The outputs of a page, the sums of its exponentials, and the factors of what was before it.
+  // The outputs of a page, the sums of its exponentials, and the factors for what came before it.
   float page[9][4], before[2];
   const int to_page = tile.first_page + part.first_page - static_cast<int>(part.first_stage);
   const auto join_page = [&](int n) {
@@ -253,12 +262,12 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
 
   float scores[4][4], references[2];
   uint32_t rounded[4][2];  // pairs of exponentials, relative to the page's references
-  const bool is_lower =
-      from_here(threadIdx.x) % 2;  // kept: the compiler would read the register of the index for each page
+  // Kept in a register: otherwise the compiler reads the thread index again for each page.
+  const bool is_lower = from_here(threadIdx.x) % 2;
   const auto exponentials_of = [&](int n) {
     hold(scores);
     lane.mask(to_page + n, scores);
-    // Every other lane reduces one row for its neighbour as well.
+    // Each lane also reduces one row for its neighbour.
     const float upper = largest_of_lane<0>(scores), lower = largest_of_lane<1>(scores);
     float largest = fmaxf(is_lower ? lower : upper, __shfl_xor_sync(~0u, is_lower ? upper : lower, 1));
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
@@ -274,14 +283,15 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
         rounded[n][half] = from_here(pair_of(scores[n][2 * half], scores[n][2 * half + 1]));
   };
   uint32_t exponentials[2][4];
-  // This brings the exponentials of a page from its own reference to that of its chunk, by a power of two, which is exact.
+  // Scales the exponentials of a page from its own reference to that of its chunk, by a power of two, which
+  // is exact.
   const auto scale_exponentials = [&] {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const Join join(sums.reference[half], references[half]);
       sums.reference[half] = join.reference;
       before[half] = join.before;
-      // The upper half of a power of two is bfloat16.
+      // The upper half of a float32 power of two is its bfloat16.
       const __nv_bfloat162 factor = __high2bfloat162(reinterpret_cast<const __nv_bfloat162&>(join.more));
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
@@ -308,7 +318,7 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
     start_outputs(values_of(n), exponentials, page);
     wait_for_products<1>();
     exponentials_of(n + 1);
-    // This wait stands here because the compiler waits for the outputs as early as it may, but not before a branch.
+    // Keep: this branch stops the compiler from hoisting wait_for_products<0>() above it.
     if (n + 2 < end) stages.wait_until_full(n + 2);
     wait_for_products<0>();
     stages.tell_empty(n);
@@ -330,7 +340,7 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
 
 #endif
 
-// On other families there is nothing in it, and no row of the kernel table launches it.
+// Empty on other families, where no row of the kernel table launches it.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
     attend_wgmma_kernel(const __grid_constant__ AttendTilesArgs args, int num_tiles, Timestamps timestamps) {
@@ -345,14 +355,14 @@ __global__ void __launch_bounds__(kThreads, 1)
   const TileStretch stretch = stretch_of_cta<kThreads>(args, num_tiles);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  // do_part(part) for every part of the stretch, from the back.
+  // Calls do_part(part) for every part of the stretch, from the back.
   const auto for_parts = [&](const auto& do_part) {
     unsigned stage = 0;
     for (int i = stretch.end.tile - (stretch.end.pages == 0); i >= stretch.begin.tile; --i) {
       const Tile tile(args, args.input.tiles[i % num_tiles], i / num_tiles);
       const int begin = i == stretch.begin.tile ? stretch.begin.pages : 0,
                 end = i == stretch.end.tile ? stretch.end.pages : tile.num_pages;
-      // Behind a shuffle the compiler knows that all lanes have the same.
+      // The shuffle tells the compiler that all lanes have the same value.
       const Part part{tile, __shfl_sync(~0u, begin, 0), __shfl_sync(~0u, end - begin, 0),
                       __shfl_sync(~0u, stage, 0)};
       do_part(part);

@@ -12,8 +12,8 @@
 namespace nibble::cuda {
 namespace {
 
-// `code`: the compute capability whose code the family runs (cmake/Cuda.cmake lists what is compiled). Code of sm_80 is also there as
-// PTX, and so it is what chips without code of their own run.
+// `code`: the compute capability whose code the family runs (cmake/Cuda.cmake lists what is compiled). Code
+// of sm_80 is also included as PTX, so chips without code of their own run it.
 struct FamilyRow {
   Family family;
   int compute_capability, code;
@@ -42,7 +42,8 @@ const FamilyRow& row_for(const DeviceProperties& properties) {
   return *nearest;
 }
 
-// From vendors' datasheets; memory in units of 1e9 bytes, as it is sold, but of the H200 as its driver counts it. The first chip of a family stands for it.
+// From vendors' datasheets. Memory is in units of 1e9 bytes, as sold, except that of the H200: as its driver
+// counts it. The first chip of a family represents it.
 struct ChipRow {
   const char *name, *product;
   int compute_capability, num_multiprocessors;
@@ -52,24 +53,25 @@ struct ChipRow {
   ChipLink link{};
 };
 
-// Products per clock: every mma.sync of sm_12x and of sm_89 issues once in 4 clocks, and half as often on GeForce where it sums in
-// float32 (flashinfer#3628: 51 TFLOP/s of BF16 on a 5060 Ti, 102 of FP8; 3090: Don-Chad/ninfer-3090#17). A100: 312 TFLOP/s of its
-// datasheet. Hopper: `nibble verify`'s rates on an H200. B200 runs the code of sm_80: taken as A100's, nobody has measured it.
-// Clocks: the highest of the datasheet, or what was seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
+// Products per clock: every mma.sync of sm_12x and sm_89 issues once in 4 clocks, and half as often on
+// GeForce with float32 sums (flashinfer#3628: 51 TFLOP/s of BF16 on a 5060 Ti, 102 of FP8; 3090:
+// Don-Chad/ninfer-3090#17). A100: 312 TFLOP/s from its datasheet. Hopper: `nibble verify`'s rates on an H200.
+// B200 runs the code of sm_80: assumed equal to A100, not measured. Clocks: the highest of the datasheet, or
+// what was seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
 constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopper{0.64}, kAmpere{0.5};
 constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, double cache_megabytes,
                               const char* source) {
   return {gigabytes * 1e9, true, gigahertz * 1e9, products, static_cast<size_t>(cache_megabytes * 1e6),
           source};
 }
-// Chips that were measured read 0.91 to 0.96 of their datasheet's bandwidth.
+// Chips that were measured read at 0.91 to 0.96 of their datasheet's bandwidth.
 constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double products, double cache_megabytes,
                               const char* source) {
   return {gigabytes * 1e9, false, gigahertz * 1e9, products, static_cast<size_t>(cache_megabytes * 1e6),
           source};
 }
-// Two H200 were measured: the bandwidth from one to the other, and a sum by NCCL in a graph. Sums of more cards, and other cards' links, are
-// what others found (sgl-project/sglang#22734 and #32479).
+// Two H200 were measured: the bandwidth between them, and an NCCL all-reduce in a graph. Figures for more
+// cards and for other links are from others (sgl-project/sglang#22734 and #32479).
 constexpr ChipLink kNvLink4{387e9, {12.7e-6, 16e-6, 20e-6}, true, "two H200 of one host"};
 constexpr ChipLink kNvLink4OfOthers{
     kNvLink4.bandwidth, {12.7e-6, 16e-6, 20e-6}, false, "as two H200 of one host"};

@@ -17,7 +17,7 @@ namespace nibble::cuda {
 
 namespace {
 
-// The context of this process on the GPU is of no more use.
+// Whether this process's context on the GPU is unusable after this error.
 bool is_sticky(cudaError_t error) {
   switch (error) {
     case cudaErrorCudartUnloading:
@@ -51,7 +51,7 @@ bool is_sticky(cudaError_t error) {
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // else it would be reported once more, by a check of a later launch
+  static_cast<void>(cudaGetLastError());  // otherwise the check of a later launch would report it again
   const std::string text = fmt::format("the GPU failed while {}: {}", what, cudaGetErrorString(error));
   if (is_sticky(error)) throw BackendLost(text);
   throw InputError("{}", text);
@@ -72,11 +72,11 @@ std::string why_no_device() {
 
 namespace {
 
-// Without MPS programs take turns, each with the whole GPU.
+// Without MPS, programs take turns, each with the whole GPU.
 bool is_divided(int device) {
   int by_mps = 0;
   if (cudaDeviceGetAttribute(&by_mps, cudaDevAttrMpsEnabled, device) == cudaSuccess) return by_mps != 0;
-  static_cast<void>(cudaGetLastError());  // a driver that does not know the question
+  static_cast<void>(cudaGetLastError());  // an old driver does not know this attribute
   return false;
 }
 
@@ -107,8 +107,7 @@ const DeviceCaps& device_caps() {
   static std::array<std::once_flag, kMostDevices> is_asked;
   static std::array<DeviceCaps, kMostDevices> caps;
   int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess)
-    device = 0;  // the question for its properties fails, and says why
+  if (cudaGetDevice(&device) != cudaSuccess) device = 0;  // then reading its properties fails and reports why
   const auto index = static_cast<size_t>(device);
   NIBBLE_CHECK(index < kMostDevices, "GPU number {}", device);
   std::call_once(is_asked[index], [&] { caps[index] = ask_for_caps(device); });

@@ -1,4 +1,5 @@
-// The GPU that the calling thread uses, the first one unless it says another (ranks/cards.h): properties and streams.
+// The GPU of the calling thread, the first one unless the thread selects another (ranks/cards.h): properties
+// and streams.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,25 +12,26 @@
 
 namespace nibble::cuda {
 
-// A CUDA stream, and the recorder of its launches' timestamps; null where nobody profiles.
+// A CUDA stream, and the recorder of its launches' timestamps (null unless profiling).
 struct Stream {
   cudaStream_t handle{nullptr};
   Recorder* recorder{nullptr};
-  bool is_draft{false};  // what is launched is recorded as a draft head's
+  bool is_draft{false};  // its launches are recorded as a draft head's
   operator cudaStream_t() const { return handle; }
 };
 
-// The reason why there is no usable GPU, in one line; empty where there is one.
+// Returns, in one line, why no GPU is usable; empty if one is.
 std::string why_no_device();
 
-// That GPU. The driver is asked once for each.
+// Returns that GPU's properties, which are queried once per GPU.
 const DeviceCaps& device_caps();
-// Memory that is free at this moment: the driver is asked each time, so this is for planning, not for launches. On a GPU that shares
-// the host's memory it is what the host has available: there the driver calls the page cache taken.
+// Returns the memory that is free now. It queries the driver each time, so it is for planning, not for
+// launches. On a GPU that shares the host's memory it returns what the host has available: there the driver
+// counts the page cache as used.
 size_t free_device_bytes(const DeviceCaps& caps);
 
-// Returns when the bytes are in the GPU's memory: cudaMemcpy and cudaMemset may return before that, and the streams of this program wait for
-// neither. `what` is what an error says was being done.
+// Copies or fills, and returns once the bytes are in the GPU's memory: cudaMemcpy and cudaMemset may return
+// before that, and this program's streams do not wait for either. `what` describes the operation in an error.
 void copy_to_device(void* to, const void* from, size_t bytes, const char* what);
 void fill_on_device(void* to, int byte, size_t bytes, const char* what);
 

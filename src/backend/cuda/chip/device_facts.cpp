@@ -1,5 +1,6 @@
-// The runtime knows what the GPU is. Driver, clocks at this moment, power and temperature are told by the management library (NVML),
-// which comes with the driver and is loaded only here; where it is missing these stay unknown.
+// Facts of the GPU. The runtime knows what it is. The management library (NVML) reports driver, current
+// clocks, power and temperature; it comes with the driver and is loaded only here. If it is missing, these
+// stay unknown.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -9,7 +10,7 @@
 namespace nibble::cuda {
 namespace {
 
-// These stand so in nvml.h; its functions return 0 when all went well.
+// Values from nvml.h, whose functions return 0 on success.
 using Device = void*;
 constexpr unsigned kCoreClock{1}, kMemoryClock{2}, kGpuTemperature{0};
 
@@ -31,7 +32,7 @@ class ManagementLibrary {
     return found && reinterpret_cast<int (*)(Arguments...)>(found)(arguments...) == 0;
   }
 
-  // A number that the function writes behind its other arguments.
+  // Returns a number that the function writes to its last argument.
   template <typename... Arguments>
   std::optional<int> number(const char* function, Arguments... arguments) const {
     unsigned value = 0;
@@ -78,7 +79,7 @@ std::string uuid_text() {
 
 DeviceFacts device_facts() {
   const DeviceCaps& device = device_caps();
-  // 0 where the GPU does not tell: one that shares the host's memory has no clock for it.
+  // 0 means unknown: a GPU that shares the host's memory has no memory clock.
   const auto attribute = [](cudaDeviceAttr which, int unit) -> std::optional<int> {
     int value = 0;
     check(cudaDeviceGetAttribute(&value, which, 0), "asking what it is");

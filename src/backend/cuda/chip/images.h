@@ -1,4 +1,4 @@
-// Images: the forms in which the kernels are in this program (NIBBLE_CUDA_ARCHITECTURES), and which of them a GPU runs.
+// Images: the forms of the kernels in this program (NIBBLE_CUDA_ARCHITECTURES), and which of them a GPU runs.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,14 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-// "80,90a-real", as CMake has it with semicolons: -real is machine code alone, -virtual PTX alone.
+// Parses "80,90a-real", CMake's syntax with commas instead of semicolons: -real is machine code only,
+// -virtual PTX only.
 std::vector<Image> parse_images(std::string_view architectures);
 std::string describe(std::span<const Image> images);  // "sm_80 (also PTX), sm_90a"
 
-// The image that the CUDA runtime takes for a GPU, and whether the driver has to compile it. Machine code without "a" runs on its
-// compute capability and on later ones of the same major number, PTX on all later ones; machine code goes first.
+// The image that the CUDA runtime selects for a GPU, and whether the driver has to compile it. Machine code
+// without "a" runs on its compute capability and on later ones of the same major version, PTX on all later
+// ones; machine code is preferred.
 struct ImageChoice {
   Image image;
   bool is_compiled_at_start{false};
@@ -32,8 +34,9 @@ std::optional<ImageChoice> choose_image(std::span<const Image> images, int compu
 std::span<const Image> images();  // of this program
 std::string images_text();        // "cuda 13.0: sm_80 (also PTX), sm_90a"
 
-// Throws InputError where the GPU can run none of the images, or the driver would have to compile one and may not. Says in the log
-// where it does, because that takes long once, and the kernels are not those made for the GPU.
+// Throws InputError if the GPU can run none of the images, or if the driver would have to compile one and may
+// not. Logs a warning if it compiles: the first start takes long, and the kernels are not those made for the
+// GPU.
 void check_images(std::string_view gpu, int compute_capability, std::span<const Image> images,
                   bool may_compile);
 

@@ -8,21 +8,22 @@
 
 namespace nibble::cuda {
 
-// Checks the result of a CUDA runtime call. Throws BackendLost after an error that every later call of this process would return too (an
-// illegal address, a failed launch, uncorrectable memory, a lost device), else InputError. Both name what was tried.
+// Checks the result of a CUDA runtime call. Throws BackendLost after an error that every later call of this
+// process would return too (an illegal address, a failed launch, uncorrectable memory, a lost device),
+// otherwise InputError. Both name what was attempted.
 void check(cudaError_t error, const char* what);
 
 struct DeviceMemory {
   static void* allocate(size_t bytes);
   static void release(void* data);
 };
-// Host memory that the device can copy from and to while the host goes on.
+// Host memory that the device can copy from and to asynchronously.
 struct PinnedMemory {
   static void* allocate(size_t bytes);
   static void release(void* data);
 };
 
-// A buffer of one kind of memory, with one owner; uninitialized.
+// A buffer in one kind of memory, with one owner; uninitialized.
 template <typename Memory>
 class OwnedBytes {
  public:

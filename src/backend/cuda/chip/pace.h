@@ -1,17 +1,17 @@
-// A slower memory, pretended for the rings of weights (pace.cuh): its bus, whose clock all rings share. Empty in a build that pretends
-// nothing.
+// The bus of a simulated slower memory (pace.cuh); all rings share its clock. Empty in a normal build.
 #pragma once
 
 namespace nibble::cuda {
 
 struct Bus {
 #ifdef NIBBLE_PACE
-  unsigned long long* clock{nullptr};  // on the device: until when it is booked, in 1/1024 ns
+  // On the device: the time up to which the bus is reserved, in 1/1024 ns.
+  unsigned long long* clock{nullptr};
 #endif
 };
 
 #ifdef NIBBLE_PACE
-Bus memory_bus();  // the one of this process (device.cpp)
+Bus memory_bus();  // that of this process (device.cpp)
 #else
 inline Bus memory_bus() { return {}; }
 #endif

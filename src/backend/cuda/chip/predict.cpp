@@ -36,40 +36,41 @@ const Row& row_of(const Row (&rows)[size], Key Row::*key, Key wanted) {
   NIBBLE_CHECK(false, "{}", static_cast<int>(wanted));
 }
 
-// One launch has so much to do.
+// The work of one launch.
 struct LaunchWork {
   double bytes{0};        // weights and cache
-  double activations{0};  // bytes of these that pass through memory, in prompts
+  double activations{0};  // bytes of activations that pass through memory, in prompts
   double slots{0}, products{0}, clocks{0};
-  double balance{1};  // the longest share of a CTA over the mean
+  double balance{1};  // largest share of a CTA over the mean
   double issue_use{kIssueUse};
-  double chain{
-      0};  // microseconds, at the clock of a Hopper, that the longest CTA takes for one tile after the other
-  double serial{0};  // of the same, beside those of the operation
+  // Microseconds, at the clock of a Hopper, of the longest CTA's tiles, one after another.
+  double chain{0};
+  double serial{0};  // microseconds, at the same clock, besides those of the operation
   Layout layout{Layout::kBf16};
 };
 
-// The tiles of 8 columns that a prompt's kernel takes for `columns`: 8 for every 64, and 2, 4, 6 or 8 for the rest.
+// Returns the tiles of 8 columns that a prefill kernel takes for `columns`: 8 per 64, and 2, 4, 6 or 8 for
+// the rest.
 int column_tiles(int columns) {
   const int rest = columns % kManyColumns;
   return columns / kManyColumns * (kManyColumns / 8) + (rest == 0 ? 0 : 2 * ceiling(rest, 16));
 }
 
-// Columns are spread over passes: `blocks` of up to 64, with `tiles` of 8 columns in all.
+// Columns divided into passes: `blocks` of up to 64, with `tiles` of 8 columns in total.
 struct ColumnTiles {
   double blocks{0}, tiles{0};
 };
 ColumnTiles columns_of(int count) { return {real(ceiling(count, kManyColumns)), real(column_tiles(count))}; }
 
-// The columns of a step by wgmma whose groups have kBatchColumns.
+// The columns of a wgmma step whose groups have kBatchColumns columns.
 ColumnTiles batch_columns_of(int count) {
   static_assert(kBatchColumns == 8);
   const double groups = real(ceiling(count, kBatchColumns));
   return {groups, groups};
 }
 
-// The groups that the experts of a layer make of a step, expected of independent uniform routing: the pairs of an expert are then
-// distributed binomially. `columns_of`: those of an expert with so many pairs.
+// The column groups of all experts of a layer in a step, expected for independent uniform routing: the number
+// of pairs of an expert is then binomial. `columns_of`: the groups of an expert with that many pairs.
 template <typename F>
 ColumnTiles expert_columns(const Config& config, int num_tokens, const F& columns_of) {
   const double p = real(config.experts_per_token) / config.num_experts;
@@ -134,12 +135,12 @@ class StepModel {
   }
 
  private:
-  // Up to so many rows, kernels for few tokens run.
+  // The maximum rows for which the kernels for few tokens run.
   int most_few() const { return by_wgmma_ ? kMaxColumns : kFewTokens; }
   bool has_norms() const { return rows_ > kOwnNorms; }
   int launches_of(Operation operation) const {
     if (operation == Operation::kEmbed || operation == Operation::kUnembed) return 1;
-    if (operation == Operation::kRmsNorm)  // the router's launch may compute the second of a layer
+    if (operation == Operation::kRmsNorm)  // the router's launch may compute the second norm of a layer
       return has_norms() ? (is_batch_ && rows_ <= kRouterNorms ? 1 : 2) * config_.num_layers : 0;
     return config_.num_layers;
   }
@@ -165,7 +166,8 @@ class StepModel {
       case Operation::kExpertsDown:
         return experts(h, i, load_.pairs * (2.0 * i + 4.0 * h));
       case Operation::kRmsNorm: {
-        // Reads the residual stream and what was left to be added to it: the experts' outputs, or a second part. Writes both.
+        // Reads the residual stream and what must still be added to it: the experts' outputs, or a second
+        // part. Writes the sum and the norm.
         LaunchWork work;
         if (has_norms()) work.activations = real(t) * h * (4.0 + 2.0 * (config_.experts_per_token + 1) + 6.0);
         return work;
@@ -175,7 +177,7 @@ class StepModel {
     }
   }
 
-  // A matrix that is streamed past up to 8 columns at a time, so many times.
+  // A matrix that is streamed `passes` times, for up to 8 columns each.
   LaunchWork few(Format weights, int rows, int cols, double passes) const {
     LaunchWork work;
     work.layout = layout_of(weights);
@@ -186,7 +188,7 @@ class StepModel {
     return work;
   }
 
-  // An expert's first block of columns is there where the expert is hit; how many more there are depends on its pairs.
+  // Every expert that is hit has a first block of columns; the number of further blocks depends on its pairs.
   template <typename F>
   ColumnTiles own_columns(const F& columns_of_pairs) const {
     const ColumnTiles sum = expert_columns(config_, rows_, columns_of_pairs), first = columns_of_pairs(1);
@@ -209,7 +211,7 @@ class StepModel {
     return work;
   }
 
-  // The product where a CTA has a narrow strip of rows.
+  // The product with a narrow strip of rows per CTA.
   void make_narrow(LaunchWork& work, int rows, int cols, int num_tokens) const {
     const double items = ceiling(rows, kNarrowRows) * real(ceiling(num_tokens, kManyColumns)),
                  column_tiles = ceiling(std::min(num_tokens, kManyColumns), 8);
@@ -218,7 +220,8 @@ class StepModel {
                  (kNarrowTile + kNarrowColumns * column_tiles);
   }
 
-  // The product where a CTA has a segment at a time. The sums of all segments are written, and a second kernel reads them.
+  // The product with one segment per CTA at a time. The sums of all segments are written, and a second kernel
+  // adds them.
   void share_contraction(LaunchWork& work, int rows, int cols, int num_tokens) const {
     const Strips strips = make_strips(work.layout, rows, cols);
     const double items = real(ceiling(rows, kNarrowRows)) * strips.num_segments;
@@ -229,14 +232,14 @@ class StepModel {
     work.serial = kJoin;
   }
 
-  // A dense matrix, with outputs of so many bytes for each column and row. `is_narrow`: wgmma multiplies narrow strips; `is_split`: and shares
-  // the contraction.
+  // A dense matrix with `out` bytes of output per column and row. `is_narrow`: wgmma multiplies narrow
+  // strips; `is_split`: the contraction is split too.
   LaunchWork dense(Format weights, int rows, int cols, int num_tokens, double out, bool is_narrow,
                    bool is_split = false) const {
     if (!is_many_) return few(weights, rows, cols, ceiling(num_tokens, kMaxColumns));
     LaunchWork work = many(weights, rows, cols, columns_of(num_tokens));
     if (by_wgmma_ && is_narrow) make_narrow(work, rows, cols, num_tokens);
-    // Every block of rows reads all tokens, from L2 if that holds them.
+    // Every block of rows reads all tokens, from L2 if they fit.
     const double read = 2.0 * num_tokens * cols;
     const int row_blocks = ceiling(ceiling(rows, kStripRows), prompt_row_warps(work.layout));
     work.activations = read * (read > real(chip_.cache_bytes) ? row_blocks : 1) + out * num_tokens * rows;
@@ -286,7 +289,7 @@ class StepModel {
       LaunchWork work;
       work.bytes = real(bytes);
       if (is_tiled) {
-        constexpr double kFlops{2.0 * 16 * 8 * 16};  // of a product, whose rows are two tokens' heads
+        constexpr double kFlops{2.0 * 16 * 8 * 16};  // per product; its rows are the heads of two tokens
         const double heads = real(config_.num_heads) / config_.num_kv_heads;
         work.products = step_.num_sequences * real(attended.flops) / kFlops * 8 / heads * kAttendProductShare;
         work.slots = work.products * (by_wgmma_ ? kAttendInstructionsByWgmma : kAttendInstructionsPerProduct);
@@ -354,9 +357,9 @@ class StepModel {
   const StorageFormats& formats_;
   const PredictedStep& step_;
   int rows_;
-  ExpertLoad load_, all_;  // of this device; of all experts
+  ExpertLoad load_, all_;  // those of this device; those of all experts
   bool by_wgmma_, is_many_;
-  bool is_batch_;  // a group has few of the pairs that share an expert
+  bool is_batch_;  // expert kernels whose groups have few columns (kBatchColumns or fewer) run
 };
 
 }  // namespace
@@ -381,8 +384,8 @@ PredictedLink link_of(std::string_view gpu, int num_gpus, std::optional<double> 
   return {known.bandwidth, seconds, known.is_measured && num_gpus == 2, known.source};
 }
 
-// Microseconds of the sums over the GPUs behind half a layer: of words, or of rows that are dealt out, which pass over the link twice
-// (ranks/protocol.h).
+// Microseconds of the all-reduce after half a layer: as tagged words, or with rows divided among the owners,
+// which cross the link twice (ranks/protocol.h).
 double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int num_rows) {
   constexpr double kWordBytes{8}, kTermBytes{4}, kNormBytes{2};
   const bool are_words = num_rows <= tagged_rows(num_gpus);
@@ -392,7 +395,8 @@ double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int
   return (passes * link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
-// A share as a model of its own, with its rows of the unembedding. Which experts it has is left to its load.
+// A share as a model of its own, with its rows of the unembedding. Its experts are described by its load
+// instead.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;
@@ -443,7 +447,7 @@ StepPrediction predict_on(std::string_view gpu, const Config& config, const Stor
       row.serial += sum;
       found.sums += sum;
     }
-    // But for the one in front of the first layer, norms are computed in the launches of sums.
+    // Norms are computed in the launches of the all-reduce, except the one before the first layer.
     if (row.operation == Operation::kRmsNorm && row.num_launches > 1) {
       for (double* part : {&row.memory, &row.issue, &row.products, &row.serial}) *part /= row.num_launches;
       row.num_launches = 1;

@@ -1,5 +1,5 @@
-// Runs a kernel that is no part of a step: it starts when everything in the stream before it has ended, and nobody times it. Those of steps
-// are launched by pdl.cuh.
+// Launches a kernel that is not part of a step: it starts when everything earlier in the stream has ended,
+// and it is not timed. The kernels of steps are launched by pdl.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace nibble::cuda {
 
-// `what` is being done, for the message where that fails.
+// `what` describes the operation in an error message.
 template <typename... Params, typename... Args>
 void run_kernel(cudaStream_t stream, const char* what, void (*kernel)(Params...), unsigned num_ctas,
                 unsigned num_threads, const Args&... args) {

@@ -1,4 +1,4 @@
-// Times work of a stream by the device's own clock, which leaves out what the host takes to launch it.
+// Times the work of a stream with the device's clock, which excludes the host's launch overhead.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ class StreamTimer {
  public:
   explicit StreamTimer(const OwnedStream& stream) : stream_(stream) {}
 
-  // Returns how long the stream takes for what launch() gives it. `what` names that in an error.
+  // Returns the time that the stream takes for the work that launch() submits. `what` describes it in an
+  // error.
   template <typename Launch>
   float milliseconds(const char* what, const Launch& launch) const {
     check(cudaEventRecord(start_, stream_), what);
@@ -34,7 +35,7 @@ class StreamTimer {
     check(cudaEventElapsedTime(&milliseconds, start_, end_), what);
     return milliseconds;
   }
-  // The least of several times.
+  // Returns the smallest of several times.
   template <typename Launch>
   float least_milliseconds(int num_passes, const char* what, const Launch& launch) const {
     float least = milliseconds(what, launch);

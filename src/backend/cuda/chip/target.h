@@ -1,4 +1,4 @@
-// A target is all that a launch knows of the GPU that it is made for: the chip's facts, or what the options pretend. C++17, for device code.
+// What a launch knows about the GPU: the chip's facts, or what the options pretend. C++17, for device code.
 #pragma once
 
 #include "backend/cuda/chip/budget.h"
@@ -15,12 +15,13 @@ struct Target {
   bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false}, has_wgmma{false};
 };
 
-// Where there is wgmma, and memory for its stages, it multiplies, and the others do not: activations lie in one way.
+// Whether products use wgmma: if the chip has it, and memory for its stages. Then every such kernel uses it,
+// because activations are stored in one layout only.
 constexpr bool multiplies_by_wgmma(const Target& target) {
   return target.has_wgmma && target.budget == Budget::k227;
 }
 
-// Throws InputError where the chip has no budget, or less than the options ask for.
+// Throws InputError if the chip supports no budget, or less than the options request.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
 // The first argument of every launch function.

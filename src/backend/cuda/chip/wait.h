@@ -1,4 +1,4 @@
-// Waits for a GPU, up to a limit: a GPU that hangs must not hold up its host forever.
+// Waits for a GPU with a timeout, so that a hanging GPU does not block its host forever.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,8 +9,9 @@ namespace nibble::cuda {
 
 inline constexpr double kPatienceSeconds{120};
 
-// Polls until query() gives another result than cudaErrorNotReady, and checks that. Now and then it calls `between`, which may throw.
-// Throws BackendLost once the limit has passed. `what` is what an error says was being done.
+// Polls until query() no longer returns cudaErrorNotReady, and checks the result. From time to time it calls
+// `between`, which may throw. Throws BackendLost after the timeout. `what` describes the operation in an
+// error.
 void wait_until_ready(const std::function<cudaError_t()>& query, const char* what,
                       double patience_seconds = kPatienceSeconds, const std::function<void()>& between = {});
 

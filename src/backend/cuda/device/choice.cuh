@@ -1,4 +1,4 @@
-// The router's choice: the experts with the largest logits, and the softmax over them.
+// The router's choice for a token: the experts with the largest logits, and the softmax over them.
 #pragma once
 
 #include "backend/cuda/device/ordered.cuh"
@@ -7,8 +7,8 @@
 
 namespace nibble::cuda {
 
-// Yields experts by descending logit, ties to the lower expert. All lanes of a warp construct and call it together,
-// and all get the answer.
+// Returns experts by descending logit, ties to the lower expert. All lanes of a warp construct and call it
+// together, and all get the result.
 class Ranking {
  public:
   struct Place {
@@ -23,7 +23,8 @@ class Ranking {
       keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
   }
 
-  // The next call waits for as little of this one as can be: a lane knows by itself whether its best is the best of all.
+  // Returns the next expert. Keeps the dependency on the previous call short: a lane sees on its own whether
+  // its best is the best of all.
   __device__ Place next() {
     uint32_t of_lane = 0;
 #pragma unroll
@@ -34,7 +35,7 @@ class Ranking {
       if (keys_[i] == of_lane) own = i;
     const uint32_t best = __reduce_max_sync(~0u, of_lane);  // one instruction
     const unsigned have = __ballot_sync(~0u, of_lane == best), before = (1u << threadIdx.x % 32) - 1;
-    if (of_lane == best && (have & before) == 0) {  // the lowest lane that has it
+    if (of_lane == best && (have & before) == 0) {  // the lowest lane that holds it
 #pragma unroll
       for (int i = 0; i < kExpertsPerLane; ++i)
         if (own == i) keys_[i] = 0;
@@ -46,11 +47,11 @@ class Ranking {
   static constexpr int kExpertsPerLane{kMaxExperts / 32};
   static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kExpertsPerLane; }
 
-  uint32_t keys_[kExpertsPerLane];  // 0: no expert, or one that was already chosen
+  uint32_t keys_[kExpertsPerLane];  // 0: no expert, or one already chosen
 };
 
-// Softmax over the chosen experts: lane k passes the logit of place k (-infinity beyond the last place) and gets that
-// expert's weight.
+// Softmax over the chosen experts: lane k passes the logit of place k (-infinity beyond the last place) and
+// gets the weight of that expert.
 __device__ inline float weight_of_place(float logit) {
   static_assert(kMaxExpertsPerToken == 8);
   const float weight = expf(logit - __shfl_sync(~0u, logit, 0));

@@ -9,7 +9,8 @@
 
 namespace nibble::cuda {
 
-// Elements of the residual stream whose terms have been asked for, and not waited for. `T`: float, or float4 for four neighbours.
+// Terms of the residual stream that were requested but not yet added up. `T`: float, or float4 for four
+// neighbours.
 template <typename T>
 struct ResidualTerms {
   T x, rest, experts[kMaxExpertsPerToken];
@@ -18,7 +19,7 @@ struct ResidualTerms {
 struct Residual : ResidualInput {
   __device__ explicit Residual(const ResidualInput& input) : ResidualInput(input) {}
 
-  // Elements i of a token, or 4 i .. 4 i + 3.
+  // Requests element i of a token, or 4 i .. 4 i + 3.
   template <typename T>
   __device__ ResidualTerms<T> ask(int token, int i) const {
     const auto at = [this, i](const float* rows, int row) {
@@ -32,7 +33,7 @@ struct Residual : ResidualInput {
       if (experts && k < num_experts) terms.experts[k] = at(experts, token * num_experts + k);
     return terms;
   }
-  // Adds them up, always in the same order.
+  // Adds the terms, always in the same order.
   template <typename T>
   __device__ T sum(const ResidualTerms<T>& terms) const {
     T sum = terms.x;
@@ -72,14 +73,15 @@ __device__ inline float4 four_floats(uint2 four) {
   return make_float4(low.x, low.y, high.x, high.y);
 }
 
-// RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers, which may
-// happen before the activations are there; load() applies them.
+// RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers,
+// possibly before the activations arrive; load() applies them.
 //
-// The squares are added up in the order of a CTA with 16 warps, whatever CTA does it: thread i of those adds fours i and i + 512, each warp
-// its threads' sums, and then the warps follow in order. A CTA with 8 warps does the work of two warps in each.
+// The squares are always summed in the order of a CTA with 16 warps: thread i adds float4s i and i + 512,
+// each warp adds the sums of its threads, then the sums of the warps are added in order. A CTA with 8 warps
+// does the work of two warps in each.
 //
-// The terms of `ahead` fours of a thread are asked for at once: those that are asked for when the first have been added up are one more trip
-// to L2. So many fours take 4 registers for each term.
+// The terms of the first `ahead` float4s of a thread are requested at once; terms requested after the first
+// have been added up cost one more trip to L2. Each float4 takes 4 registers per term.
 template <int warps, int ahead = 2>
 class NormWeights {
  public:
@@ -91,15 +93,16 @@ class NormWeights {
     }
   }
 
-  // to[column] = bf16(norm of the row token_at(column)) for columns [0, count); synchronizes the CTA at the end.
-  // `visit(column, i, x, normed)` gets every four elements of x and of the result. All threads of the CTA take part. So many rows are loaded,
-  // and added up, at once; each takes 8 registers of a thread of 512, and as many for each of its terms that is on its way.
+  // Stores to[column] = bf16(norm of row token_at(column)) for columns [0, count); synchronizes the CTA at
+  // the end. All threads of the CTA take part. Calls `visit(column, i, x, normed)` for every four elements of
+  // x and of the result. `at_once` rows are loaded and summed together; each takes 8 registers of a thread of
+  // 512, and the same again for each of its terms in flight.
   template <int at_once = 1, typename TokenAt, typename Visit>
   __device__ void load(const NormInput& args, int count, const TokenAt& token_at, __nv_bfloat16* to,
                        int stride, const Visit& visit) const {
     load<at_once>(args, count, token_at, to, stride, visit, [] {});
   }
-  // `when_here` is called when the last row's terms have come.
+  // Calls `when_here` when the last row's terms have arrived.
   template <int at_once = 1, typename TokenAt, typename Visit, typename WhenHere>
   __device__ void load(const NormInput& args, int count, const TokenAt& token_at, __nv_bfloat16* to,
                        int stride, const Visit& visit, const WhenHere& when_here) const {
@@ -132,7 +135,8 @@ class NormWeights {
           });
         });
       }
-      auto& of_rows = sums[first / at_once % 2];  // two buffers: other warps may still read the last rows'
+      // Double-buffered: other warps may still read the last rows' sums.
+      auto& of_rows = sums[first / at_once % 2];
       for_each_row([&](int row, int) {
 #pragma unroll
         for (int share = 0; share < kShares; ++share) {
@@ -179,9 +183,10 @@ class NormWeights {
   float4 fours_[kFours];
 };
 
-// Asks for rows of a bfloat16 matrix [., cols], all at once, in shared memory: to[n] = row row_at(n), with zeros up to whole tiles. Rows that
-// went through registers came one after the other: 8 rows of 4,096 took 5 us longer than one. `num_threads` threads of the CTA share the
-// work, of which this one has the number `thread`. wait_for_rows() waits for it.
+// Requests rows of a bfloat16 matrix [., cols] at once, copied to shared memory: to[n] = row row_at(n),
+// zero-padded to whole tiles. Passing them through registers would serialize them: 8 rows of 4,096 took 5 us
+// longer than one. `num_threads` threads of the CTA share the work; `thread` is the number of this one.
+// wait_for_rows() waits for the copies.
 template <typename RowAt>
 __device__ void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, const RowAt& row_at,
                              __nv_bfloat16* to, int stride, int thread, int num_threads) {
@@ -193,7 +198,7 @@ __device__ void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, 
   }
   end_copies();
 }
-// Asks for neighbouring ones.
+// The same for consecutive rows.
 __device__ inline void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, __nv_bfloat16* to,
                                     int stride, int thread, int num_threads) {
   ask_for_rows(
@@ -217,7 +222,7 @@ class RowPrefetch {
       if (i < count * padded_cols(cols) / 4) prefetched_[n] = four(from, cols, i, row_at);
     }
   }
-  // to[column] = row row_at(column); synchronizes the CTA at the end.
+  // Stores to[column] = row row_at(column); synchronizes the CTA at the end.
   template <typename RowAt>
   __device__ void store(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at,
                         __nv_bfloat16* to, int stride) const {
@@ -237,7 +242,7 @@ class RowPrefetch {
   }
 
  private:
-  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // enough for one row of 4096
+  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // one row of 4096
 
   template <typename RowAt>
   static __device__ uint2 four(const __nv_bfloat16* from, int cols, int i, const RowAt& row_at) {

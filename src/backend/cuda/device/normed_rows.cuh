@@ -1,4 +1,4 @@
-// Where kernels that compute a norm leave it: row by row, or in an image (layout/image.h).
+// The destination of kernels that compute a norm: rows, or an image of swizzled tiles (layout/image.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,9 +9,9 @@ namespace nibble::cuda {
 
 struct NormedRows {
   __nv_bfloat16* data;
-  int hidden, image_rows;  // 0: row by row
+  int hidden, image_rows;  // image_rows 0: row by row
 
-  // Elements 4 i .. 4 i + 3 of a row.
+  // Stores elements 4 i .. 4 i + 3 of a row.
   __device__ void store(int row, int i, uint2 four) const {
     if (image_rows == 0) {
       reinterpret_cast<uint2*>(data)[size_t{1} * row * (hidden / 4) + i] = four;
@@ -21,7 +21,7 @@ struct NormedRows {
     *reinterpret_cast<uint32_t*>(cell + place_in_cell(row, 4 * i)) = four.x;
     *reinterpret_cast<uint32_t*>(cell + place_in_cell(row, 4 * i + 2)) = four.y;
   }
-  // Zeros what pads the row's last cell. All threads of a CTA call it.
+  // Zeros the padding of the row's last cell. All threads of a CTA call it.
   __device__ void pad(int row) const {
     const int piece = kFirstPaddingPiece + static_cast<int>(threadIdx.x);
     if (image_rows && has_padding(hidden) && piece < kCellPieces)

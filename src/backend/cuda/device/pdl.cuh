@@ -1,8 +1,11 @@
-// Programmatic dependent launch: a kernel may begin while the one before it still runs. Until wait_for_predecessor()
-// it may read only weights and what earlier steps left; after that it sees everything that the kernels before it
-// wrote (PTX ISA: griddepcontrol). It may read the step's input as well, unless it is the kernel right behind embed, which brings that: a
-// kernel begins when the one before it is behind its wait, so when the one before that has ended. Behind attend_rows() alone it begins earlier,
-// when qkv() is behind its wait, so when embed has ended too.
+// Programmatic dependent launch: a kernel may start while the previous one still runs. Until
+// wait_for_predecessor() it may read only weights and data of earlier steps; after that it sees everything
+// that earlier kernels wrote (PTX ISA: griddepcontrol).
+//
+// Before its wait it may also read the step's input, unless it directly follows embed, which copies that
+// input: a kernel starts once the previous one has passed its wait, that is, after the one before that has
+// ended. Only the kernel after attend_rows() starts earlier, once qkv() has passed its wait; embed has ended
+// by then too.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -36,25 +39,27 @@ class EndTimestamp {
   const Timestamps& timestamps_;
 };
 
-// Called after wait_for_predecessor(), so that what the next kernel reads before its own wait is never older than what this one may read.
+// Called after wait_for_predecessor(), so that what the next kernel reads before its own wait is never older
+// than what this one may read.
 __device__ inline void let_successor_start() { launch_dependents(); }
-// Called before wait_for_predecessor(), where the next kernel reads nothing of this step but its input before its own wait: it may begin while
-// the kernel before this one still runs. Behind its wait it sees everything as ever, since this one ends behind its own.
+// Called before wait_for_predecessor(), if the next kernel reads only the step's input before its own wait.
+// It may then start while the kernel before this one still runs. After its wait it sees everything as usual,
+// because this kernel ends after its own wait.
 __device__ inline void let_successor_start_early() { launch_dependents(); }
 
 struct LaunchShape {
   dim3 grid;
   int threads;
   size_t shared_bytes{0};
-  unsigned cluster_ctas{1};  // along x; ignored where there are no clusters
-  // Has each CTA take a multiprocessor to itself, by asking for more than half of the chip's shared memory; a smaller budget, which the
-  // kernel's own need is held to, is only pretended. A launch that has one CTA for each multiprocessor needs that: where two fit, the first
-  // multiprocessors that are free get two, and others none. experts_down() of one token took a third longer when the compiler had come to
-  // need few enough registers.
+  unsigned cluster_ctas{1};  // along x; ignored on chips without clusters
+  // Gives each CTA an SM to itself, by requesting more than half of the chip's shared memory (even under a
+  // smaller budget, which only limits what the kernel itself uses). A launch with one CTA per SM needs this:
+  // if two fit, the first free SMs get two, and others none. experts_down() of one token took a third longer
+  // after the compiler came to need few enough registers for two.
   bool is_alone{false};
 };
 
-// Launches the kernel with `args` and, as its last argument, the places of its timestamps.
+// Launches the kernel with `args` and, as its last argument, the addresses of its timestamps.
 template <typename... Params, typename... Args>
 void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params...), const LaunchShape& shape,
             const Args&... args) {
@@ -88,9 +93,8 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
         "launching a kernel");
 }
 
-// Gives all kernels of a step the same split of a multiprocessor's memory into L1 and shared memory. A change of the
-// split waits until everything on the multiprocessor has ended: no kernel could start ahead of the previous one's
-// end.
+// Gives all kernels of a step the same split of an SM's memory into L1 and shared memory. Changing the split
+// waits until everything on the SM has ended, so no kernel could start before the previous one ends.
 template <typename... Args>
 void prefer_shared_memory(void (*kernel)(Args...)) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
@@ -98,14 +102,15 @@ void prefer_shared_memory(void (*kernel)(Args...)) {
         "dividing its memory");
 }
 
-// Called once for each kernel that takes more than 48 KB of dynamic shared memory.
+// Called once for each kernel that uses more than 48 KB of dynamic shared memory.
 template <typename... Args>
 void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
   prefer_shared_memory(kernel);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "asking for shared memory");
 }
-// The same for one whose launches take different amounts: all that a CTA may have on this chip, whatever the budget is.
+// The same for a kernel whose launches use different amounts: allows all that a CTA may have on this chip,
+// whatever the budget.
 template <typename... Args>
 void allow_all_shared_bytes(void (*kernel)(Args...)) {
   allow_shared_bytes(kernel, usable_bytes(device_caps().shared_bytes));

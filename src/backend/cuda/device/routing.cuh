@@ -1,4 +1,4 @@
-// The routing of several tokens: each token's experts, and the groups of pairs (token and slot) that share an
+// The routing of several tokens: each token's experts, and the groups of pairs (token, slot) that share an
 // expert's weights.
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace nibble::cuda {
 
-// One warp chooses a token's experts by its logits, leaves them in `chosen`, and computes their weights.
+// One warp selects a token's experts by its logits, stores them in `chosen`, and computes their weights.
 __device__ inline void rank_token(const RouteArgs& args, int token, int* chosen) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first_pair = token * args.experts_per_token;
   const float* logits = args.logits + size_t{1} * token * args.weights.rows;
   Ranking ranking(args.weights.rows, [&](int expert) { return __ldcg(logits + expert); });
   float logit = -INFINITY;
-  bool is_here = false;  // the expert of the slot that is the lane's
+  bool is_here = false;  // whether this rank has the expert of the lane's slot
   for (int k = 0; k < args.experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
     const int expert = number_of(args.own, place.expert);
@@ -29,7 +29,8 @@ __device__ inline void rank_token(const RouteArgs& args, int token, int* chosen)
   if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = is_here ? weight : 0;
 }
 
-// Returns [E] in the CTA's dynamic shared memory, where group_pairs() counts: zeros, when the CTA has synchronized.
+// Returns [E] counters in the CTA's dynamic shared memory, used by group_pairs(). They are zero once the CTA
+// has synchronized.
 template <int threads>
 __device__ int* cleared_counts(const RouteArgs& args) {
   NIBBLE_DYNAMIC_SHARED(int, counts);
@@ -37,12 +38,14 @@ __device__ int* cleared_counts(const RouteArgs& args) {
   return counts;
 }
 
-// Returns i / size, which mostly is 0: few experts have more pairs than a group, and a division takes longer than a load.
+// Returns i / size. It is usually 0, as few experts have more pairs than a group, and a division takes longer
+// than a load.
 __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
 
-// One CTA groups the step's pairs by expert; expert_of(pair) has been chosen for it, or, below 0, another rank's. The order of an expert's
-// pairs may differ from run to run; no result depends on it. A thread keeps its first pair in registers. A batch has no others: through
-// memory, its pairs would wait twice for it.
+// One CTA groups the step's pairs by expert. expert_of(pair) is the expert chosen for the pair, negative if
+// another rank's. The order of an expert's pairs may differ from run to run; no result depends on it. A
+// thread keeps its first pair in registers. A batch has no further pairs; through memory they would cost two
+// more waits.
 template <int threads, typename ExpertOf>
 __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
   const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;
@@ -52,8 +55,9 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     own_expert = expert_of(own);
     if (own_expert >= 0) own_rank = atomicAdd(&counts[own_expert], 1);
   }
-  // Calls f(pair, expert, loaded) for all others of the thread. What they load is asked for eight at a time: one by one, each would take the latency
-  // of memory, since a store may alias the next load. What is loaded for a pair of another rank's expert is not used.
+  // Calls f(pair, expert, loaded) for all further pairs of the thread. The loads are issued eight at a time:
+  // one by one, each would take the latency of memory, since a store may alias the next load. The value
+  // loaded for a pair of another rank's expert is not used.
   const auto visit_others = [&](const auto& load, const auto& f) {
     constexpr int kAhead{8};
     for (int first = own + threads; first < num_pairs; first += kAhead * threads) {
@@ -72,10 +76,10 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   visit_others([](int) { return 0; },
                [&](int pair, int expert, int) { args.rank[pair] = atomicAdd(&counts[expert], 1); });
   __syncthreads();
-  if (own <
-      32) {  // each lane has a run of consecutive experts; a prefix sum over lanes gives the first group of each run
+  // Each lane takes a run of consecutive experts; a prefix sum over lanes gives the first group of each run.
+  if (own < 32) {
     const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
-    int num_groups = 0, num_rows = 0;  // of the lane's experts: groups, and rows of images of pairs
+    int num_groups = 0, num_rows = 0;  // of the lane's experts: groups, and rows of the images of pairs
     for (int e = first; e < last; ++e) {
       num_groups += (counts[e] > 0) + groups_before(counts[e] - 1, size);
       num_rows += whole_eights(counts[e]);
@@ -87,7 +91,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     if (own == 0) *args.groups.count = count;
     for (int e = first; e < last; ++e) {
       const int pairs = counts[e];
-      counts[e] = before;  // the expert's first group
+      counts[e] = before;  // becomes the expert's first group
       for (int rest = pairs; rest > 0; rest -= size, ++before) {
         args.groups.expert[before] = e;
         args.groups.num_pairs[before] = min(rest, size);

@@ -1,9 +1,9 @@
-// Stages in shared memory, through which some warps of a CTA pass to others what they bring from memory. A stage has two barriers: `full`
-// tells those that read that it has all that it should hold, `empty` tells those that fill it that all others have read it. A shape has
-//
+// Stages in shared memory, through which producer warps of a CTA pass data from memory to consumer warps. A
+// stage has two barriers: `full` signals consumers that all its data has arrived, `empty` signals producers
+// that all consumers have read it. A shape has
 //   kStages, kStageBytes
 //   kCopyLanes    arrivals that make a stage full
-//   kWarps        the warps that read it
+//   kWarps        warps that read it
 #pragma once
 
 #include "backend/cuda/ptx/barrier.cuh"
@@ -28,11 +28,12 @@ class Stages {
   __device__ uint32_t address() const { return stage_; }  // of this stage, in shared memory
   __device__ uint32_t full() const { return full_; }      // its barrier
   __device__ void wait_until_full() const { wait(full_, phase_); }
-  __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // at first every stage is
+  __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // a new stage is empty
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
   // Called by a whole warp that has read the stage.
   __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }
-  // The same of the stage that is filled as number n, for warps that count: a number that all lanes know to be the same takes uniform registers.
+  // The same for the stage filled as number n, for warps that count: if all lanes agree on n, the compiler
+  // uses uniform registers.
   __device__ uint32_t address(unsigned n) const {
     return memory_ + n % Shape::kStages * static_cast<unsigned>(Shape::kStageBytes);
   }
@@ -60,11 +61,11 @@ class Stages {
 
   const uint32_t memory_;
   const bool is_first_lane_;
-  uint32_t stage_{memory_}, full_;  // of this stage: its address, and that of its full barrier
+  uint32_t stage_{memory_}, full_;  // the current stage: its address, and that of its full barrier
   uint32_t phase_{0};
 };
 
-// The bytes that the stages of a shape take, with their barriers.
+// Returns the bytes that the stages of a shape take, including their barriers.
 constexpr int stages_bytes(int num_stages, int stage_bytes) {
   return num_stages * (stage_bytes + 2 * static_cast<int>(sizeof(uint64_t)));
 }

@@ -1,5 +1,6 @@
-// Reductions over lanes of a warp, after which every lane has the result. A float32 sum depends on the order of its additions, and
-// a token's bits must not change: so each function states its order. Maxima and integer sums are the same in any order.
+// Reductions over lanes of a warp; every lane gets the result. A float32 sum depends on the order of its
+// additions, and a token's bits must not change, so each function states its order. Maxima and integer sums
+// are the same in any order.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -7,17 +8,19 @@
 
 namespace nibble::cuda {
 
-// Over all 32 lanes, the farthest first: lanes i and i ^ 16, then i ^ 8, ... i ^ 1. This is cooperative_groups::reduce, because CUB's
-// WarpReduce adds neighbours first and leaves the result in one lane.
+// Over all 32 lanes, the farthest first: lanes i and i ^ 16, then i ^ 8, ... i ^ 1. Uses
+// cooperative_groups::reduce, because CUB's WarpReduce adds neighbours first and leaves the result in one
+// lane.
 template <typename T, typename Op>
 __device__ T reduce_warp(T value, Op op) {
   namespace groups = cooperative_groups;
   return groups::reduce(groups::tiled_partition<32>(groups::this_thread_block()), value, op);
 }
 
-// Over each group of `lanes` consecutive lanes, neighbours first: lanes i and i ^ 1, then i ^ 2, ... i ^ lanes / 2. All 32 lanes take
-// part. This is the order of CUB's WarpReduce<T, lanes>, but there each group has a mask of its own, for which the compiler adds a
-// loop over the masks of the warp (MATCH, 32 instructions more in attention, on the path that everything waits for).
+// Over each group of `lanes` consecutive lanes, neighbours first: lanes i and i ^ 1, then i ^ 2, ... i ^
+// lanes / 2. All 32 lanes take part. This is the order of CUB's WarpReduce<T, lanes>, but there each group
+// has its own mask, for which the compiler adds a loop over the masks of the warp (MATCH, 32 more
+// instructions in attention, on the critical path).
 template <int lanes, typename T, typename Op>
 __device__ T reduce_neighbours(T value, Op op) {
 #pragma unroll

@@ -12,22 +12,25 @@ namespace nibble::cuda {
 namespace {
 
 static_assert(kNumTaps == DraftHeadConfig::kNumTaps);
-static_assert(kMaxDraftingRuns <= kOutputRows);  // the sampling's scratch is for so many rows
+static_assert(kMaxDraftingRuns <= kOutputRows);  // the sampling's scratch is for kOutputRows rows
 
-// A sink that takes nothing. Minus infinity would make the difference of two of them, which is no number.
+// Stands for "no sink". Minus infinity would give NaN when two of them are subtracted.
 constexpr float kNoSinkLogit{-1e30f};
-// Rows whose slots are filled at a time: products of so many use a GPU well, and what they leave is small beside a step's.
+// Rows whose slots are filled at a time: enough for products that use the GPU well, with scratch that is
+// small next to a step's.
 constexpr int kSliceRows{512};
 
-// The last position that attention takes.
+// The last position that attention supports.
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
 
-// Floats of a product's sums for up to `rows` rows: up to kFewTokens come in two parts.
+// Returns the number of floats for a product's sums of up to `rows` rows: up to kFewTokens rows come in two
+// parts.
 size_t parts_of_rows(int rows, int width) {
   return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
 }
 
-// The head's cache: the pages of the full layers, a spare one (graph_rows in step_input.h), and one for each chain behind those of its run.
+// The head's cache: the pages of the full layers, a spare one (graph_rows in step_input.h), and one per chain
+// for the slots after those of its run.
 BackendOptions cache_options(const BackendOptions& options) {
   BackendOptions own;
   own.num_full_pages = options.num_full_pages + kMaxDraftingRuns;
@@ -75,7 +78,7 @@ size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWo
   return size;
 }
 
-// Bytes from the first start to the last result of a step's chains.
+// Returns the bytes from the first start to the last result of a step's chains.
 size_t download_bytes(const HeadWorkspace& work, const StepShape& shape) {
   const auto* end = work.results + static_cast<ptrdiff_t>(shape.num_drafts) * shape.num_chains;
   return static_cast<size_t>(reinterpret_cast<const uint8_t*>(end) -
@@ -131,7 +134,8 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
   keep_tap(on(stream), num_rows, {x, static_cast<int>(tap - taps.begin()), work_.taps});
 }
 
-// y = W x, and the residual, of rows of bfloat16. Returns y in the one or two parts that are in `parts`.
+// Computes y = W x, and the residual, for rows of bfloat16. Returns y in the one or two parts that `parts`
+// holds.
 ResidualInput HeadDrafter::multiply(Stream stream, const __nv_bfloat16* x, int cols, const Strips& weights,
                                     int num_rows, float* parts, ResidualInput residual) const {
   residual.hidden = weights.rows;
@@ -148,7 +152,7 @@ ResidualInput HeadDrafter::multiply(Stream stream, const __nv_bfloat16* x, int c
   return y;
 }
 
-// y = W norm(x), for rows of the chains.
+// Computes y = W norm(x), for rows of the chains.
 ResidualInput HeadDrafter::norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights,
                                              int num_rows, float* parts) const {
   if (num_rows > kFewTokens) {
@@ -175,7 +179,8 @@ DraftInputArgs HeadDrafter::input_args() const {
   return args;
 }
 
-// Keys and values of rows [first, first + num_rows) of the step, and the inputs of the chains that begin there.
+// Computes keys and values of rows [first, first + num_rows) of the step, and the inputs of the chains that
+// begin there.
 void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputParts& in, int first,
                              int num_rows) const {
   const DraftHeadConfig& config = head_->config;
@@ -202,7 +207,7 @@ void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputP
                       nullptr});
 }
 
-// The scratch of a launch limits its rows.
+// Launches attention in groups of rows: the scratch of a launch limits its rows.
 void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace& work,
                          AttendArgs args) const {
   args.max_chunks = shape.draft_chunks;
@@ -215,7 +220,8 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
     attend_rows(on(stream), std::min(rows_per_launch, shape.num_chains - args.first_row), args);
 }
 
-// g of the chains' slots, whose inputs lie in the workspace. The first slots are in the cache, the others are written here.
+// Computes g of the chains' slots, whose inputs are in the workspace. The first slots are in the cache
+// already; those of later drafts are written here.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

@@ -1,4 +1,4 @@
-// These kernels compute what a draft head needs row by row, between its products. A row's numbers depend on no other row's.
+// The row-wise kernels of a draft head, between its products. A row's numbers do not depend on other rows.
 #include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/device/warp_reduce.cuh"
@@ -9,15 +9,16 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kThreads{256}, kWarps{kThreads / 32};
-constexpr int kFours{kMaxHidden / 4 / kThreads};  // of a row of H, in each thread
+constexpr int kFours{kMaxHidden / 4 / kThreads};  // float4s of a row of H per thread
 
 __device__ float4 scaled(float4 x, float factor, float4 weights) {
   return make_float4(x.x * factor * weights.x, x.y * factor * weights.y, x.z * factor * weights.z,
                      x.w * factor * weights.w);
 }
 
-// The factor of the root-mean-square norm of a row of `size` elements, of which each thread has some fours; zeros where there are no
-// more. All threads of the CTA call it, and no two calls share `sums`: a warp may still read those of the call before.
+// Returns the factor of the RMS norm of a row of `size` elements. Each thread holds `fours` float4s of it
+// (zeros past the end). All threads of the CTA call it. Two consecutive calls must not share `sums`: a warp
+// may still read those of the first.
 template <int fours>
 __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, float (&sums)[kWarps]) {
   float squares = 0;
@@ -33,7 +34,7 @@ __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, floa
   return rsqrtf(sum / static_cast<float>(size) + eps);
 }
 
-// The thread's place n among the fours of a row.
+// Returns the index in a row of the thread's float4 number n.
 __device__ int four_of(int n) { return n * kThreads + static_cast<int>(threadIdx.x); }
 
 __global__ void __launch_bounds__(kThreads)
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
       row[i] = four_bf16(scaled(x[n], factor, reinterpret_cast<const float4*>(args.weights)[i]));
 }
 
-// A CTA for each run.
+// One CTA per run.
 __global__ void __launch_bounds__(kThreads)
     place_drafts_kernel(const __grid_constant__ PlaceDraftsArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);

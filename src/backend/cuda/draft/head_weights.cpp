@@ -24,7 +24,7 @@ struct HeadWidths {
         kv(head.num_kv_heads * head.head_dim) {}
 };
 
-// The head's unembedding may be the model's, as it lies on the device.
+// Whether the head uses the model's unembedding as stored on the device.
 bool shares_unembedding(const BackendOptions& options) {
   return options.draft_head->unembedding.is_gone() && options.draft_head_format == options.dense.unembedding;
 }
@@ -53,7 +53,7 @@ HeadWeights place_head(const BackendOptions& options, Arena& arena) {
   return to;
 }
 
-// Rows first_row .. of a matrix, which begin a strip.
+// Returns the rows from first_row on of a matrix; first_row must begin a strip.
 Strips rows_from(const Strips& strips, int first_row, int cols) {
   Strips rows = make_strips(strips.layout, strips.rows - first_row, cols);
   rows.data =

@@ -10,28 +10,30 @@
 namespace nibble::cuda {
 
 struct HeadWeights {
-  float* features_norm{nullptr};  // [3 H]; null where the head has none
+  float* features_norm{nullptr};  // [3 H]; null if the head has none
   float *token_norm{nullptr}, *hidden_norm{nullptr}, *mlp_norm{nullptr}, *final_norm{nullptr};  // [H]
   Strips fc;                                                                                    // [H, 3 H]
   Strips qkv;                               // [Nq D + 2 Nkv D, 2 H]
-  Strips kv;                                // the last 2 Nkv D rows of these
+  Strips kv;                                // the last 2 Nkv D rows of qkv
   Strips o;                                 // [H, Nq D]
   Strips gate_up;                           // [2 I, H]: gate, then up
   Strips down;                              // [H, I]
   Strips unembedding;                       // [draft vocabulary, H]
   const __nv_bfloat16* embedding{nullptr};  // [V, H]
-  int* tokens{nullptr};                     // [draft vocabulary]: the model's ids
+  int* tokens{nullptr};                     // [draft vocabulary]: token ids of the model
   DeviceBuffer storage;
 };
 
-// Throws InputError where the kernels do not take the head's shapes, or no budget of the target holds a row of its activations.
+// Throws InputError if the kernels do not support the head's shapes, or if no budget of the target holds a
+// row of its activations.
 void check_head(const DraftHead& head, Format format, const Target& target);
 
-// Bytes of the device: without the parts that the head shares with the model (see upload_head).
+// Returns the device bytes, without the parts that the head shares with the model (see upload_head).
 size_t head_weight_bytes(const BackendOptions& options);
 
-// Uploads options.draft_head in options.draft_head_format. What it lacks is the model's on the device, `device`, which must outlive it; or
-// of `model`, where that is held in another format. Takes kStagingBytes beside the result. Throws InputError for a format that no kernel
+// Uploads options.draft_head in options.draft_head_format. Parts it lacks are shared with the model on the
+// device, `device`, which must outlive the result; or uploaded from `model`, if the device holds them in
+// another format. Uses kStagingBytes in addition to the result. Throws InputError for a format that no kernel
 // reads.
 HeadWeights upload_head(const Weights& model, const DeviceWeights& device, const BackendOptions& options);
 

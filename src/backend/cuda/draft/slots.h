@@ -1,5 +1,6 @@
-// The device works out which drafts of a run are right, and where the next ones begin, from the tokens that the step's rows have chosen.
-// backend/right_drafts.h has the rule, and draft_slots() of backend/draft_chain.h does the same on the host. Needs no GPU:
+// Determines on the device which drafts of a run are accepted, and where the next ones begin, from the tokens
+// that the step's rows have chosen. backend/right_drafts.h states the rule; draft_slots() of
+// backend/draft_chain.h does the same on the host. Needs no GPU:
 // tests/backend/cuda/host/draft_slots_test.cpp. C++17, for device code.
 #pragma once
 
@@ -11,37 +12,38 @@
 
 namespace nibble::cuda {
 
-// A run of the batch as a draft head sees it. Its rows follow each other, in the step's order on the device.
+// A run of the batch as a draft head sees it. Its rows are consecutive, in the step's order on the device.
 struct DraftRun {
-  int32_t first_row, num_rows;  // no rows: there is no such run
-  int32_t num_drafted;          // of these, the last ones
-  int32_t next;                 // the token behind the last row; -1: that row chooses it
+  int32_t first_row, num_rows;  // num_rows 0: padding, not a run
+  int32_t num_drafted;          // the last num_drafted of these rows are drafts
+  int32_t next;                 // the token after the last row; -1: that row chooses it
   int32_t first_output, num_outputs;
-  int32_t chain;    // number of the chain that drafts for it; -1: none does
-  int32_t is_tree;  // its drafts are a tree (DraftChoices::parents); else a chain
+  int32_t chain;    // the chain that drafts for the run; -1: none
+  int32_t is_tree;  // whether its drafts are a tree (DraftChoices::parents) instead of a chain
 };
 
 // A row of the step, or of a chain, whose slot is filled.
 struct DraftSlot {
-  int32_t token;  // behind the row
-  int32_t chain;  // that begins with this slot; -1: none
+  int32_t token;  // the token after the row
+  int32_t chain;  // the chain that begins with this slot; -1: none
 };
 
 // Where a chain of drafts begins.
 struct ChainStart {
-  int32_t position;  // of the last row that is right
-  int32_t token;     // that it chose, behind which the drafts stand; -1: it chose none, and there is no chain
+  int32_t position;  // of the last accepted row
+  int32_t token;     // the token it chose, which the drafts follow; -1: none, and the chain does not exist
 };
 
-// The chains of a step, for the step behind it.
+// The chains of a step, for the next step.
 struct MadeDrafts {
   const ChainStart* starts;     // [chains]
-  const SampleResult* results;  // [drafts, chains]; ids are the head's own
-  const int* tokens;            // [draft vocabulary]: the model's ids
+  const SampleResult* results;  // token ids are the head's own
+  const int* tokens;            // [draft vocabulary]: token ids of the model
 };
 
-// Fills in a row of a run that goes on behind a chain: the first has the token that the chain stands behind, the others its drafts. A run
-// whose chain does not exist is run in vain, at positions that its pages cover.
+// Fills in a row of a run that continues a chain: the first row gets the token before the drafts, the others
+// get the drafts. If the chain does not exist, the run is computed in vain, at positions that its pages
+// cover.
 constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput row) {
   const int chain = -1 - row.token, number = -1 - row.position;
   const ChainStart start = made.starts[chain];
@@ -55,23 +57,23 @@ constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput r
   return row;
 }
 
-// Tells which tokens the rows of a step have chosen.
+// The tokens that the rows of a step have chosen.
 struct DraftChoices {
   const RowInput* rows;         // [T]
-  const int* parents;           // [T], read for trees: the row of the run that each stands behind
+  const int* parents;           // [T], read for trees: the row of the run that each row follows
   const int* output_rows;       // [outputs], ascending within a run
   const SampleRow* sample;      // [outputs]
   const SampleResult* results;  // [outputs]
 };
 
-// The last row of a run whose token is known to be right, and what is behind it.
+// The last row of a run whose token is known to be right, and the token after it.
 struct DraftStart {
-  int32_t row;     // of the run
-  int32_t token;   // behind that row
-  bool is_chosen;  // by that row: a chain may begin there
+  int32_t row;     // index in the run
+  int32_t token;   // the token after that row
+  bool is_chosen;  // the row itself chose the token, so a chain may begin there
 };
 
-// The output of a row of the run that chooses a token; -1: it has none.
+// Returns the output in which a row of the run chooses a token; -1 if it chooses none.
 constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int row) {
   int first = run.first_output, end = run.first_output + run.num_outputs;
   while (first < end) {
@@ -87,25 +89,27 @@ constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int ro
   return is_there ? first : -1;
 }
 
-// The token behind a row of the run that chose none: the next row's, unless that is another branch of a tree, or the one that the caller
-// knows. A last row without either keeps its own: its slot is written again by the step that knows.
+// Returns the token after a row of the run that chose none: that of the next row, unless that is another
+// branch of a tree, or the token that the caller knows. A last row with neither gets its own token: the step
+// that knows the next one rewrites its slot.
 constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token;
   return run.next >= 0 ? run.next : choices.rows[run.first_row + row].token;
 }
 
-// The row of the run that a row stands behind.
+// Returns the row of the run that a row follows.
 constexpr int parent_of_row(const DraftRun& run, const DraftChoices& choices, int row) {
   return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
 }
-// Says whether the row before a draft chose it, or needs none because nothing else could follow.
+// Whether the row before a draft chose it, or chose nothing because only this draft can follow.
 constexpr bool fits(const DraftRun& run, const DraftChoices& choices, int row) {
   const int output = output_at(run, choices, parent_of_row(run, choices, row));
   return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token;
 }
 
-// Calls follow(row, next) for each right draft `next`, which stands behind `row`.
+// Calls follow(row, next) for each accepted draft `next`, which follows `row`. Returns where the next drafts
+// begin.
 template <typename Follow>
 constexpr DraftStart draft_start(const DraftRun& run, const DraftChoices& choices, const Follow& follow) {
   const int last_known = run.num_rows - 1 - run.num_drafted;

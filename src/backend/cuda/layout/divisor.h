@@ -1,12 +1,13 @@
-// Division of small numbers by one that the host knows. A kernel begins with several divisions, one waiting for the other, and each takes a
-// hundred cycles where a multiplication takes four. C++17, for device code.
+// Division of small numbers by a divisor that the host knows. A kernel begins with several dependent
+// divisions; each takes about a hundred cycles, a multiplication four. C++17, for device code.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
-// The quotient is exact for dividends below 2^31. Source: Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994.
+// Exact for dividends below 2^31. Source: Granlund and Montgomery, Division by Invariant Integers using
+// Multiplication, 1994.
 class Divisor {
  public:
   constexpr Divisor() = default;

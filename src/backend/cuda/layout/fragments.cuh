@@ -1,9 +1,9 @@
-// A lane's operands of the tensor cores: how the words of a tile (strips.h) become bfloat16 weights, and the product.
+// A lane's operands for the tensor cores: turns the words of a tile (strips.h) into bfloat16 weights.
 //
-// A scale of MXFP4 is multiplied into the weights, not into sums of products: a sum then runs through a whole segment, which is what
-// both mma.sync and wgmma are fast at, and the product is exact, because a weight is a code of two significant bits times a power of
-// two (the packing refuses scales that bfloat16 does not reach). Weights of E4M3 are brought to their values in the same way; the
-// scale of their row is applied to the sum.
+// The scale of MXFP4 is multiplied into the weights, not into sums of products. A sum then runs through a
+// whole segment, which is where mma.sync and wgmma are fast. The multiplication is exact: a weight is a code
+// of two significant bits times a power of two (packing refuses scales out of the range of bfloat16). E4M3
+// codes are converted to their values in the same way; the scale of a row is applied to the sum.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -19,17 +19,17 @@ __device__ inline uint32_t multiply_pair(uint32_t a, __nv_bfloat162 b) {
   return reinterpret_cast<const uint32_t&>(product);
 }
 
-// A lane's A registers for both products of a group of 32 columns.
+// A lane's A registers for both products (m = 0, 1) of a group of 32 columns.
 struct GroupWeights {
   uint32_t first[4], second[4];
 };
 
-// Four A registers of a word of MXFP4 codes: its codes' values times 2^-126, times the scales, of row g in the lower half of `scales` and of
-// row g + 8 in the upper.
+// Unpacks a word of MXFP4 codes to four A registers: each code's value times 2^-126, times its scale. The
+// lower half of `scales` is the scale of row g, the upper half that of row g + 8.
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),
-                       lower = __high2bfloat162(pair);  // chosen by the multiplication itself
+                       lower = __high2bfloat162(pair);  // the multiplication itself selects the half
   constexpr uint32_t kCode{0x81C081C0};
   const uint32_t turned = __funnelshift_l(word, word, 6);
   a[0] = multiply_pair(word & kCode, upper);
@@ -38,7 +38,7 @@ __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a
   a[3] = multiply_pair((turned & 0x001B001Bu) * (1u << 14 | 1u << 8 | 1u << 3) & kCode, lower);
 }
 
-// Four A registers of two words of E4M3 codes, of rows g and g + 8.
+// Unpacks two words of E4M3 codes, of rows g and g + 8, to four A registers.
 __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) {
   const __nv_bfloat162 kScale = __float2bfloat162_rn(0x1p120f);
   const auto second = [](uint32_t word) { return ((word << 4) & 0x80F080F0u) | ((word >> 4) & 0x07000700u); };
@@ -48,7 +48,8 @@ __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)
   a[3] = multiply_pair(second(lower), kScale);
 }
 
-// The weights of group `group` of the tile at the shared address `tile`: for products with many columns, which leave few registers.
+// Loads the weights of group `group` of the tile at shared address `tile`. For products with many columns,
+// which leave few registers free.
 template <Layout layout>
 __device__ GroupWeights group_weights(uint32_t tile, int group) {
   const int lane = threadIdx.x % 32;
@@ -67,7 +68,7 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   } else {
     const uint4 codes = load_shared_16(tile + lane * 16);
     const uint32_t scales = load_shared_4(tile + kTileCodeBytes + lane / 4 * 4);
-    // A stored scale is the exponent of a bfloat16, which has it at bits 14-7.
+    // A stored scale is the exponent of a bfloat16, which is at bits 14-7.
     const uint32_t of_group = __byte_perm(scales, 0, group ? 0x4342 : 0x4140) << 7;
     unpack_mxfp4(group ? codes.z : codes.x, of_group, w.first);
     unpack_mxfp4(group ? codes.w : codes.y, of_group, w.second);
@@ -75,7 +76,8 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   return w;
 }
 
-// The weights of a tile, of which group after group is unpacked: product m of the group is a[m]. Codes are loaded once.
+// The weights of a tile, unpacked one group at a time; a[m] is product m of the group. MXFP4 and E4M3 codes
+// are loaded once.
 template <Layout layout>
 class TileWords {
  public:
@@ -86,7 +88,7 @@ class TileWords {
   }
   __device__ void unpack(int group, uint32_t (&a)[2][4]) const {
     if constexpr (layout == Layout::kMxfp4) {
-      // A stored scale is the exponent of a bfloat16, which has it at bits 14-7.
+      // A stored scale is the exponent of a bfloat16, which is at bits 14-7.
       const uint32_t scales = __byte_perm(scales_, 0, group ? 0x4342 : 0x4140) << 7;
       unpack_mxfp4(group ? words_[0].z : words_[0].x, scales, a[0]);
       unpack_mxfp4(group ? words_[0].w : words_[0].y, scales, a[1]);
@@ -105,7 +107,7 @@ class TileWords {
   static constexpr int kLoads{layout == Layout::kE4m3 ? 2 : 1};
   uint32_t lane_;
   uint4 words_[kLoads]{};
-  uint32_t scales_{0};  // of MXFP4
+  uint32_t scales_{0};  // MXFP4 only
 };
 
 }  // namespace nibble::cuda

@@ -1,4 +1,4 @@
-// The layout that weights of a format take on the device.
+// The device layout of weights of a given format.
 #pragma once
 
 #include "backend/cuda/layout/strips.h"

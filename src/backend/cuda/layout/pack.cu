@@ -17,7 +17,7 @@ __device__ uint16_t stored_at(const PackBf16Args& args, int row, int col) {
 
 unsigned num_ctas_for(size_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
 
-// Each thread writes the 16 bytes that one lane reads of one part of a tile.
+// Each thread writes 16 bytes: what one lane reads of one part (G, m) of a tile.
 __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
@@ -28,7 +28,7 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   const int g = lane / 4, t = lane % 4;
   const int row = strip * kStripRows + g - args.first_row,
             col = tile * kTileCols + 32 * (part / 2) + 8 * t + 4 * (part % 2);
-  uint16_t values[8];  // registers a0 .. a3 in pairs
+  uint16_t values[8];  // registers a0 .. a3, two values each
   for (int i = 0; i < 8; ++i) {
     const int of_row = row + 8 * (i / 2 % 2), of_col = col + 2 * (i / 4) + i % 2;
     values[i] = of_row < args.rows && of_col < args.cols ? stored_at(args, of_row, of_col) : 0;
@@ -38,7 +38,8 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   memcpy(to, values, 16);
 }
 
-// The word of (G, m) (strips.h), from the codes of rows g and g + 8 at columns 4 m .. 4 m + 3 of the lane's eight.
+// Returns the word of (G, m) (strips.h) of rows g and g + 8, from the codes of columns 4 m .. 4 m + 3 of the
+// lane's eight.
 __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]) {
   const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t other_a3) {
     const auto bit = [](uint32_t code, int i) { return code >> i & 1; };
@@ -49,8 +50,8 @@ __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]
   return half(upper[0], lower[0], upper[2], lower[3]) | half(upper[1], lower[1], upper[3], lower[2]) << 16;
 }
 
-// Writes one lane's codes of a tile and, in every fourth lane, the scales of its rows: code_at(row in strip, column),
-// scale_at(row in strip, block).
+// Writes one lane's codes of a tile and, in every fourth lane, the scales of its two rows. code_at(row in
+// strip, column) and scale_at(row in strip, block) return the values to write.
 template <typename CodeAt, typename ScaleAt>
 __device__ void write_lane(uint8_t* strip_data, int tile, int lane, int* largest_scale, const CodeAt& code_at,
                            const ScaleAt& scale_at) {
@@ -113,7 +114,8 @@ __device__ float value_at(const PackBf16Args& args, int row, int col) {
   return __uint_as_float(uint32_t{stored_at(args, row, col)} << 16);
 }
 
-// formats/mxfp4.h: the shared exponent is that of the largest magnitude, less 2, and at least 2^-127.
+// formats/mxfp4.h: the shared exponent is the exponent of the largest magnitude minus 2, and at least that of
+// 2^-127.
 __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   float largest = 0;
   for (int c = 0; c < 32; ++c) largest = fmaxf(largest, fabsf(value_at(args, row, block * 32 + c)));
@@ -121,7 +123,7 @@ __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   return static_cast<uint8_t>(max(exponent - 2, 0));
 }
 
-// The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; anything beyond 6 becomes 6.
+// Rounds to the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; magnitudes above 6 become 6.
 __device__ uint8_t nearest_code(float value) {
   const float magnitude = fabsf(value);
   const uint8_t sign = signbit(value) ? 8 : 0;
@@ -136,7 +138,7 @@ __device__ uint8_t nearest_code(float value) {
   return sign | code;
 }
 
-// A CTA for each row. Magnitudes are compared as integers, in which a NaN is above all numbers.
+// One CTA per row. Magnitudes are compared as integers, where a NaN is above all numbers.
 __global__ void row_scale_kernel(const PackBf16Args args) {
   __shared__ unsigned largest;
   if (threadIdx.x == 0) largest = 0;
@@ -152,7 +154,7 @@ __global__ void row_scale_kernel(const PackBf16Args args) {
   const_cast<float*>(args.to.row_scales)[args.first_row + row] = scale == 0 ? 1.0f : scale;
 }
 
-// Each thread writes the 16 bytes that one lane reads of one group.
+// Each thread writes 16 bytes: what one lane reads of one group of 32 columns.
 __global__ void quantise_e4m3_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;

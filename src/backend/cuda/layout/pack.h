@@ -8,40 +8,43 @@ namespace nibble::cuda {
 
 enum class RowOrder {
   kAsStored,
-  kGateAndUp,  // stored row 2 i is gate i, 2 i + 1 is up i; a strip takes 8 gates, then their ups
+  // Stored row 2 i is gate i, row 2 i + 1 is up i; a strip holds 8 gate rows, then their 8 up rows.
+  kGateAndUp,
 };
 
-// Packs `rows` rows as rows first_row .. of the matrix that `to` describes; whole strips. Rows and columns of padding
-// become zero. Of each row that is stored only `cols` columns may be taken, from first_col on.
+// Packs `rows` rows as rows first_row and following of the matrix `to`; both must be whole strips. Padding
+// rows and columns become zero. If stored rows are longer, only `cols` columns from first_col on are taken.
 struct PackBf16Args {
   const uint16_t* from;  // [rows, stored_cols]
   int first_row, rows, cols;
   Strips to;
-  int* largest_scale{nullptr};  // of MXFP4: see below
+  int* largest_scale{nullptr};  // MXFP4 only: see PackMxfp4Args
   int stored_cols{cols}, first_col{0};
 };
 void pack(Stream stream, const PackBf16Args& args);
 
-// Packs `num_matrices` contiguous matrices, or `rows` x `cols` of each, from first_row and first_col on. *largest_scale becomes the largest E8M0 scale if that is larger: beyond kLargestScale the
-// result is wrong, and the caller refuses it.
+// Packs `num_matrices` contiguous matrices, or `rows` x `cols` of each, from first_row and first_col on.
+// *largest_scale is raised to the largest E8M0 scale. If it exceeds kLargestScale, the result is wrong and
+// the caller must refuse it.
 struct PackMxfp4Args {
-  const uint8_t* codes;   // [num_matrices, stored_rows, stored_cols / 2], the even column in the low nibble
+  const uint8_t* codes;   // [num_matrices, stored_rows, stored_cols / 2], even column in the low nibble
   const uint8_t* scales;  // [num_matrices, stored_rows, stored_cols / 32]
   int num_matrices, rows, cols;
   RowOrder order;
-  Strips to;      // describes each matrix; its data is not used
-  uint8_t* data;  // where the first of these matrices goes
+  Strips to;      // shape of each matrix; its data pointer is not used
+  uint8_t* data;  // destination of the first of these matrices
   int* largest_scale;
   int stored_rows{rows}, stored_cols{cols}, first_row{0}, first_col{0};
 };
 void pack(Stream stream, const PackMxfp4Args& args);
 
-// Quantises BF16 rows to strips of E4M3 with row scales, or of MXFP4, as model/quantize.h and formats/mxfp4.h define
-// it.
-// A row's scale is that of all its stored columns, so that the shares of a matrix are those of the quantised whole.
+// Quantises BF16 rows to strips of E4M3 with row scales, or of MXFP4, as model/quantize.h and formats/mxfp4.h
+// define. A row's scale covers all its stored columns, so the shares of a split matrix equal those of the
+// whole matrix quantised.
 void quantise(Stream stream, const PackBf16Args& args);
 
-// Generates synthetic weights (model/checkpoint/synthetic.h): words (random(seed, i) & mask) + base.
+// Fills memory with synthetic weights (model/checkpoint/synthetic.h): word i is (random(seed, i) & mask) +
+// base.
 struct FillArgs {
   uint64_t* to;
   size_t first_word, num_words;

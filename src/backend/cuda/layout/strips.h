@@ -1,29 +1,32 @@
 // The layout of matrices on the device: ready for the tensor cores, read once and in order.
 //
-// A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns. The contraction is
-// padded with zeros to whole tiles, the rows to whole strips. In each tile a lane of a warp owns rows g and g + 8 (g
-// = lane / 4), in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of 32 columns. So
-// activations stay in natural order, and a lane loads 16 bytes of them for each group. Each group takes two products
-// m = 0, 1 of mma.m16n8k16, whose A registers are, as pairs of columns,
+// A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns. The contraction
+// is padded with zeros to whole tiles, the rows to whole strips. In each tile a lane of a warp owns rows g
+// and g + 8 (g = lane / 4), in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of
+// 32 columns. So activations stay in natural order, and a lane loads 16 bytes of them per group. Each group
+// takes two products m = 0, 1 of mma.m16n8k16, whose A registers hold these pairs of columns:
 //
-//   a0, a2 = row g, columns 8 t + 4 m + {0, 1}, {2, 3}      a1, a3 = the same of row g + 8
+//   a0, a2 = row g, columns 8 t + 4 m + {0, 1}, {2, 3}      a1, a3 = the same columns of row g + 8
 //
-//   BF16   2,048 bytes a tile: for G = 0, 1 and m = 0, 1: 16 bytes for every lane, which are a0, a1, a2, a3
-//   E4M3   1,024 bytes: for G = 0, 1: 16 bytes for every lane, which are, for m = 0, 1, a word of a0 and a2, then a word of
-//          a1 and a3. In each 16-bit half the first of the two has its sign at bit 15 and the rest at 10-4, the second its
-//          sign at 11 and the rest at 14-12 and 3-0. Read as bfloat16, each is the value times 2^-120.
-//   MXFP4  512 bytes: a lane's 16 bytes are four words (G, m). The 8 codes of a word lie so that a shift and a mask extract
-//          each of a0..a2. In each 16-bit half (the even column is the low half) a0 has its sign at bit 15 and its exponent and
-//          mantissa at 8-6, a1 at 12 and 5-3, a2 at 9 and 2-0. No layout of 16 bits has four equal patterns, so a3 has what is left, in
-//          the other half: its sign at 11, its exponent at 10 and 14, its mantissa at 13. Turned left by 6 with the word, these four
-//          bits reach their places by one multiplication with three powers of two: no two of its terms meet below or at a bit that is
-//          kept. Read as bfloat16, each code is its value times 2^-126, subnormals included,
-//          which the tensor cores take as they are. Behind the codes come 32 bytes of scales: a
-//          word for each g, with the bytes (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1). A byte is the
-//          exponent of the bfloat16 that a code's value times 2^-126 is multiplied by: 126 more than E8M0 stores.
+//   BF16   2,048 bytes per tile: for each G = 0, 1 and m = 0, 1, 16 bytes per lane: a0, a1, a2, a3.
+//   E4M3   1,024 bytes: for each G = 0, 1, 16 bytes per lane: for m = 0, 1, a word of a0 and a2, then a word
+//          of a1 and a3. In each 16-bit half, the first of the two has its sign at bit 15 and the rest at
+//          bits 10-4; the second has its sign at bit 11 and the rest at bits 14-12 and 3-0. Read as bfloat16,
+//          each is its value times 2^-120.
+//   MXFP4  512 bytes: a lane's 16 bytes are four words (G, m). The 8 codes of a word are placed so that one
+//          shift and one mask extract each of a0..a2. In each 16-bit half (the even column is the low half),
+//          a0 has its sign at bit 15 and its exponent and mantissa at bits 8-6, a1 at 12 and 5-3, a2 at 9 and
+//          2-0. Four equal patterns do not fit into 16 bits, so a3 takes the bits left over in the other
+//          half: its sign at 11, its exponent at 10 and 14, its mantissa at 13. Rotate the word left by 6;
+//          then one multiplication by a sum of three powers of two moves these four bits to their places, and
+//          no two of its terms collide at or below a bit that is kept. Read as bfloat16, each code is its
+//          value times 2^-126, subnormals included; the tensor cores take these as they are. After the codes
+//          come 32 bytes of scales: one word per g, with the bytes (row g, G = 0), (row g + 8, G = 0), (row
+//          g, G = 1), (row g + 8, G = 1). Each byte is a bfloat16 exponent: that of the factor for a code's
+//          value times 2^-126. It is the stored E8M0 value plus 126.
 //
-// A segment is a run of tiles of one strip that one warp adds up from zero; then the segments are added in order.
-// This fixes the order of additions, whatever else is in the batch.
+// A segment is a run of tiles of one strip that one warp sums from zero; the sums of the segments are then
+// added in order. This fixes the order of additions, whatever else is in the batch.
 #pragma once
 
 #include <cstddef>
@@ -38,12 +41,13 @@ namespace nibble::cuda {
 inline constexpr int kStripRows{16};
 inline constexpr int kTileCols{64};
 inline constexpr int kMaxSegmentTiles{5};
-// Segments of the router are short enough for a warp to hold one in registers: it loads its segment before the activations are there.
+// A warp can hold a segment of the router in registers, so it loads its segment before the activations
+// arrive.
 inline constexpr int kRouterSegmentTiles{3};
 
 enum class Layout { kBf16, kE4m3, kMxfp4 };
 
-// Calls f(std::integral_constant<Layout, ...>): for kernels that are instantiated for each layout.
+// Calls f(std::integral_constant<Layout, ...>), for kernels that are instantiated per layout.
 template <typename F>
 void with_layout(Layout layout, const F& f) {
   switch (layout) {
@@ -60,36 +64,37 @@ void for_each_layout(const F& f) {
   for (const Layout layout : {Layout::kBf16, Layout::kE4m3, Layout::kMxfp4}) with_layout(layout, f);
 }
 
-inline constexpr int kTileCodeBytes{512};  // of MXFP4; the tile's scales follow
+inline constexpr int kTileCodeBytes{512};  // MXFP4 codes of a tile; its scales follow
 constexpr int tile_bytes(Layout layout) {
   return layout == Layout::kBf16 ? 2048 : layout == Layout::kE4m3 ? 1024 : kTileCodeBytes + 32;
 }
-// The largest E8M0 scale that the layout of MXFP4 holds, 2^1: times a code it is at most 12. gpt-oss has none above 2^-3.
+// The largest E8M0 scale that the MXFP4 layout can store is 2^1; the largest weight is then 12. gpt-oss has
+// none above 2^-3.
 inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
-// A matrix in strips, or several contiguous ones of one shape (experts).
+// One matrix in strips, or several contiguous ones of the same shape (experts).
 struct Strips {
   const uint8_t* data{nullptr};
-  const float* row_scales{nullptr};  // [rows], only in E4M3
+  const float* row_scales{nullptr};  // [rows], E4M3 only
   Layout layout{Layout::kBf16};
-  int rows{0};  // rows of the matrix, without padding
+  int rows{0};  // without padding
   int num_strips{0};
-  int num_tiles{0};      // of a strip
-  int segment_tiles{0};  // the last segment may have fewer
-  int num_segments{0};   // of a strip
+  int num_tiles{0};      // per strip
+  int segment_tiles{0};  // tiles per segment; the last segment may have fewer
+  int num_segments{0};   // per strip
   int segment_bytes{0}, strip_bytes{0};
   Divisor by_strips{}, by_segments{};
-  // The launch fills these in (stream_shape.h): a kernel reads its arguments at no cost, and divisions would cost it time. A warp steps
-  // from one segment to its next by so many segments and bytes; where that passes the end of the strip, then by a strip's segments back
-  // and wrap_bytes on.
+  // Set by the launch (stream_shape.h): reading kernel arguments is free, divisions in the kernel are not. To
+  // get to its next segment, a warp advances by advance_segments and advance_bytes. If that passes the end of
+  // the strip, it goes back by the segments of one strip and forward by wrap_bytes.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
-  Divisor by_ctas{};  // that share the matrix
+  Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
   Bus bus{};
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };
 
-// 2880 columns are 45 tiles, 4096 are 64. A segment has at most `max_segment_tiles` tiles.
+// For example, 2880 columns are 45 tiles, 4096 are 64. A segment has at most `max_segment_tiles` tiles.
 constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_tiles = kMaxSegmentTiles) {
   Strips strips;
   strips.layout = layout;
@@ -105,16 +110,18 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_
   return strips;
 }
 
-// The floats that hold the sums of each segment apart, for so many columns: [segments, columns, rows in whole strips].
+// Returns the number of floats that hold the sums of each segment separately, for num_columns columns:
+// [segments, columns, rows in whole strips].
 constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
   return size_t{1} * static_cast<size_t>(strips.num_segments) * static_cast<size_t>(num_columns) *
          static_cast<size_t>(strips.num_strips * kStripRows);
 }
 
-// Returns where share n begins, if `num` have an even share of count things. 32 bits are enough: kMaxVocab rows of 4,096 columns are 2^19
-// units, and there are some hundred CTAs.
+// Returns where share n begins if `count` items are divided evenly among `num`. 32 bits are enough: kMaxVocab
+// rows of 4,096 columns are 2^19 units, and there are some hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
-// A CTA's share of a matrix in units (the segments, strip by strip): cut anywhere, or only between strips.
+// A CTA's share of a matrix. Units are segments, strip by strip; a share is cut at any segment, or only
+// between strips.
 struct UnitRange {
   int first, last;
 };
@@ -126,8 +133,9 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned c
   return {static_cast<int>(part_of(count, cta, strips.by_ctas) * scale),
           static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
-// The segment at which a CTA's share begins inside of a strip, whose sums then have a second part (kernels.h);
-// num_segments if none does. There are no more CTAs than strips, so no strip is cut twice.
+// Returns the segment at which a CTA's share begins inside the strip, so that its sums have a second part
+// (kernels.h); num_segments if the strip is not cut. There are no more CTAs than strips, so no strip is cut
+// twice.
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),
              first = static_cast<unsigned>(strip * strips.num_segments);

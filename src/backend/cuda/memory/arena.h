@@ -1,4 +1,4 @@
-// Gives the arrays of one buffer their places.
+// Assigns the arrays of one buffer their places.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace nibble::cuda {
 
-// Bump allocator over one buffer; without a buffer (null) it only adds up sizes.
+// Bump allocator over one buffer; with a null buffer it only adds up sizes.
 class Arena {
  public:
   explicit Arena(uint8_t* base) : base_(base) {}

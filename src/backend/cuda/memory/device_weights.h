@@ -1,4 +1,5 @@
-// A rank's share of the weights on its device (model/shares/share.h), in the layouts that the kernels read (strips.h).
+// A rank's share of the weights on its device (model/shares/share.h), in the layouts that the kernels read
+// (strips.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -35,11 +36,12 @@ inline Strips router_strips(const Config& config) {
   return make_strips(Layout::kBf16, config.num_experts, config.hidden, kRouterSegmentTiles);
 }
 
-// Bytes that a share of the weights of `whole` takes on the device.
+// Returns the bytes that a share of the weights of `whole` takes on the device.
 size_t device_weight_bytes(const Config& whole, const Share& share, const DenseFormats& dense);
 
-// Uploads the share through two pinned buffers, or generates them on the device by their Recipe, and repacks them
-// there. Takes kStagingBytes (uploader.h) beside the result. Throws InputError for a format that no kernel reads.
+// Uploads the share through two pinned buffers, or generates it on the device if the weights are a Recipe,
+// and repacks it there. Uses kStagingBytes (uploader.h) in addition to the result. Throws InputError for a
+// format that no kernel reads.
 DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads);
 
 }  // namespace nibble::cuda

@@ -42,7 +42,7 @@ Uploader::Uploader(std::string source, MappedFiles dropped_files, int num_thread
     half.pinned = PinnedBuffer(kPieceBytes);
     check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "making an event");
   }
-  since_ = {};  // the clock starts after pinning, which takes seconds
+  since_ = {};  // starts after pinning, which takes seconds
 }
 
 Uploader::~Uploader() {
@@ -107,8 +107,8 @@ void Uploader::experts(const ExpertMatrices& from, const IndexRange& which, cons
                        largest_scale_.as<int>()};
     const auto first_of = [&](size_t bytes) { return static_cast<size_t>(which.first + expert) * bytes; };
     const auto all_of = [&](size_t bytes) { return static_cast<size_t>(count) * bytes; };
-    if (const auto* recipe =
-            std::get_if<Recipe>(&first.stored)) {  // whole experts, of which the slice is packed
+    // Whole experts are generated, then the slice is packed.
+    if (const auto* recipe = std::get_if<Recipe>(&first.stored)) {
       generate_on_device(recipe->data, first_of(code_bytes), all_of(code_bytes), staging());
       generate_on_device(recipe->scales, first_of(scale_bytes), all_of(scale_bytes), scales);
       args.stored_rows = first.rows;
@@ -156,7 +156,7 @@ Uploader::Source Uploader::bf16_of(const Matrix& matrix, const char* what) const
   return {static_cast<const uint8_t*>(matrix.elements().data), nullptr};
 }
 
-// Bytes per second of a plain copy from a pinned buffer.
+// Returns the bytes per second of a plain copy from a pinned buffer.
 double Uploader::host_to_device_rate() {
   constexpr int kCopies{16};
   const Stopwatch since;
@@ -178,7 +178,7 @@ void Uploader::bring(const Source& from, size_t offset, size_t bytes, uint8_t* t
 void Uploader::copy(const Pieces& from, uint8_t* to) {
   const size_t bytes = from.total();
   num_copied_ += bytes;
-  // Bytes [first, last) of the pieces one behind the other.
+  // Copies bytes [first, last) of the concatenated pieces.
   const auto gather = [&](size_t first, size_t last, uint8_t* into) {
     while (first < last) {
       const size_t piece = first / from.bytes, at = first % from.bytes;
@@ -188,7 +188,9 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
       first += count;
     }
   };
-  // Its neighbours in a folio would be read twice for a vector. They go when the matrix does, or in the end; so do the bytes between pieces.
+  // Pages of a small copy are not dropped here: dropping the large page (folio) of a vector would drop its
+  // neighbours, which would then be read again. They are dropped with the matrix, or at the end; so are the
+  // bytes between pieces.
   const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);
@@ -209,7 +211,7 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
 void Uploader::generate_on_device(const RandomWords& words, size_t offset, size_t bytes, uint8_t* to) {
   NIBBLE_CHECK(offset % 8 == 0, "bytes from {} on", offset);
   has_recipes_ = true;
-  // Fills whole words. Bytes beyond the end are padding, or are overwritten by the tensor that follows.
+  // Fills whole words. Bytes beyond the end are padding, or the tensor that follows overwrites them.
   fill(stream_,
        {reinterpret_cast<uint64_t*>(to), offset / 8, (bytes + 7) / 8, words.seed, words.mask, words.base});
 }

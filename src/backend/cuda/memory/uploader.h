@@ -1,4 +1,4 @@
-// Copies weights from the host to the device and has them repacked there.
+// Copies weights from the host to the device and repacks them there.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,28 +18,29 @@
 
 namespace nibble::cuda {
 
-// Bytes of the device that an Uploader takes beside the weights.
+// Device bytes that an Uploader uses in addition to the weights.
 inline constexpr size_t kStagingBytes{size_t{512} << 20};
 
 void drop_all_pages(const MappedFiles& files);
 
-// A piece is copied into one of two pinned buffers while the other one's piece is on its way. All methods throw InputError for a format
-// that no kernel reads; `what` names a matrix in the message.
+// Uses two pinned buffers: one is filled while the other is being transferred. All methods throw InputError
+// for a format that no kernel reads; `what` names a matrix in the message.
 class Uploader {
  public:
-  // `source` names the weights in messages. Pages of `dropped_files` leave the page cache when they have been copied.
+  // `source` names the weights in messages. Pages of `dropped_files` leave the page cache once they have been
+  // copied.
   Uploader(std::string source, MappedFiles dropped_files, int num_threads);
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
   ~Uploader();
 
   void vector(const Vector& from, float* to) { vectors(from, 1, {0, from.count}, to); }
-  // The same part of each of `num` consecutive vectors, of which `first` is the first.
+  // Copies the same part of each of `num` consecutive vectors, starting with `first`.
   void vectors(const Vector& first, int num, const IndexRange& part, float* to);
   void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
-  // Packs a slice of `from` as rows first_row .. of `to`. Of a recipe, and of columns of BF16, whole rows come to the device, where the
-  // rest is left out.
+  // Packs a slice of `from` as rows first_row and following of `to`. For a recipe, and for a slice of BF16
+  // columns, whole rows are transferred, and the device drops the rest.
   void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);
@@ -47,12 +48,12 @@ class Uploader {
   // Packs the slice of each of these experts.
   void experts(const ExpertMatrices& from, const IndexRange& which, const MatrixSlice& slice, RowOrder order,
                const Strips& to);
-  // Throws InputError where a scale of MXFP4 is larger than the layout holds. Logs the rate that was reached, beside the rate of a plain
-  // copy from pinned memory, and the memory that loading took.
+  // Throws InputError if an MXFP4 scale exceeds what the layout holds. Logs the rate that was reached, next
+  // to the rate of a plain copy from pinned memory, and the memory that loading took.
   void finish(size_t weight_bytes);
 
  private:
-  // Bytes come from memory of the host, or from a recipe, by which the device generates them.
+  // Bytes from host memory, or from a recipe with which the device generates them.
   struct Source {
     const uint8_t* data{nullptr};
     const RandomWords* words{nullptr};
@@ -66,7 +67,7 @@ class Uploader {
   Source bf16_of(const Matrix& matrix, const char* what) const;
   double host_to_device_rate();
   void bring(const Source& from, size_t offset, size_t bytes, uint8_t* to);
-  void copy(const Pieces& from, uint8_t* to);  // one behind the other
+  void copy(const Pieces& from, uint8_t* to);  // concatenated
   void generate_on_device(const RandomWords& words, size_t offset, size_t bytes, uint8_t* to);
 
   std::string source_;

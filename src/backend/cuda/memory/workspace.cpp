@@ -18,7 +18,8 @@ static_assert(kPagePositions == kPageTokens);
 static_assert(kMostDeals >= kOutputRows);
 constexpr size_t kAlignment{256};
 
-// The larger of the numbers of sums that qkv_split() and project_split() leave. All layouts have the same segments.
+// Returns the larger number of segment sums of qkv_split() and project_split(). All layouts have the same
+// segments.
 size_t num_split_sums(const Config& config, int num_tokens) {
   const int T = std::min(num_tokens, kSplitTokens), queries = config.num_heads * config.head_dim,
             both = 2 * config.num_kv_heads * config.head_dim;
@@ -26,7 +27,7 @@ size_t num_split_sums(const Config& config, int num_tokens) {
                   num_segment_sums(make_strips(Layout::kBf16, config.hidden, queries), T));
 }
 
-// Assigns every array its place behind `base`, or only adds up their sizes where that is null.
+// Assigns every array its place from `base` on; if that is null, only adds up their sizes.
 size_t place(const Config& config, const BackendOptions& options, const CudaOptions& own, uint8_t* base,
              Workspace& w, std::span<const KernelRow> table) {
   size_t size = 0;

@@ -1,4 +1,4 @@
-// Device memory beside the weights: the KV cache, and what a step works in.
+// Device memory besides the weights: the KV cache, and the scratch of a step.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,10 +13,10 @@
 namespace nibble::cuda {
 
 inline constexpr int kOutputRows{64};  // rows of logits computed at a time
-inline constexpr int kSparePages{
-    1};  // of each kind, behind those that sequences have (graph_rows in step_input.h)
+// Spare pages of each kind, after those of sequences (graph_rows in step_input.h).
+inline constexpr int kSparePages{1};
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
-// The rows of a launch of attend_rows(), whose partial results take that scratch.
+// Returns the rows of one launch of attend_rows(): their partial results must fit that scratch.
 constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   const auto row_floats =
       static_cast<size_t>(num_kv_heads) * static_cast<size_t>(max_chunks) * size_t{kPartialFloats};
@@ -24,8 +24,9 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   return rows > 1 ? static_cast<int>(rows) : 1;
 }
 
-// The partial results that the mailbox of attention has room for (AttendArgs): those of two rows of the longest context. Where more rows have more
-// chunks than that, their CTAs are not resident at once, and the last one joins.
+// Returns the number of partial results for which the mailbox of attention has room (AttendArgs): those of
+// two rows with the longest context. If more rows need more chunks, their CTAs are not all resident, and the
+// last one joins the chunks.
 constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   constexpr int kRows{2};
   int chunks = 1;
@@ -33,16 +34,18 @@ constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   return kRows * num_kv_heads * chunks;
 }
 
-// Activations of a step of up to T rows, and scratch that kernels hand to each other.
+// Activations of a step of up to T rows, and scratch that kernels pass to each other.
 struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
-  // Room for activations row by row, and for the same as images of so many rows (layout/image.h).
+  // Room for activations in row-major order, and for the same as images of image_rows rows or image_pairs
+  // pairs (layout/image.h).
   __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
   int image_rows{0}, image_pairs{0};
-  __nv_bfloat16* gathered{
-      nullptr};  // in the place of qkv_parts, which nobody reads any more when pairs are gathered
-  // Scratch for qkv_split() and project_split(), in the place of attend_partials, which only attention between the two needs.
+  // Shares memory with qkv_parts, which is no longer read when pairs are gathered.
+  __nv_bfloat16* gathered{nullptr};
+  // Scratch for qkv_split() and project_split(). Shares memory with attend_partials, which only attention,
+  // between the two, needs.
   float* segment_sums{nullptr};
   BlockRows normed_blocks, gated_blocks;  // only with --prompt-activations
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
@@ -51,8 +54,8 @@ struct Workspace {
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox, zero before the first step
   uint32_t* step{nullptr};                                     // zero before the first step
-  // Zero before the first step: embed [1], route [1], experts_down [kMaxExpertsPerToken], sample [kOutputRows], attend [rows, Nkv], unembed
-  // [1 + kMostDeals].
+  // Zero before the first step: embed [1], route [1], experts_down [kMaxExpertsPerToken], sample
+  // [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
       *attend_tickets{nullptr}, *unembed_deals{nullptr};
   float* attend_mailbox{nullptr};  // [mailbox_partials, kPartialFloats], zero before the first step
@@ -61,10 +64,10 @@ struct Workspace {
   float* rope_frequencies{nullptr};  // [D / 2]
   float rope_concentration{1};
   uint8_t* input{nullptr};  // step_input.h
-  StepExchange exchange;    // with the host: room for an input and the outputs of max_batch_tokens, twice
+  StepExchange exchange;    // with the host: two inputs, and the outputs of max_batch_tokens, twice
 };
 
-// `rows`: of which each may be what runs a step.
+// `rows`: the kernel table; any of its rows may run a step.
 size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::span<const KernelRow> rows = kernel_rows());
 
@@ -81,12 +84,12 @@ class OwnedWorkspace {
   PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // of the exchange
 };
 
-// Bytes of one layer's KV cache, and of all of them.
+// Return the bytes of one layer's KV cache, and of all layers'.
 size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind);
 size_t kv_bytes(const Config& config, const BackendOptions& options);
 
-// The KV cache of all layers, zero at first: attention loads whole pages and masks positions that are not written yet, and zeros keep
-// those finite.
+// The KV cache of all layers, initially zero: attention loads whole pages and masks positions not written
+// yet, and zeros keep those finite.
 class KvStorage {
  public:
   KvStorage(const Config& config, const BackendOptions& options, Stream stream);

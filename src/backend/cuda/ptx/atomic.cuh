@@ -1,10 +1,11 @@
-// Atomic operations with an order that C++ cannot ask for at the scope of a GPU.
+// Atomic operations with a memory order at GPU scope that C++ cannot express.
 #pragma once
 
 namespace nibble::cuda {
 
-// Adds one to a number, or puts 0 where it was `last`, and returns what it was. It comes behind all that this thread, and those of its CTA
-// that it has synchronised with, stored before; and what others stored before they came here is there behind it.
+// Adds one to a number, or sets it to 0 if it is `last`; returns the old value. Acquire and release: stores
+// made before by this thread, and by the threads of its CTA it has synchronised with, are visible to later
+// callers.
 __device__ inline unsigned increment_up_to(unsigned* number, unsigned last) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"

@@ -1,21 +1,25 @@
-// The operands of block-scaled products (block_mma.cuh): which codes a lane's registers hold, in which order, and how they are made of
-// the words of MXFP4 in strips.h. Integers only, for the host too.
+// The operands of block-scaled products (block_mma.cuh): the codes in each lane's registers, their order, and
+// how to unpack them from the MXFP4 words of strips.h. Integer code, usable on the host too.
 //
-// Two forms are used. In both, A (weights) has 16 rows and B (activations) 8 columns; g = lane / 4, t = lane % 4.
+// There are two forms. In both, A (weights) has 16 rows and B (activations) has 8 columns; g = lane / 4, t =
+// lane % 4.
 //
-//   kMxfp8   m16n8k32: A is E2M1 in containers of 8 bits, B is E4M3. A container holds sign, exponent and mantissa at bits 5-2 and
-//            zeros elsewhere: the hardware reads the two bits below as more mantissa. a0, a1: rows g and g + 8, columns 4 t + {0..3};
-//            a2, a3: the same of columns 16 + 4 t + {0..3}; b0, b1: column g, the same 4 + 4 places of the contraction.
-//   kMxfp4   m16n8k64: both are E2M1, eight codes a register, the low nibble first. a0, a1: rows g and g + 8, columns 8 t + {0..7};
-//            a2, a3: of columns 32 + 8 t + {0..7}; b0, b1: column g, likewise.
+//   kMxfp8   m16n8k32: A is E2M1 in 8-bit containers, B is E4M3. A container has sign, exponent and mantissa
+//            at bits 5-2 and zeros elsewhere: the hardware reads the two bits below as more mantissa. a0, a1:
+//            rows g and g + 8, columns 4 t + {0..3}; a2, a3: the same rows, columns 16 + 4 t + {0..3}; b0,
+//            b1: column g, the same 4 + 4 places of the contraction.
+//   kMxfp4   m16n8k64: both are E2M1, eight codes per register, low nibble first. a0, a1: rows g and g + 8,
+//            columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: column g, likewise.
 //
-// Columns of a block of 32 may come in any order that A and B share. So a lane keeps the eight neighbours 8 t .. 8 t + 7 that it has
-// in strips.h, and their order among themselves is the cheapest to unpack. With the bits of a neighbour's number c = 4 m + 2 j + h:
+// The columns of a block of 32 may come in any order that A and B share. So a lane keeps the eight neighbours
+// 8 t .. 8 t + 7 that it has in strips.h, in the order that is cheapest to unpack. Write a neighbour's number
+// as c = 4 m + 2 j + h (bits m, j, h):
 //
-//   kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. In the order of places: neighbours 0 4 1 5 2 6 3 7.
-//   kMxfp4   place 4 h + 2 m + j: byte 2 h + m, nibble j. In the order of places: neighbours 0 2 4 6 1 3 5 7.
+//   kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. Neighbours by place: 0 4 1 5 2 6 3 7.
+//   kMxfp4   place 4 h + 2 m + j: byte 2 h + m, nibble j. Neighbours by place: 0 2 4 6 1 3 5 7.
 //
-// Activations are stored in this order, eight by eight, so that a lane loads its B registers as they are.
+// Activations are stored in this order, in groups of eight, so a lane loads its B registers without
+// reordering.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -31,13 +35,13 @@ enum class BlockForm { kMxfp8, kMxfp4 };  // named after the activations; weight
 inline constexpr int kBlockCols{32};  // columns that share a scale
 constexpr int contraction(BlockForm form) { return form == BlockForm::kMxfp8 ? 32 : 64; }
 
-// The place of neighbour `c` among eight.
+// Returns the place of neighbour `c` among its eight.
 constexpr int place_of(BlockForm form, int c) {
   return form == BlockForm::kMxfp8 ? (c << 1 | c >> 2) & 7 : (c >> 1 | c << 2) & 7;
 }
 
-// Chooses four of the eight bytes of x (0-3) and y (4-7): that of the result's lowest byte is the lowest digit of `bytes`. The compiler
-// does not find this instruction by itself.
+// Selects four of the eight bytes of x (0-3) and y (4-7). The lowest hex digit of `bytes` selects the lowest
+// byte of the result. The compiler does not find this instruction on its own.
 __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_t bytes) {
 #ifdef __CUDA_ARCH__
   return __byte_perm(x, y, bytes);
@@ -50,13 +54,14 @@ __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_
 #endif
 }
 
-// Unpacks the two words (G, 0) and (G, 1) of a group of 32 columns (strips.h) to the A registers of kMxfp8: 19 instructions for 16
-// codes, where bfloat16 takes 16. Once the bytes of both words are interleaved, each container is in reach of shifts within its byte.
+// Unpacks the two words (G, 0) and (G, 1) of a group of 32 columns (strips.h) to the A registers of kMxfp8.
+// This takes 19 instructions for 16 codes; bfloat16 takes 16. With the bytes of both words interleaved, each
+// container needs shifts within its byte only.
 __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t second, uint32_t (&a)[4]) {
   const uint32_t low = choose_bytes(first, second, 0x6240), high = choose_bytes(first, second, 0x7351);
   const uint32_t high_left_4 = high << 4;
   const uint32_t other_left_2 =
-                     high << 18 | high >> 14,  // of the other 16 bits, shifted left by 2, and right by 3
+                     high << 18 | high >> 14,  // the other 16 bits, shifted left by 2; below, right by 3
       other_right_3 = high << 13 | high >> 19;
   a[0] = (high >> 2 & 0x20202020u) | (high_left_4 & 0x10101010u) | (low >> 4 & 0x0C0C0C0Cu);
   a[1] = (high << 1 & 0x20202020u) | (low >> 1 & 0x1C1C1C1Cu);
@@ -64,7 +69,7 @@ __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t secon
   a[3] = (other_left_2 & 0x30303030u) | (other_right_3 & 0x0C0C0C0Cu);
 }
 
-// The same for kMxfp4, of the four words of a tile: (0, 0), (0, 1), (1, 0), (1, 1).
+// The same for kMxfp4, from the four words of a tile: (0, 0), (0, 1), (1, 0), (1, 1).
 __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint32_t (&a)[4]) {
   for (int group = 0; group < 2; ++group) {
     uint32_t containers[4]{};
@@ -74,9 +79,10 @@ __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint3
   }
 }
 
-// The scales that a lane provides for A, of the word of scales for its row g of a tile (strips.h). Row g is said by the quad's lane
-// t = 0, row g + 8 by t = 1, and nobody asks the others. Bytes 0 and 1, and again 2 and 3, are those of groups 0 and 1. What is stored is
-// kScaleOffset above E8M0, rows of zeros that fill the last strip included, so that no byte borrows from the next.
+// Returns the scales that a lane provides for A, from the scale word of its row g of a tile (strips.h). Lane
+// t = 0 of a quad provides row g, t = 1 row g + 8; the hardware ignores the others. Bytes 0 and 1 (and again
+// 2 and 3) belong to groups 0 and 1. Every stored byte is kScaleOffset above E8M0, also in the zero rows that
+// fill the last strip, so no byte borrows from the next.
 __host__ __device__ inline uint32_t weight_scales(uint32_t word, int lane) {
   return choose_bytes(word, word, lane % 2 == 0 ? 0x2020 : 0x3131) - kScaleOffset * 0x01010101u;
 }

@@ -1,10 +1,11 @@
-// The twin of a block-scaled product (block_mma.cuh) for GPUs without one: two products of halves, m16n8k16, for each block of 32
-// columns, whose sum takes the scales in float32. Operands and scales lie in the same registers.
+// The emulation ("twin") of a block-scaled product (block_mma.cuh) for GPUs without the instruction: two
+// products of halves, m16n8k16, for each block of 32 columns; their sum is scaled in float32. Operands and
+// scales are in the same registers.
 //
-// Codes become halves by shifts and masks, and the lowest exponents of both formats meet: read as halves, E2M1 is its value times
-// 2^-14 and E4M3 its value times 2^-8, subnormals included. E2M1 is read as the six bits that the hardware reads (block_codes.h), so
-// that a code at the wrong place is a wrong number here too. The two codes of E4M3 that are NaN are read as 480 and -480: nobody makes
-// them, a block with a NaN has the scale that is NaN (quantise_block.h).
+// Shifts and masks turn codes into halves, subnormals included: read as a half, E2M1 is its value times 2^-14
+// and E4M3 its value times 2^-8. E2M1 is read from the same six bits as the hardware reads (block_codes.h),
+// so a misplaced code gives a wrong number here too. The two NaN codes of E4M3 read as 480 and -480;
+// quantise_block.h never writes them, as a block with a NaN gets the NaN scale.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace nibble::cuda {
 
-// The halves that a word's four codes become: those of bytes 0 and 2, then those of bytes 1 and 3.
+// The halves of the four codes of a word: even are those of bytes 0 and 2, odd those of bytes 1 and 3.
 struct TwoPairs {
   uint32_t even, odd;
 };
@@ -26,10 +27,10 @@ constexpr TwoPairs halves_of_e4m3(uint32_t four) {
           (four & 0x80008000u) | (four & 0x7F007F00u) >> 1};
 }
 
-// The twin's product of halves has to be multiplied by this.
+// The factor by which the twin's products of halves must be multiplied.
 constexpr float half_products_scale(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x1p22f : 0x1p28f; }
 
-// The operands of both products of block `block`. Which column of the contraction is which of m16n8k16's does not matter, as long as A
+// The operands of both products of block `block`. Any assignment of columns to those of m16n8k16 works if A
 // and B agree: bytes 0 and 2 of every word go to the first product, bytes 1 and 3 to the second.
 struct HalfOperands {
   uint32_t a[2][4], b[2][2];  // [product]
@@ -40,7 +41,7 @@ constexpr HalfOperands half_operands(BlockForm form, const uint32_t (&a)[4], con
   const auto high = [](uint32_t nibbles) { return nibbles >> 2 & 0x3C3C3C3Cu; };
   HalfOperands operands{};
   for (int i = 0; i < 4; ++i) {
-    const int row = 2 * block + i % 2;  // the register of kMxfp4 that has this row
+    const int row = 2 * block + i % 2;  // the register of kMxfp4 with this row
     const uint32_t four = form == BlockForm::kMxfp8 ? a[i] : i < 2 ? low(a[row]) : high(a[row]);
     const TwoPairs pairs = halves_of_e2m1(four);
     operands.a[0][i] = pairs.even;
@@ -56,7 +57,7 @@ constexpr HalfOperands half_operands(BlockForm form, const uint32_t (&a)[4], con
   return operands;
 }
 
-// The bits of the float32 that a scale is: 2^(byte - 127), and NaN for 255.
+// Returns the float32 bits of a scale: 2^(byte - 127), NaN for 255.
 constexpr uint32_t scale_bits(uint32_t byte) {
   return byte == 255 ? 0x7FC00000u : byte == 0 ? 0x00400000u : byte << 23;
 }

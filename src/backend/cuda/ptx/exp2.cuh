@@ -1,4 +1,4 @@
-// 2^x by the special function unit: within 2 ulp; 0 below 2^-126.
+// 2^x on the special function unit: within 2 ulp; 0 below 2^-126.
 #pragma once
 
 namespace nibble::cuda {

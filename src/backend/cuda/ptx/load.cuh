@@ -1,12 +1,13 @@
-// Loads that C++ cannot ask for: from an address of shared memory itself, of a product's operands, issued where they stand, or of words that
-// another CTA may be writing.
+// Loads that C++ cannot express: from an address in shared memory, of the operands of a product, issued
+// exactly where they stand, or of words that another CTA may be writing.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
-// From shared memory by its own addresses (shared_address): the compiler turns a pointer back into such an address each time.
+// Loads from shared memory by shared address (shared_address()): from a pointer, the compiler would convert
+// the address back each time.
 __device__ inline uint4 load_shared_16(uint32_t from) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -25,16 +26,15 @@ __device__ inline uint32_t load_shared_4(uint32_t from) {
   return v;
 }
 
-// Four matrices of 8 x 8 elements of 16 bits: lane i names row i % 8 of matrix i / 8, and gets of each the elements (g, 2 t) and (g, 2 t + 1),
-// with g = lane / 4 and t = lane % 4.
+// Loads four 8 x 8 matrices of 16-bit elements. Lane i passes the address of row i % 8 of matrix i / 8, and
+// receives elements (g, 2 t) and (g, 2 t + 1) of each matrix, with g = lane / 4 and t = lane % 4.
 __device__ inline void load_matrices(uint32_t (&matrices)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
                : "r"(row)
                : "memory");
 }
-// Four matrices of 8 x 8 elements of 16 bits, transposed: lane i names row i % 8 of matrix i / 8, and gets of each the elements
-// (2 t, g) and (2 t + 1, g), with g = lane / 4 and t = lane % 4.
+// The same, transposed: the lane receives elements (2 t, g) and (2 t + 1, g) of each matrix.
 __device__ inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
@@ -42,13 +42,13 @@ __device__ inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {
                : "memory");
 }
 
-// Asks for the 128 bytes around `from`, for a later load to find them in L2.
+// Prefetches the 128 bytes around `from` to L2.
 __device__ inline void prefetch_to_l2(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
-// Loads that are issued where they stand. The compiler moves an ordinary load to where its value is used, which may
-// be behind many later requests.
+// Loads that are issued where they stand. The compiler moves an ordinary load down to where its value is
+// used, which may be after many later requests.
 __device__ inline float load_now(const float* from) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
@@ -65,8 +65,8 @@ __device__ inline float2 load_now(const float2* from) {
   return value;
 }
 
-// The value, which nothing is computed of before this place. The compiler else moves arithmetic up to where a load was asked for, and waits
-// there.
+// Returns the value, and keeps the compiler from computing anything from it before this point. Otherwise it
+// hoists arithmetic up to the load, and waits there.
 __device__ inline float from_here(float value) {
   asm volatile("" : "+f"(value));
   return value;
@@ -76,7 +76,8 @@ __device__ inline uint32_t from_here(uint32_t value) {
   return value;
 }
 
-// Words that CTAs pass to each other while both run. Nothing is ordered by them: a word carries all that is passed.
+// Words that running CTAs pass to each other. They order no other accesses: all that is passed must be in the
+// word.
 __device__ inline uint64_t load_relaxed(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
@@ -85,7 +86,8 @@ __device__ inline uint64_t load_relaxed(const uint64_t* from) {
 __device__ inline void store_relaxed(uint64_t* to, uint64_t word) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
-// Floats that are such words. Of four, or two, each is a word of its own: some may have come, and others not.
+// The same for floats. Each element of a float4 or float2 is a word of its own: some may have arrived and
+// others not.
 __device__ inline float load_relaxed(const float* from) {
   float word;
   asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(word) : "l"(from) : "memory");

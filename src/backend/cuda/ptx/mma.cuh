@@ -1,10 +1,11 @@
-// A warp's products on the tensor cores, D += A B, by the format of the operands. Sums are float32. block_mma.cuh has the products with
-// scales.
+// A warp's products on the tensor cores, D += A B, one function per operand format. Sums are float32. For
+// products with scales see block_mma.cuh.
 #pragma once
 
 #include <cstdint>
 
-// Has FP8 products of its own: for sm_90 the compiler makes them of HMMA, in a routine that is called.
+// 1 if the architecture has FP8 products of its own: on sm_90 the compiler emulates them with HMMA, in a
+// routine that is called.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && __CUDA_ARCH__ != 900
 #define NIBBLE_FP8_MMA 1
 #else
@@ -27,7 +28,7 @@ __device__ inline void mma_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// m16n8k32. Leaves d where there is no such instruction.
+// m16n8k32. Leaves d unchanged if the instruction does not exist.
 __device__ inline void mma_e4m3([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
                                 [[maybe_unused]] uint32_t b0, [[maybe_unused]] uint32_t b1) {
 #if NIBBLE_FP8_MMA

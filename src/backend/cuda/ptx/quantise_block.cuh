@@ -1,4 +1,4 @@
-// The four lanes of a quad, each with eight neighbours of a block of 32, exchange here what they need of each other to quantise it
+// What the four lanes of a quad, each with eight neighbours of a block of 32, exchange to quantise the block
 // (quantise_block.h).
 #pragma once
 

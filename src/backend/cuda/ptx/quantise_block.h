@@ -1,18 +1,22 @@
-// Quantises activations to the formats of block-scaled products (block_mma.cuh): 32 neighbours share a scale 2^(byte - 127).
+// Quantises activations to the formats of block-scaled products (block_mma.cuh): 32 neighbours share one
+// scale 2^(byte - 127).
 //
-//   MXFP8       E4M3; the smallest scale with which nothing exceeds 448. The scale that the OCP specification suggests cuts a tenth of
-//               the blocks, and its error is larger by a tenth.
-//   two terms   the value as the sum of two MXFP8 blocks. The first is MXFP8 as above. It keeps 4 of bfloat16's 8 significant bits, and
-//               what is left is at most half of its last place, 16 scales: 256 of a scale that is 2^-4 of the first, and again of 4
-//               bits. (With 2^-5 it would not fit.) So every bfloat16 from 2^-6 of the scale on is exact, that is from 2^-13.8 of the
-//               block's largest; a smaller one is wrong by 2^-14 of the scale at most.
-//   MXFP4       E2M1; of the scales 2^(floor(log2 largest) - 2) and twice that, the one with the smaller sum of squared errors.
+//   MXFP8       E4M3 with the smallest scale for which no value exceeds 448. The scale that the OCP
+//               specification suggests clips in a tenth of the blocks, and its error is a tenth larger.
+//   two terms   The value as the sum of two MXFP8 blocks. The first is MXFP8 as above and keeps 4 of
+//               bfloat16's 8 significant bits. The rest is at most half of the last place, 16 scales, which
+//               is 256 in units of a scale 2^-4 as large, and again has 4 bits. (With 2^-5 it would not fit.)
+//               So every bfloat16 from 2^-6 of the scale on, that is 2^-13.8 of the block's largest, is
+//               exact; smaller ones are off by at most 2^-14 of the scale.
+//   MXFP4       E2M1; of the scales 2^(floor(log2 largest) - 2) and twice that, the one with the smaller sum
+//               of squared errors.
 //
-// All rounding is to nearest, ties to even. A block of zeros has scale byte 0 and codes 0. A block with an infinity or a NaN has scale
-// byte 255, which is NaN, and codes 0.
+// All rounding is to nearest, ties to even. A block of zeros has scale byte 0 and codes 0. A block with an
+// infinity or a NaN has scale byte 255 (NaN) and codes 0.
 //
-// Eight neighbours at a time (one lane's, block_codes.h): four lanes share a block, and only its largest magnitude and its errors
-// have to be exchanged (quantise_block.cuh). The same formulas run on the host.
+// The functions take eight neighbours at a time, those of one lane (block_codes.h). Four lanes share a block
+// and exchange only its largest magnitude and its errors (quantise_block.cuh). The host runs the same
+// formulas.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -39,7 +43,8 @@ __host__ __device__ inline float float_of_bits(uint32_t bits) {
   return x;
 }
 
-// The bits of the largest magnitude. As integers they are in the order of the numbers, with infinity and then NaN above all.
+// Returns the bits of the largest magnitude. Compared as integers, they are in the order of the numbers, then
+// infinity, then NaN.
 __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
   uint32_t largest = 0;
   for (const float value : x) {
@@ -50,34 +55,34 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
 }
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
-// 448 is 1.75 * 2^8: the exponent of the largest less 8, and one more where its mantissa is above 1.75.
+// 448 is 1.75 * 2^8: takes the exponent of the largest minus 8, plus one if its mantissa is above 1.75.
 constexpr uint8_t mxfp8_scale(uint32_t largest) {
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
   return static_cast<uint8_t>(exponent > 8 ? exponent - 8 : 0);
 }
-// The scale of the second term: 2^-4 of the first's, or the smallest there is.
+// Returns the scale of the second term: 2^-4 of the first, or the smallest possible.
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
-// The lower of the two scales that are tried.
+// Returns the smaller of the two candidate scales.
 constexpr uint8_t mxfp4_scale(uint32_t largest) {
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = largest >> 23;
   return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);
 }
 
-// 2^(127 - scale); scale < 254.
+// Returns 2^(127 - scale), for scale < 254.
 __host__ __device__ inline float per_scale(uint8_t scale) { return float_of_bits((254u - scale) << 23); }
 
-// B registers of kMxfp8.
+// The B registers of kMxfp8.
 struct EightE4m3 {
   uint32_t first, second;
 };
 
-// Rounds x * factor to E4M3, and leaves in x what is left of x * factor: exactly, where no number underflows.
+// Rounds x * factor to E4M3, and leaves the remainder of x * factor in x: exact unless it underflows.
 __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
-  constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // in the order of places
+  constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // by place
   uint32_t codes[2]{};
   for (int pair = 0; pair < 4; ++pair) {
     float &low = x[kNeighbour[2 * pair]], &high = x[kNeighbour[2 * pair + 1]];
@@ -93,7 +98,7 @@ __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
   return {codes[0], codes[1]};
 }
 
-// `largest` is that of the whole block, here and below.
+// `largest` is the largest magnitude of the whole block, here and below.
 __host__ __device__ inline EightE4m3 quantise_mxfp8(const float (&x)[8], uint32_t largest) {
   if (!has_codes(largest)) return {};
   float rest[8];
@@ -115,7 +120,7 @@ __host__ __device__ inline TwoTerms quantise_two_terms(const float (&x)[8], uint
   return terms;
 }
 
-// E2M1 has 8 magnitudes: multiples of 1/2 below 1, above it one bit of mantissa.
+// Rounds to E2M1. Its 8 magnitudes are multiples of 1/2 below 1; from 1 on they have one bit of mantissa.
 __host__ __device__ inline uint32_t e2m1_code(float x) {
   const uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
   const uint32_t below_1 =
@@ -130,8 +135,8 @@ __host__ __device__ inline float e2m1_magnitude(uint32_t code) {
                        : float_of_bits((magnitude << 22) + (126u << 23));
 }
 
-// The sum of squared errors of eight, in units of the lower scale's square: with that scale, and with twice that. Always in this order
-// and with fused additions, so that host and device decide alike.
+// The sum of squared errors of eight values, in units of the square of the smaller scale, with that scale and
+// with twice that. The order and the fused additions are fixed, so host and device decide the same.
 struct Mxfp4Errors {
   float of_scale, of_twice;
 };
@@ -148,11 +153,11 @@ __host__ __device__ inline Mxfp4Errors mxfp4_errors(const float (&x)[8], uint32_
   }
   return errors;
 }
-// The errors are those of the whole block.
+// `errors` are those of the whole block.
 constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {
   return static_cast<uint8_t>(mxfp4_scale(largest) + (errors.of_twice < errors.of_scale ? 1 : 0));
 }
-// A B register of kMxfp4.
+// Returns a B register of kMxfp4.
 __host__ __device__ inline uint32_t quantise_mxfp4(const float (&x)[8], uint32_t largest, uint8_t scale) {
   if (!has_codes(largest)) return 0;
   const float factor = per_scale(scale);

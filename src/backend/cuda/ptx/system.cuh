@@ -1,4 +1,4 @@
-// Loads and stores whose other side is a thread of another GPU: of the scope of the system.
+// Loads and stores shared with threads of another GPU: system scope.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ struct TwoWords {
   uint64_t first, second;
 };
 
-// Each word arrives whole; which one first is not said, and nothing else is ordered by them.
+// Each word arrives whole, in no particular order between the two; they order no other accesses.
 __device__ inline void store_relaxed_system(uint64_t* to, const TwoWords& words) {
   asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(words.first), "l"(words.second)
                : "memory");
@@ -23,7 +23,8 @@ __device__ inline TwoWords load_relaxed_system(const uint64_t* from) {
   return words;
 }
 
-// Who loads this number has everything that this thread, and those of its CTA that it has synchronised with, stored before.
+// A thread that acquires this number sees everything stored before by this thread, and by the threads of its
+// CTA it has synchronised with.
 __device__ inline void store_release_system(uint32_t* to, uint32_t number) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(number) : "memory");
 }

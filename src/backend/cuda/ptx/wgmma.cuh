@@ -1,15 +1,17 @@
-// Hopper's products of a warpgroup (wgmma): 64 rows, 16 of each of its four warps, by n columns, over 16 of the contraction. A comes from
-// registers, as for mma.m16n8k16; B lies in shared memory; the sums are those of n / 8 products of mma.m16n8k16. wgmma adds in the order
-// of mma.sync: verify asks every row of the kernel table that multiplies so for the bits of the other.
+// Products of a warpgroup on Hopper (wgmma): 64 rows, 16 for each of its four warps, by n columns, over 16 of
+// the contraction. A comes from registers, as for mma.m16n8k16; B is in shared memory; the sums are those of
+// n / 8 products of mma.m16n8k16. wgmma adds in the order of mma.sync: `nibble verify` checks that every row
+// of the kernel table that uses wgmma gives the same bits.
 //
-// B: a column's 64 elements of a tile are 128 bytes, columns follow each other, and the 16-byte piece p of column c is at p ^ (c % 8). It
-// begins at a multiple of 1,024 bytes. B of 72 columns may as well lie there row by row (wgmma_bf16_by_rows): then 64 elements of a row are the 128
-// bytes, the piece p of row r is at p ^ (r % 8), and the last 8 columns lie elsewhere, in the first piece of rows.
+// B: the 64 elements of a column of a tile are 128 bytes, columns follow each other, and the 16-byte piece p
+// of column c is at p ^ (c % 8). B begins at a multiple of 1,024 bytes. B of 72 columns may also be stored
+// row by row (wgmma_bf16_by_rows): then 64 elements of a row are the 128 bytes, piece p of row r is at p ^ (r
+// % 8), and the last 8 columns are elsewhere, in the first piece of rows.
 #pragma once
 
 #include <cstdint>
 
-// sm_90a alone: no other family has these instructions.
+// Only sm_90a has these instructions.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define NIBBLE_WGMMA 1
 #else
@@ -20,31 +22,32 @@ namespace nibble::cuda {
 
 #if NIBBLE_WGMMA
 
-// Orders ordinary accesses of registers, A and sums, before the products that follow.
+// Orders ordinary accesses to registers (A and sums) before the products that follow.
 __device__ inline void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-// Ends a group of products; waits until only the last `later` groups may be under way. Until then neither their sums nor their A may be
-// touched.
+// end_products() ends a group of products. wait_for_products() waits until at most the last `later` groups
+// are in flight. Until then neither their sums nor their A may be touched.
 __device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int later>
 __device__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(later) : "memory");
 }
 
-// Makes what threads have stored to shared memory, or copied there with cp.async, visible to products. Is called by who stored it, or by who has waited
-// for it and issues the products.
+// Makes data that threads stored to shared memory, or copied there with cp.async, visible to products. Called
+// by the thread that stored it, or by the thread that has waited for it and issues the products.
 __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Describes B at this shared address, for 16 of a tile's 64 columns: the lower word of a descriptor, which counts in 16 bytes. The upper word
-// is a constant: 128-byte swizzle, 1,024 bytes from 8 columns (or rows, by rows) to the next 8. It stays out of the sums of addresses, because an
-// addition of 64 bits and the moves around it took a twelfth of the instructions of a batch's products.
+// Returns the descriptor of B at this shared address, for 16 of a tile's 64 columns: only its lower word, in
+// units of 16 bytes. The upper word is a constant: 128-byte swizzle, 1,024 bytes from 8 columns (or rows, by
+// rows) to the next 8. It stays out of address arithmetic: 64-bit additions and the moves around them took a
+// twelfth of the instructions of a batch's products.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
-// The same of B row by row, of which the last 8 columns are at another address behind this one.
+// The same for B row by row, with its last 8 columns at another, higher address.
 __device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {
   return (last_columns - address) / 16 * 0x10000 + address / 16;
 }
 #define NIBBLE_UPPER_WORD "0x40000040"
 
-// wgmma_bf16<true>: d += A B. wgmma_bf16<false>: d = A B, and d need not have had a value.
+// wgmma_bf16<true>: d += A B. wgmma_bf16<false>: d = A B; d may be uninitialised.
 #define NIBBLE_IN(j) "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])
 #define NIBBLE_OUT(j) "=f"(d[j][0]), "=f"(d[j][1]), "=f"(d[j][2]), "=f"(d[j][3])
 #define NIBBLE_PRODUCT(n, numbers, operands_a, operand_b, adds, by_rows, out)                             \
@@ -152,7 +155,8 @@ NIBBLE_WGMMA_OF(16, "128", NIBBLE_NUMBERS_16, "%64, %65, %66, %67", "%68", NIBBL
 #undef NIBBLE_NUMBERS_16
 #undef NIBBLE_SUMS_16
 
-// Gives up registers of each thread of this warpgroup, down to so many; takes more, up to so many, when others have given them up.
+// give_registers() lowers the registers per thread of this warpgroup to `registers`; take_registers() raises
+// them to it, once others have given theirs up.
 template <int registers>
 __device__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));

@@ -1,4 +1,5 @@
-// The GPUs that ranks run on, and a thread of the host for each: launches of one may wait for those of another, so each has its own.
+// The GPUs that ranks run on, and a host thread for each: a launch on one GPU may wait for a launch on
+// another, so each needs its own thread.
 #pragma once
 
 #include <atomic>
@@ -14,17 +15,18 @@
 
 namespace nibble::cuda {
 
-void use_device(int device);  // what this thread asks of a GPU from now on is asked of this one
+void use_device(int device);  // selects the GPU for all later calls of this thread
 
-// The GPU of each rank, by the options: those that are named, else the first ones. Throws InputError where the machine has fewer.
+// Returns the GPU of each rank: those that the options name, otherwise the first ones. Throws InputError if
+// the machine has fewer.
 std::vector<int> devices_of(const CudaOptions& own);
 
-// Says in a line why some of the GPUs cannot write into the memory of others; empty where all can.
+// Returns, in one line, why some of the GPUs cannot write to each other's memory; empty if all can.
 std::string why_not_connected(std::span<const int> devices);
-// Lets each of the GPUs write into the memory of the others.
+// Lets each of the GPUs write to the memory of the others.
 void connect(std::span<const int> devices);
 
-// One thread for each of several GPUs, of which the first is the caller's.
+// One host thread per GPU; the first is the caller's.
 class CardThreads {
  public:
   explicit CardThreads(std::vector<int> devices);
@@ -33,7 +35,8 @@ class CardThreads {
   ~CardThreads();
 
   void use_first() const { use_device(devices_.front()); }
-  // Calls f(n) for each GPU on its thread, which uses the GPU, and returns when all are done. Throws what the first of them threw.
+  // Calls f(n) for each GPU on its thread, with that GPU current, and returns when all are done. Throws the
+  // first exception of any of them.
   void run(const std::function<void(size_t)>& f);
 
  private:

@@ -1,4 +1,4 @@
-// How the ranks of a model are connected: because they can write into each other's memory, or by NCCL.
+// How the ranks of a model are connected: by direct writes to each other's memory, or by NCCL.
 #pragma once
 
 #include <memory>
@@ -14,22 +14,22 @@
 namespace nibble::cuda {
 
 struct Connection {
-  std::shared_ptr<const Nccl> nccl{};  // null: the ranks write into each other's memory, or there is one
+  std::shared_ptr<const Nccl> nccl{};  // null: direct writes, or a single rank
   std::vector<Share> shares{};         // of all ranks
-  std::shared_ptr<RankLinks> links{};  // of ranks that are processes; null: all are this one's
+  std::shared_ptr<RankLinks> links{};  // of ranks that are processes; null: all ranks are in this process
 };
 
-// That of the ranks on these GPUs. Throws InputError where NCCL is needed and cannot be had.
+// Returns the connection of the ranks on these GPUs. Throws InputError if NCCL is needed and unavailable.
 Connection connection_of(const Config& config, const BackendOptions& options, const CudaOptions& own,
                          std::string_view source, std::vector<int> devices);
 
-// The traits that ranks which are processes must have alike: the chip and the options of the kernels, which decide bits; and the NCCL that connects
-// them. Throws InputError where this machine cannot be one of them.
+// What ranks that are processes must have in common: the chip and the kernel options, which decide the bits,
+// and the NCCL version that connects them. Throws InputError if this machine cannot be a rank.
 struct RankTraits {
   std::string kernels, nccl;
 };
 RankTraits rank_traits(const CudaOptions& own);
-// By what they find each other. The first one's process makes it.
+// Creates the id by which the ranks find each other. Called by the first rank's process.
 GroupId new_group(const CudaOptions& own);
 
 }  // namespace nibble::cuda

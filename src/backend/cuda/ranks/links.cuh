@@ -1,4 +1,5 @@
-// Code that the kernels of sums share: how long they poll, how they read a rank's own terms, and where they store a row's norm.
+// Code that the all-reduce kernels share: the polling timeout, how they read a rank's own terms, and where
+// they store a row's norm.
 #pragma once
 
 #include <type_traits>
@@ -11,13 +12,13 @@
 
 namespace nibble::cuda {
 
-// Counts how long a thread has polled.
+// The timeout of a polling thread.
 class Patience {
  public:
   __device__ explicit Patience(const Links& links) : links_(links) {}
-  // Says that the thread has polled for too long, or that another one has.
+  // Returns whether this thread has polled for too long, or another one has.
   __device__ bool is_over() {
-    constexpr unsigned kPolls{1024};  // the failure is in memory of the host, and far away
+    constexpr unsigned kPolls{1024};  // the failure flag is in host memory: slow to read
     if (++polls_ % kPolls != 0) return false;
     if (since_ == 0) since_ = now_ns();
     if (*static_cast<const volatile uint32_t*>(links_.failure) != 0) return true;
@@ -42,8 +43,8 @@ __device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, u
   }
 }
 
-// Bit p says whether this rank has part p of a row of the step; one that it does not have counts as zeros. All loads are issued first: no
-// part is asked for before its weight is there.
+// Returns a mask whose bit p says whether this rank has part p of a row of the step; missing parts count as
+// zeros. All loads are issued first, because no part is loaded before its weight has arrived.
 __device__ inline unsigned parts_here(const SumArgs& args, int row) {
   if (!args.weights) return ~0u;
   float weights[kMaxExpertsPerToken];
@@ -56,7 +57,8 @@ __device__ inline unsigned parts_here(const SumArgs& args, int row) {
   return here;
 }
 
-// The row of SumArgs::parts that has this rank's parts of a row of the step; -1: it has none, which count as zeros.
+// Returns the row of SumArgs::parts with this rank's parts of a row of the step; -1: none, which counts as
+// zeros.
 __device__ inline int part_row(const SumArgs& args, int row) {
   return args.part_rows ? __ldcg(args.part_rows + row) : row;
 }
@@ -68,7 +70,7 @@ __device__ inline void add_to(float4& sum, float4 more) {
   sum.w += more.w;
 }
 
-// The reverse of lane_order() (layout/image.h): the column that lies in a place of an image.
+// The inverse of lane_order() (layout/image.h): returns the column stored at a place of an image.
 constexpr int column_at(int place) {
   const int m = place / 16 % 2, h = place / 8 % 2, t = place / 2 % 4;
   return place / 32 * 32 + 8 * t + 4 * m + 2 * h + place % 2;
@@ -83,12 +85,12 @@ static_assert(column_at_reverses_lane_order());
 // A row's norm in shared memory.
 using SharedNorm = __nv_bfloat16[kMaxHidden];
 
-// A CTA that has a row at a time, of which each thread has fours.
+// A CTA that processes a row at a time; each thread holds kFours float4s of it.
 template <int warps>
 struct RowOfCta {
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
 
-  // Calls f(n, col) for each four of the thread.
+  // Calls f(n, col) for each float4 of the thread; it begins at column col.
   template <typename F>
   static __device__ void for_fours(int hidden, const F& f) {
 #pragma unroll
@@ -101,8 +103,8 @@ struct RowOfCta {
   static __device__ void add(const float4 (&more)[kFours], int hidden, float4 (&to)[kFours]) {
     for_fours(hidden, [&](int n, int) { add_to(to[n], more[n]); });
   }
-  // The rank's own parts of a row of the step, added up in their order. Of those behind the first, `at_once` are loaded at the same time:
-  // each takes 4 kFours registers.
+  // Adds up the rank's own parts of a row of the step, in order. After the first, `at_once` parts are loaded
+  // at the same time; each takes 4 kFours registers.
   template <int at_once>
   static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
     const int hidden = args.links.hidden, from = part_row(args, row);
@@ -129,8 +131,9 @@ struct RowOfCta {
     for_fours(hidden, [&](int n, int col) { *reinterpret_cast<float4*>(row + col) = from[n]; });
   }
 
-  // Leaves the norm of a row of x in shared memory. The thread has stored its fours of x there itself, at once before this. The norm is
-  // made of what is loaded again, so that it is rms_norm() that computes it, to the bit. Synchronizes the CTA at the end.
+  // Leaves the norm of a row of x in shared memory. Just before, the thread itself has stored its float4s of
+  // x. The norm is computed from x as loaded again, so its bits are those of rms_norm(). Synchronizes the CTA
+  // at the end.
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};
@@ -141,7 +144,8 @@ struct RowOfCta {
         norm, 1, [&](int) { return row; }, to, 0, [](auto...) {});
   }
 
-  // Calls f(element, piece) for the pieces of 16 bytes of a row's norm: `element` of [T, H], or of an image, is where it lies.
+  // Calls f(element, piece) for each 16-byte piece of a row's norm. `element`: its index in [T, H], or in an
+  // image.
   template <typename F>
   static __device__ void for_pieces(const SharedNorm& normed, int row, int hidden, int image_rows,
                                     const F& f) {
@@ -162,7 +166,7 @@ struct RowOfCta {
   }
 };
 
-// Calls f(integral constant of the turn).
+// Calls f with the turn as an integral constant.
 template <typename F>
 void with_turn(Turn turn, const F& f) {
   switch (turn) {

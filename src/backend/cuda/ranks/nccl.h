@@ -1,5 +1,5 @@
-// NCCL, which is loaded when it is needed: neither its header nor its library takes part in the build. What is declared here is of its ABI what
-// nibble calls (NVIDIA/nccl: src/nccl.h.in).
+// NCCL, loaded at run time: neither its header nor its library takes part in the build. Declares the part of
+// its ABI that nibble calls (NVIDIA/nccl: src/nccl.h.in).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 
 namespace nibble::cuda {
 
-struct NcclComm;  // a rank in a group, which NCCL owns
+struct NcclComm;  // a rank in a group, owned by NCCL
 struct NcclId {
   char bytes[sizeof(GroupId)];
 };
@@ -19,16 +19,16 @@ enum class NcclType : int { kUint8 = 1, kFloat32 = 7 };
 
 class Nccl {
  public:
-  // `library`: its path; empty: libnccl.so.2, where the loader finds it. `interface`: the network interface over which ranks find each other, if
-  // NCCL_SOCKET_IFNAME does not say another; empty: NCCL chooses. Throws InputError where the library is not there, is too old, or lacks a
-  // function.
+  // `library`: its path; empty: libnccl.so.2, as the loader finds it. `interface`: the network interface over
+  // which ranks find each other, unless NCCL_SOCKET_IFNAME is set; empty: NCCL chooses. Throws InputError if
+  // the library is missing, too old, or lacks a function.
   static std::shared_ptr<const Nccl> load(const std::string& library, const std::string& interface = {});
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
 
   const std::string& version() const { return version_; }  // "2.28.9"
-  GroupId new_group() const;                               // its first rank listens from now on
-  // Throws InputError that says what was tried. `comm`: of what the details are told, if there are any.
+  GroupId new_group() const;                               // the first rank listens from now on
+  // Throws InputError naming the failed operation. `comm`: its error details are added, if it has any.
   void check(int result, const char* what, NcclComm* comm = nullptr) const;
 
   int (*get_version)(int*){nullptr};

@@ -9,7 +9,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Memory of a GPU that is left to NCCL, a guess that has not been measured: its documentation speaks of 4 MB for each direction of each of up to 32 channels.
+// GPU memory reserved for NCCL: a guess, not measured. Its documentation mentions 4 MB per direction of each
+// of up to 32 channels.
 constexpr size_t kBytesOfNccl{size_t{512} << 20};
 
 size_t gathered_bytes(int hidden, int num_ranks, int max_batch_tokens) {
@@ -48,7 +49,8 @@ void NcclRank::sum(const LaunchContext& gpu, Operation operation, const AddArgs&
   }
   nccl_->check(nccl_->all_gather(own, gathered, count, NcclType::kFloat32, comm_, gpu.stream),
                "sending terms", comm_);
-  // NCCL's kernels let nobody start early, and what it puts into a graph that is recorded need not be a kernel.
+  // NCCL's kernels do not let a successor start early, and the nodes it adds to a recorded graph need not be
+  // kernels.
   LaunchContext in_order = gpu;
   in_order.target.has_dependent_launch = false;
   add_parts(in_order, {operation, "sum"},

@@ -1,6 +1,6 @@
-// A rank among ranks that NCCL connects, because they cannot write into each other's memory: they are on other machines, or GPUs without peer
-// access. NCCL moves what each has to all of them, and a kernel adds it up in the order of ranks: NCCL's own sums have an order that depends on
-// the number of rows.
+// A rank connected by NCCL, because the ranks cannot write to each other's memory: they are on different
+// machines, or on GPUs without peer access. NCCL gathers the terms of all ranks, and a kernel adds them in
+// the order of ranks: the order of NCCL's own all-reduce depends on the number of rows.
 #pragma once
 
 #include <memory>
@@ -13,30 +13,32 @@
 
 namespace nibble::cuda {
 
-// Bytes that such a rank takes: those of the terms that it receives, and what NCCL takes for itself.
+// Returns the bytes that such a rank takes: the terms that it receives, and the memory of NCCL itself.
 size_t nccl_rank_bytes(int hidden, int num_ranks, int max_batch_tokens);
 
 class NcclRank {
  public:
-  // On the device that is current. Returns when all ranks of the group have done the same; `shares` are all of theirs.
+  // Uses the current device. Returns once all ranks of the group have been constructed; `shares`: those of
+  // all ranks.
   NcclRank(std::shared_ptr<const Nccl> nccl, const GroupId& group, const std::vector<Share>& shares, int rank,
            int hidden, int max_batch_tokens);
   NcclRank(const NcclRank&) = delete;
   NcclRank& operator=(const NcclRank&) = delete;
   ~NcclRank() { abort(); }
 
-  // These are put into the stream, and all ranks call them in the same order and for the same rows.
+  // These enqueue into the stream. All ranks must call them in the same order and for the same rows.
   //
-  // out = x + the sum over ranks of the sum of their parts, of up to kSumRows rows.
+  // out = x + the sum over ranks of the sum of their parts, for up to kSumRows rows.
   void sum(const LaunchContext& gpu, Operation operation, const AddArgs& terms) const;
-  // Gives the first rank the others' columns of logits [rows, vocab].
+  // Copies the other ranks' columns of logits [rows, vocab] to the first rank.
   void gather_logits(float* logits, int rows, int vocab, cudaStream_t stream) const;
-  // Gives the others what the first rank has there.
+  // Copies the first rank's data to the others.
   void broadcast(void* data, size_t bytes, cudaStream_t stream) const;
 
-  // Throws InputError if NCCL has met an error since.
+  // Throws InputError if NCCL has reported an error.
   void check() const;
-  // Ends what is under way, whatever the other ranks do. From any thread; the last call.
+  // Aborts what is in flight, whatever the other ranks do. May be called from any thread; must be the last
+  // call.
   void abort();
 
  private:

@@ -1,4 +1,4 @@
-// Sums of few rows, as words with tags, and meetings.
+// All-reduce of few rows as tagged words, and meetings.
 #include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/layout/divisor.h"
 #include "backend/cuda/ranks/links.cuh"
@@ -8,9 +8,10 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kFewThreads{128}, kMeetThreads{256};
-// Of a CTA for each row. One that polls has to be resident with all others: a multiprocessor has one, because two would have too few registers.
+// Shape of the kernel with one CTA per row. Polling CTAs must all be resident: one per SM, because two would
+// have too few registers.
 constexpr int kWarps{16}, kResidents{1};
-constexpr int kPartsAtOnce{3};  // behind the first: with it as many as gpt-oss has experts for a token
+constexpr int kPartsAtOnce{3};  // after the first: together the experts per token of gpt-oss
 using WordRow = RowOfCta<kWarps>;
 
 __device__ TwoWords two_words(float first, float second, uint32_t tag) {
@@ -22,7 +23,7 @@ __device__ bool have_tag(const TwoWords& words, uint32_t tag) {
 __device__ float2 two_floats(const TwoWords& words) {
   return {__uint_as_float(untagged(words.first)), __uint_as_float(untagged(words.second))};
 }
-// The words of a rank in another's inbox, or in its own, of a place in the rows of the sum.
+// Returns the words of rank of_rank in the inbox of rank in_inbox, from element `at` of the sum's rows on.
 __device__ uint64_t* words_of(const SumArgs& args, int of_rank, int in_inbox, size_t at) {
   const Links& links = args.links;
   const int room = tagged_rows(links.num_ranks) * links.hidden;
@@ -39,7 +40,7 @@ __device__ void add_to(float2& sum, float2 more) {
   sum.x += more.x;
   sum.y += more.y;
 }
-// The rank's own parts of two neighbours of a row of the step, added up in their order. All loads are issued first.
+// Adds up the rank's own parts of two neighbours of a row of the step, in order. All loads are issued first.
 __device__ float2 own_pair(const SumArgs& args, int row, int col) {
   const int part = part_row(args, row);
   const float* from = args.parts + max(part, 0) * args.row_stride + col;
@@ -56,7 +57,7 @@ __device__ float2 own_pair(const SumArgs& args, int row, int col) {
   return loaded[0];
 }
 
-// For one or two rows, whose readers compute the norm. A thread has two neighbours of a row.
+// For one or two rows, whose readers compute the norm. Each thread handles two neighbours of a row.
 template <Turn turn>
 __global__ void __launch_bounds__(kFewThreads)
     sum_pairs_kernel(const __grid_constant__ SumArgs args, Divisor by_pairs, Timestamps timestamps) {
@@ -92,7 +93,7 @@ __global__ void __launch_bounds__(kFewThreads)
   }
 }
 
-// The thread's fours of a row that another rank has sent. All words are asked for before any is looked at.
+// Waits for the thread's float4s of a row from another rank. All words are loaded before any is examined.
 __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Patience& patience,
                              float4 (&to)[WordRow::kFours]) {
   bool has_come = false;
@@ -112,8 +113,8 @@ __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Pat
   }
 }
 
-// A CTA has rows as far apart as there are CTAs: it sends all of them, and then adds them up and computes their norms. What is its own it loads
-// twice, the second time while the others' words are under way.
+// A CTA handles every gridDim.x-th row: it sends them all, then adds them up and computes their norms. It
+// loads its own terms twice, the second time while the other ranks' words are in flight.
 template <Turn turn>
 __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
     sum_words_kernel(const __grid_constant__ SumArgs args, Timestamps timestamps) {

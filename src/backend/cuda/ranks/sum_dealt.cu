@@ -1,14 +1,17 @@
 // Sums of many rows, each of which has an owner (protocol.h):
 //
 //   every rank   sends its terms of a row to the owner, and a flag;
-//   the owner    adds up x and all terms in the order of ranks, has x of its rows, and sends the row's norm to all, and a flag;
+//   the owner    adds up x and all terms in the order of ranks, keeps x of its rows, and sends the row's norm
+//                to all, and a flag;
 //   every rank   waits until all rows have come back.
 //
-// Of R rows of H numbers (N - 1) / N R H (4 + 2) bytes leave a rank: 2,048 rows of 2,880 on two are 11.8 MB of terms and 5.9 MB of norms, 46 us
-// at 387 GB/s. Memory has 153 MB behind the experts, whose 4 parts of a token are 94 MB, 49 us at 3.1 TB/s, and 77 MB behind attention. All of
-// that is under way at the same time: half of the CTAs send and wait, the others add up, and both begin with the launch.
+// For R rows of H numbers, (N - 1) / N R H (4 + 2) bytes leave a rank: 2,048 rows of 2,880 on two ranks are
+// 11.8 MB of terms and 5.9 MB of norms, 46 us at 387 GB/s. Memory traffic is 153 MB after the experts, whose
+// 4 parts per token are 94 MB, 49 us at 3.1 TB/s, and 77 MB after attention. All of this overlaps: half of
+// the CTAs send and wait, the others add up, and both start with the launch.
 //
-// The CTAs of a rank are as many as its chip holds at once, because they poll. Flags are of rows, so other ranks may have other numbers of CTAs.
+// A rank launches as many CTAs as its chip holds at once, because they poll. Flags are per row, so other
+// ranks may have other numbers of CTAs.
 #include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"
 #include "core/check.h"
@@ -16,10 +19,11 @@
 namespace nibble::cuda {
 namespace {
 
-// A multiprocessor holds one CTA that sends, and one that adds up.
+// An SM holds one CTA that sends, and one that adds up.
 constexpr int kDealtWarps{16}, kOfEach{1};
-constexpr int kPartsAtOnce{2};  // behind the first: more do not fit the registers
-// Rows that a CTA sends behind one fence, which takes 2 us: one by one, 132 CTAs would send no more than 430 GB/s, of which the link takes 387.
+constexpr int kPartsAtOnce{2};  // after the first: more do not fit into registers
+// Rows that a CTA sends per fence. A fence takes 2 us: with one row per fence, 132 CTAs would send at most
+// 430 GB/s, and the link takes 387.
 constexpr int kSentAtOnce{2};
 using DealtRow = RowOfCta<kDealtWarps>;
 
@@ -27,7 +31,7 @@ struct CtaOf {
   int index, count;
 };
 
-// A thread for each other rank.
+// One thread per other rank.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }
@@ -52,7 +56,7 @@ __device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) 
   }
 }
 
-// Waits for the rows that send_terms() sent terms of.
+// Waits for the rows whose terms send_terms() sent.
 __device__ void wait_for_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
   const Links& links = args.links;
   const int most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
@@ -86,7 +90,7 @@ __device__ void add_up(const SumArgs& args, uint32_t tag, int row, float4 (&sum)
   }
 }
 
-// `has_norm`: all ranks get the norm of a row, else its x.
+// `has_norm`: sends the norm of a row to all ranks, otherwise its x.
 template <bool has_norm>
 __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
   __shared__ __align__(16) SharedNorm normed;
@@ -100,8 +104,8 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
     add_up(args, tag, row, sum);
     if constexpr (has_norm) {
       DealtRow::store(sum, hidden, args.out + at);
-      const NormWeights<kDealtWarps, 1> norm_weights(args.norm.weights,
-                                                     hidden);  // in L1 from the second row on
+      // In L1 from the second row on.
+      const NormWeights<kDealtWarps, 1> norm_weights(args.norm.weights, hidden);
       DealtRow::normalise(args, norm_weights, of_step, normed);
       DealtRow::for_pieces(normed, of_step, hidden, args.norm.image_rows, [&](size_t element, uint4 piece) {
 #pragma unroll 1
@@ -114,13 +118,14 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
         DealtRow::store(sum, hidden, links.outputs[peer_of(links.rank, distance, links.num_ranks)].x + at);
     }
     __syncthreads();
-    // By the last warp, which has least to do: while it waits for its fence, the others load the next row.
+    // Done by the last warp, which has least to do: while it waits for its fence, the others load the next
+    // row.
     const int to = thread - (DealtRow::kThreads - 32);
     if (to >= 0 && is_peer(links, to)) store_release_system(links.inboxes[to].returned + row, tag);
   }
 }
 
-// Ranks that take turns need not wait for rows: each has sent its own back before anything else runs.
+// Ranks that take turns need not wait for rows: each has sent its own back before the next launch runs.
 template <Turn turn, bool has_norm>
 __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
     sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {
@@ -138,7 +143,7 @@ __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
   }
 }
 
-// Calls f(kernel) with the one of a turn, with or without a norm.
+// Calls f(kernel) with the kernel of a turn, with or without a norm.
 template <typename F>
 void with_kernel(Turn turn, bool has_norm, const F& f) {
   with_turn(turn, [&](auto t) {

@@ -1,17 +1,18 @@
-// sample: chooses a token from each row of logits. The formulas and their order are those of backend/sample.h.
+// sample: chooses a token from each row of logits. The formulas and their order are those of
+// backend/sample.h.
 //
-// The logits of a row lie in L2, 804 KB for V = 201,088. A small kernel finds the likeliest token, and greedy rows
-// are then done. For other rows a cluster of 8 CTAs passes over the logits; a pass takes 0.7 us at the 150 GB/s that
-// a multiprocessor reads, some arithmetic, and a barrier. A draw takes one pass. top_k and top_p search for the least
-// likely token that is kept: a pass adds up the tokens in each of 256 bins, likeliest first, and the next pass
-// subdivides the bin in which the sum reaches its target. With logits as models make them that is two or three
-// passes, at most eight.
+// The logits of a row are in L2, 804 KB for V = 201,088. A small kernel finds the likeliest token, which is
+// all that greedy rows need. For other rows a cluster of 8 CTAs passes over the logits; a pass takes 0.7 us
+// at the 150 GB/s that an SM reads, some arithmetic, and a barrier. A draw takes one pass. top_k and top_p
+// search for the least likely token that is kept: a pass adds up the tokens in each of 256 bins, likeliest
+// first, and the next pass subdivides the bin in which the sum reaches its target. On typical logits of
+// models this takes two or three passes, at most eight.
 //
-// A weight is an integer in units of 2^-44 of the largest weight. Sums are exact, so the order of additions makes no
-// difference, and a token gets the same bits in every run and every batch. Rounding to units moves the border between
-// two tokens by at most 2^-45 V = 6e-9, which is less than the error of a float32 weight.
+// A weight is an integer in units of 2^-44 of the largest weight. Sums are exact, so the order of additions
+// does not matter, and a token gets the same bits in every run and every batch. Rounding to units moves the
+// border between two tokens by at most 2^-45 V = 6e-9, which is less than the error of a float32 weight.
 //
-// GPUs before Hopper have no clusters: there one CTA does it all (correct, and 8 times slower).
+// GPUs before Hopper have no clusters: there a single CTA does everything (correct, and 8 times slower).
 #include <cooperative_groups.h>
 
 #include <cfloat>
@@ -37,8 +38,8 @@ constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // a warp can hold one value per warp, one in each lane
 
-// Tokens whose logit is farther below the largest are never drawn: exp(-32) is less than half a unit. top_k takes it
-// as a first guess.
+// Tokens with a logit further below the largest are never drawn: exp(-32) is less than half a unit. top_k
+// starts its search with this distance.
 constexpr float kReach{32};
 
 // The CTAs that work on a row: a cluster, or a single CTA.
@@ -60,13 +61,11 @@ struct Cluster {
 #endif
 };
 
-__device__ float ordered(
-    float logit) {  // NaN becomes -infinity, as on the host: fmaxf returns the operand that is a number
-  return fminf(fmaxf(logit, -INFINITY), FLT_MAX);
-}
+// NaN becomes -infinity, as on the host: fmaxf returns the operand that is a number.
+__device__ float ordered(float logit) { return fminf(fmaxf(logit, -INFINITY), FLT_MAX); }
 
-// Packs a token and its logit so that a likelier token has the larger number; of equal logits the lower id is the
-// likelier.
+// Packs a token and its logit so that a likelier token has the larger number; of equal logits the lower id is
+// the likelier.
 __device__ uint64_t pack(int token, float logit) {
   return uint64_t{key_of(logit)} << kTokenBits | static_cast<uint64_t>(kMaxVocab - 1 - token);
 }
@@ -89,7 +88,7 @@ struct Likeliest {
   float logit{-INFINITY};
   int token{-1};
 
-  // To be called with ascending ids.
+  // Must be called with ascending ids.
   __device__ void consider(int other_token, float other) {
     if (!(other > logit)) return;
     logit = other;
@@ -98,18 +97,18 @@ struct Likeliest {
   __device__ uint64_t packed() const { return token < 0 ? 0 : pack(token, logit); }
 };
 
-// Reductions are of integers, in whatever order CUB adds them up.
+// Reductions are over integers, so CUB may add them in any order.
 using Largest = ::cuda::maximum<uint64_t>;
 using Sum = ::cuda::std::plus<uint64_t>;
 using RowReduce = cub::BlockReduce<uint64_t, kThreads>;
 
 // The amount that a token adds to a sum: 1 (for top_k), or its weight.
 struct One {
-  float largest;  // logit
+  float largest;  // the largest logit
   __device__ uint64_t operator()(float) const { return 1; }
 };
 struct Weight {
-  float largest;  // logit
+  float largest;  // the largest logit
   float inverse;  // log2(e) / temperature
   float min_p;
 
@@ -124,8 +123,8 @@ struct Weight {
   }
 };
 
-// Sorts logits into bins of equal width by their distance from the largest. Logits spread over many bins, so that few
-// threads add to the same one.
+// Sorts logits into bins of equal width by their distance from the largest. This spreads logits over many
+// bins, so that few threads add to the same one.
 struct DistanceBins {
   float largest, reach, scale;
 
@@ -135,8 +134,8 @@ struct DistanceBins {
     const float distance = largest - logit;
     return distance < reach ? min(static_cast<int>(distance * scale), kBins - 1) : kBins - 1;
   }
-  // The smallest key that falls into one of the bins up to `bin`. The lanes of a warp search together, 5 bits in each
-  // step.
+  // Returns the smallest key that falls into one of the bins up to `bin`. The lanes of a warp search
+  // together, 5 bits per step.
   __device__ uint32_t smallest_key(int bin) const {
     const int lane = threadIdx.x % 32;
     uint32_t smallest = 0;
@@ -151,8 +150,8 @@ struct DistanceBins {
 };
 
 struct Shared {
-  // Buffers that the other CTAs of the row read, used in turn. A CTA may fill one while others still read the other:
-  // all of them pass a barrier before it fills the first again.
+  // Double buffer that the other CTAs of the row read. A CTA may fill one half while others still read the
+  // other half: all pass a barrier before it fills the first again.
   uint64_t exchanges[2][kBins];
   RowReduce::TempStorage reduce;
   uint64_t warps[kWarps];
@@ -164,14 +163,14 @@ struct Shared {
   int num_top;
 };
 
-// Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the target:
-// `share` (of 2^64) of the total, plus `more`. Where the total stays below the target, returns index -1 and the
-// total. Not inlined: a single copy stays in the instruction cache. It scans in two levels of warps, because in CUB's
-// BlockScan every thread adds up the sums of 32 warps one by one: by its instructions, as much time as a pass (an
-// estimate).
+// Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the
+// target: `share` (in units of 2^-64) of the total, plus `more`. If the total is below the target, returns
+// index -1 and the total. Not inlined, so that a single copy stays in the instruction cache. Scans in two
+// levels of warps: in CUB's BlockScan every thread adds up the sums of 32 warps one by one, which by its
+// instructions takes as long as a pass (an estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  using Scan = cub::WarpScan<uint64_t>;  // shuffles: it needs no shared memory
+  using Scan = cub::WarpScan<uint64_t>;  // shuffles: needs no shared memory
   Scan::TempStorage nothing;
   uint64_t up_to, before_warp, total;
   Scan(nothing).InclusiveSum(amount, up_to);
@@ -187,7 +186,7 @@ __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint
   return shared.place;
 }
 
-// A row of logits, worked on by all threads of its CTAs. All threads call each function.
+// A row of logits, processed by all threads of its CTAs. All threads call each function.
 class Row {
  public:
   __device__ Row(float* logits, int vocab, Shared& shared)
@@ -200,7 +199,7 @@ class Row {
     if (threadIdx.x == 0) shared_.num_top = 0;
   }
 
-  // The likeliest token, packed, as best_kernel finds it.
+  // Returns the likeliest token, packed, as best_kernel finds it.
   __device__ uint64_t best() {
     Likeliest likeliest;
     for_tokens([&](int token, float logit, bool is_there) {
@@ -215,8 +214,8 @@ class Row {
     return combine(sum, Sum());
   }
 
-  // The bound of the fewest likeliest tokens, all within `bound`, whose amounts add up to the target: `share` (of
-  // 2^64) of the sum of all amounts, plus `more`.
+  // Returns the bound of the smallest set of likeliest tokens, all within `bound`, whose amounts reach the
+  // target: `share` (in units of 2^-64) of the sum of all amounts, plus `more`.
   template <typename Amount>
   __device__ Bound keep(const Bound& bound, float reach, const Amount& amount, uint64_t share,
                         uint64_t more) {
@@ -249,8 +248,8 @@ class Row {
       }
       share = 0;
       more = place.target - place.before;
-      // Done when the whole bin is needed, or when it can only hold one token: two would add at least twice the least
-      // amount.
+      // Done when the whole bin is needed, or when it can hold only one token: two would add at least twice
+      // the smallest amount.
       const Bound found(low);
       const uint64_t least = amount(found.logit);
       if (place.amount == more || place.amount <= least + least / 2 || low == high) return found;
@@ -258,15 +257,15 @@ class Row {
     }
   }
 
-  // The first token, in order of ids, at which the running sum of the weights within `bound` exceeds `unit` (of 2^64)
-  // of the total. Only the first CTA gets the result.
+  // Returns the first token, in order of ids, at which the running sum of the weights within `bound` exceeds
+  // `unit` (in units of 2^-64) of the total. Only the first CTA gets the result.
   __device__ int draw(const Bound& bound, const Weight& weight, uint64_t unit) {
     const auto amount = [&](int token, float logit) {
       return bound.admits(token, logit) ? weight(logit) : uint64_t{0};
     };
     uint64_t sum = 0;
     for_tokens([&](int token, float logit, bool is_there) { sum += is_there ? amount(token, logit) : 0; });
-    cub::WarpReduce<uint64_t>::TempStorage nothing;  // as above
+    cub::WarpReduce<uint64_t>::TempStorage nothing;  // shuffles: needs no shared memory
     sum = cub::WarpReduce<uint64_t>(nothing).Sum(sum);
     uint64_t* const segments = next_exchange();
     if (lane_ == 0) segments[warp_] = sum;
@@ -276,7 +275,7 @@ class Row {
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
     sum = segment_cta < Cluster::kCtas ? Cluster::of_cta(segments, segment_cta)[segment_warp] : 0;
     const Place segment =
-        find(shared_, sum, unit, 1);  // sums are integers: "above unit * total" is "at least one more"
+        find(shared_, sum, unit, 1);  // integers: "above unit * total" is "at least one more"
     uint64_t target = segment.target - segment.before;
     const int end = min((segment.index + 1) * segment_, vocab_);
 #pragma unroll 1
@@ -288,8 +287,8 @@ class Row {
     }
   }
 
-  // Calls emit(rank, packed) for the tokens within `bound`, at most kMaxTop, likeliest first, in threads of the first
-  // CTA.
+  // Calls emit(rank, packed) for the tokens within `bound`, at most kMaxTop, likeliest first, in threads of
+  // the first CTA.
   template <typename Emit>
   __device__ void list_top(const Bound& bound, const Emit& emit) {
     for_tokens([&](int token, float logit, bool is_there) {
@@ -300,13 +299,13 @@ class Row {
     Cluster::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // tokens were written in any order; ranks do not depend on it
+    int rank = 0;  // tokens are in any order; ranks do not depend on it
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);
   }
 
-  // `last`: the token that row.follows names.
+  // Applies the row's adjustments to its logits. `last`: the token of the row that row.follows names.
   __device__ void adjust(const SampleRow& row, int last) {
     Adjustment* const extra = row.adjustments + row.num_adjustments;
 #pragma unroll 1
@@ -319,13 +318,14 @@ class Row {
     }
     Cluster::sync();
     if (row.follows < 0) return;
-    if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {  // it has no adjustment
+    // The last token has no adjustment.
+    if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
       change(row, *extra, 1);
     }
     Cluster::sync();
   }
-  // Called by the first CTA alone, which from then on reads the model's own logits.
+  // Restores the model's own logits, which the caller reads from here on. Called by the first CTA only.
   __device__ void restore(const SampleRow& row) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < row.num_adjustments; i += kThreads)
@@ -335,14 +335,14 @@ class Row {
       logits_[__ldcg(&extra->token)] = __ldcg(&extra->raw);
     __syncthreads();
   }
-  // From now on all other tokens have a logit of -infinity. null: nothing changes.
+  // From now on all tokens outside the mask have a logit of -infinity. null: no mask.
   __device__ void allow_only(const uint32_t* mask) { mask_ = mask; }
   __device__ float logit(int token) const { return masked(token, __ldcg(logits_ + token)); }
 
  private:
   using Place = Shared::Place;
 
-  // Puts the changed logit in the place of the model's own.
+  // Replaces the model's logit with the changed one.
   __device__ void change(const SampleRow& row, Adjustment& adjustment, int count) {
     adjustment.raw = __ldcg(logits_ + adjustment.token);
     float logit = ordered(ordered(adjustment.raw) + adjustment.bias);
@@ -356,7 +356,8 @@ class Row {
   static constexpr int kSegments{Cluster::kCtas * kWarps};  // segments of the vocabulary, one per warp
   static_assert(kSegments <= kBins);
 
-  // Calls visit(token, logit, is_there) in all lanes. Reads from L2, since other CTAs may have changed a logit.
+  // Calls visit(token, logit, is_there) in all lanes. Reads from L2, since other CTAs may have changed a
+  // logit.
   template <typename Visit>
   __device__ void for_tokens(const Visit& visit) const {
     constexpr int kAhead{5};
@@ -378,7 +379,7 @@ class Row {
     }
   }
 
-  // The lanes of a warp read the same word: segments begin at multiples of 32.
+  // The lanes of a warp read the same word of the mask: segments begin at multiples of 32.
   __device__ float masked(int token, float logit) const {
     const bool may_be = mask_ == nullptr || (__ldcg(mask_ + token / 32) >> (token % 32) & 1);
     return may_be ? ordered(logit) : -INFINITY;
@@ -396,8 +397,8 @@ class Row {
     return reduce_neighbours<Cluster::kCtas>(*Cluster::of_cta(exchange, lane_ % Cluster::kCtas), op);
   }
 
-  // Adds up amounts by bins, and finds the bin at which the running sum reaches the target. amount_of(token, logit,
-  // bin) sets the bin.
+  // Adds up amounts per bin, and finds the bin at which the running sum reaches the target. amount_of(token,
+  // logit, bin) sets the bin.
   template <typename AmountOf>
   __device__ Place count(const AmountOf& amount_of, uint64_t share, uint64_t more) {
     uint64_t* const bins = next_exchange();
@@ -417,7 +418,7 @@ class Row {
   }
 
   static __device__ void add(uint64_t* bin, uint64_t amount) {
-    // Two additions of 32 bits: shared memory has no 64-bit one.
+    // Two 32-bit additions: shared memory has no 64-bit one.
     auto* const words = reinterpret_cast<unsigned*>(bin);
     const auto low = static_cast<unsigned>(amount);
     const unsigned before = atomicAdd(words, low);
@@ -432,27 +433,28 @@ class Row {
   Shared& shared_;
 };
 
-// Says whether a row asks for the likeliest token alone, or for none: best_kernel then answers it.
+// Whether a row needs only the likeliest token, or none: best_kernel then completes it.
 __device__ bool has_only_likeliest(const SampleRow& row) {
   return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.follows < 0 &&
                                  row.num_logprobs < 0 && row.mask == nullptr);
 }
 
-// Returns the place in which the host finds the row's result; null where it does not want it. Called behind wait_for_predecessor().
+// Returns where the host reads the row's result; null if the host does not read it. Must be called after
+// wait_for_predecessor().
 __device__ RowOutput* row_output(const SampleArgs& args) {
   if (!args.step) return nullptr;
   return reinterpret_cast<RowOutput*>(args.exchange.outputs[__ldcg(args.step) % 2] + 1) + args.first_output +
          blockIdx.y;
 }
 
-// The likeliest token of each row, packed; 0 where no logit is a number above -infinity. Greedy rows need nothing
-// else.
+// Finds the likeliest token of each row, packed; 0 if no logit is a number above -infinity. This is all that
+// greedy rows need.
 __global__ void __launch_bounds__(kBestThreads)
     best_kernel(const __grid_constant__ SampleArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   using Reduce = cub::BlockReduce<uint64_t, kBestThreads>;
   __shared__ Reduce::TempStorage reduce;
-  const SampleRow& row = args.rows[blockIdx.y];  // the step's input is there (pdl.cuh)
+  const SampleRow& row = args.rows[blockIdx.y];  // may be read before the wait (pdl.cuh)
   const float temperature = row.temperature;
   const bool is_greedy = has_only_likeliest(row);
   wait_for_predecessor(timestamps);

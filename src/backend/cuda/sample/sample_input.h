@@ -1,4 +1,4 @@
-// Sampling parameters and results as they lie in device memory.
+// Sampling parameters and results in device memory.
 #pragma once
 
 #include <cstdint>
@@ -6,35 +6,35 @@
 namespace nibble::cuda {
 
 inline constexpr int kMaxVocab{1 << 19};  // limit: sample.cu adds up weights in 64 bits
-inline constexpr int kMaxTop{
-    20};  // the same as kMaxLogprobs of the host's headers, which kernels do not include
+// The same as kMaxLogprobs of the host's headers, which kernels do not include.
+inline constexpr int kMaxTop{20};
 
 inline constexpr uint64_t kAllTokens{~uint64_t{0}};
 
-// A token whose logit a bias or penalties change.
+// A token whose logit is changed by a bias or by penalties.
 struct Adjustment {
   int32_t token;
   float bias;
   int32_t count;  // occurrences in the output; -1: no penalty applies
-  float raw;      // written by the device: the model's own logit, while the changed one stands in its place
+  float raw;      // written by the device: the model's own logit, while the changed one replaces it
 };
 
 // The SampleParams of an output row, and its adjustments.
 struct SampleRow {
   uint64_t seed;
-  uint64_t
-      top_p;  // in units of 2^-64, rounded up, less 1: a sum above this share of the whole reaches top_p; kAllTokens: 1
+  // In units of 2^-64, rounded up, minus 1: a sum above this share of the total reaches top_p; kAllTokens: 1.
+  uint64_t top_p;
   Adjustment* adjustments;  // each token once
-  const uint32_t* mask;     // bits of the tokens that may be chosen, 32 a word; null: all may be
+  const uint32_t* mask;     // bits of the allowed tokens, 32 per word; null: all are allowed
   int32_t num_adjustments;
-  // The step's row whose token counts as one more of the output, because the host does not know it yet; -1: none. Behind the row's
-  // adjustments there is room for one more, in case that token has none.
+  // The row of the step whose token counts as one more output token, because the host does not know it yet;
+  // -1: none. After the row's adjustments there is room for one more, in case that token has none.
   int32_t follows;
-  int32_t
-      position;  // of the token to be chosen; -1 - n: the one behind the step's row n, which the device knows
-  int32_t top_k;         // 0: all
+  // Of the token to be chosen; -1 - n: the position after the step's row n, which only the device knows.
+  int32_t position;
+  int32_t top_k;         // 0: no limit
   int32_t num_logprobs;  // -1: none; at most kMaxTop
-  float temperature;     // negative: no token is wanted
+  float temperature;     // negative: no token is chosen
   float min_p, repetition_penalty, presence_penalty, frequency_penalty;
 };
 

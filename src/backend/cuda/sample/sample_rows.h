@@ -9,7 +9,8 @@
 
 namespace nibble::cuda {
 
-// Owns the adjustments and the masks of a step. Their number has no bound that is known beforehand, so rows point to them.
+// Owns the adjustments and the masks of a step. Their number is not bounded in advance, so rows point to
+// them.
 class SampleRows {
  public:
   explicit SampleRows(int vocab) : index_(static_cast<size_t>(vocab), -1) {}
@@ -21,15 +22,17 @@ class SampleRows {
     adjustments_.clear();
     masks_.clear();
   }
-  // Parameters that engine/validate.h would refuse, and tokens outside of the vocabulary, are a bug of the caller. `position`: as SampleRow
-  // has it; where the device alone knows it nothing may count the output. `follows`: the step's row whose token belongs to the output and is not known yet (Run::follows); -1: all are known.
+  // Adds a row. Parameters that engine/validate.h would refuse, and tokens outside the vocabulary, are a bug
+  // of the caller. `position`: see SampleRow; if only the device knows it, no parameter may count the output.
+  // `follows`: the step's row whose token belongs to the output and is not known yet (Run::follows); -1: all
+  // are known.
   void add(const OutputRow& output, int position, int follows = -1);
-  // Says whether no row asks for anything but its likeliest token.
+  // Whether every row needs only its likeliest token.
   bool are_greedy() const { return are_greedy_; }
   bool have_masks() const { return !masks_.empty(); }
-  // Enqueues the copy of the adjustments, if there are any. The step before the previous one must have ended.
+  // Enqueues the copy of the adjustments, if any. The step before the previous one must have ended.
   void upload(Stream stream);
-  // Asks for the masks and enqueues their copy, before the sampling: the device works on the step meanwhile.
+  // Requests the masks and enqueues their copy, before the sampling; the device works on the step meanwhile.
   void upload_masks(Stream stream);
 
  private:
@@ -46,10 +49,10 @@ class SampleRows {
     TokenMask* source;
   };
   std::vector<Mask> masks_;
-  // In turn: the previous step's copy may still be waiting to begin.
+  // Double-buffered: the previous step's copy may still be waiting to begin.
   PinnedBuffer pinned_, last_pinned_, pinned_masks_, last_pinned_masks_;
   DeviceBuffer device_, device_masks_;
-  DeviceBuffer outgrown_, outgrown_masks_;  // what the previous step may still read
+  DeviceBuffer outgrown_, outgrown_masks_;  // the previous step may still read these
 };
 
 SampledToken to_sampled(const SampleResult& result);

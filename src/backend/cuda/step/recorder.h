@@ -1,5 +1,5 @@
-// Timestamps of a step's launches, for profile(). Kernels write them to device memory; a launch that is not recorded
-// pays one comparison.
+// Timestamps of a step's launches, for profile(). Kernels write them to device memory; a launch that is not
+// recorded costs one comparison.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace nibble::cuda {
 
-// One launch writes its timestamps here, in nanoseconds of the device's clock: `begin` when its first CTA could
-// begin, `end` when its last CTA was done, and `middle`, in a launch that does routing and then experts, when the
-// last CTA was done with routing. Null: the launch is not recorded.
+// Where a launch writes its timestamps, in nanoseconds of the device's clock: `begin` when its first CTA
+// could begin, `end` when its last CTA was done, and `middle`, in a launch that does routing and then
+// experts, when the last CTA was done with routing. Null: not recorded.
 struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
-// The operation and the name of a launch; `first_operation` and `first_name` are those of what it does before the
+// The operation and the name of a launch; `first_operation` and `first_name` are those of its part before the
 // middle timestamp, if it has one.
 struct Label {
   Operation operation;
@@ -28,15 +28,15 @@ struct Label {
 class Recorder {
  public:
   Recorder();
-  // Reserves the timestamps of the next launch. `is_draft`: TimedWork has it.
+  // Reserves the timestamps of the next launch. `is_draft`: see TimedWork.
   Timestamps next(const Label& label, bool is_draft);
-  // Resets all timestamps; before the launches run.
+  // Resets all timestamps. Must be called before the launches run.
   void clear(cudaStream_t stream);
-  // Reads the timestamps in order of launch; after all have run.
+  // Reads the timestamps in launch order, after all have run.
   std::vector<TimedWork> read() const;
 
  private:
-  static constexpr size_t kMaxLaunches{4096};  // launches per step
+  static constexpr size_t kMaxLaunches{4096};  // per step
   struct Launch {
     Label label;
     bool is_draft;

@@ -1,4 +1,5 @@
-// Steps that decode, or check drafts, launch the same kernels again and again: as one CUDA graph they cost the host a single call.
+// CUDA graphs of steps. Steps that decode, or verify drafts, launch the same kernels repeatedly; as one graph
+// they cost the host a single call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,16 +28,17 @@ class StepGraph {
   cudaGraphExec_t executable_{nullptr};
 };
 
-// The graphs of all steps so far, by the shapes that the ranks of the GPU have of a step.
+// The graphs of all steps so far. The key is the step's shape for each rank of the GPU.
 class StepGraphs {
  public:
   using Key = std::vector<StepShape>;
-  // `are_on`: no step is recorded where they are not (--no-graphs).
+  // `are_on`: false with --no-graphs; then no step is recorded.
   explicit StepGraphs(bool are_on) : are_on_(are_on) {}
   bool are_on() const { return are_on_; }
-  // Records the graph of such a step, if there is none: where several GPUs wait for each other's launches, all are ready before the first.
+  // Records the graph for these shapes, if missing. If several GPUs wait for each other's launches, all
+  // graphs must be ready before the first launch.
   void prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
-  // Launches the graph of such a step, which is recorded the first time. Where graphs are off, enqueues the step.
+  // Launches the graph for these shapes, after recording it if missing. If graphs are off, enqueues the step.
   void launch(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
   void count_step_without() { ++num_without_; }
   std::vector<Counter> counters() const;

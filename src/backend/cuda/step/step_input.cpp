@@ -12,25 +12,25 @@
 namespace nibble::cuda {
 namespace {
 
-// Room for the paths of rows of trees, in slots for each row of a step. A row behind the one before it goes on with that one's path, so long
-// chains in a tree take a slot a row, and only its other rows, of which a tree of the engine has up to 32 (speculative/drafter.h), take a path
-// of their own.
+// Room for the paths of rows of trees, in slots per row of a step. A row that follows the row before it
+// extends that row's path, so a chain in a tree takes one slot per row. Only the other rows take a path of
+// their own; a tree of the engine has up to 32 of these (speculative/drafter.h).
 constexpr size_t kPathSlots{64};
 
-// Upper bound on a step's page ids: the page tables of all runs, and the paths.
+// Returns an upper bound on a step's page ids: the page tables of all runs, and the paths.
 size_t max_page_ids(const BackendOptions& options) {
   return static_cast<size_t>(options.num_full_pages) + static_cast<size_t>(options.num_sliding_pages) +
          2 * kSparePages + (options.draft_head ? kMaxDraftingRuns : 0) +
          kPathSlots * static_cast<size_t>(options.max_batch_tokens);
 }
 
-// The rows of a run with a tree of drafts.
+// The rows of a run with a draft tree.
 struct PlacedTree {
   const Run* run;
   std::vector<PlaceInRun> places;
 
   const PlaceInRun& of(int row) const { return places[static_cast<size_t>(row)]; }
-  // Says whether a row's path is that of the row before it, and its own slot behind.
+  // Whether a row's path is that of the row before it plus its own slot.
   bool goes_on(int row) const {
     return row > 0 && parent_of(run->parents, static_cast<size_t>(row)) == row - 1 &&
            !of(row - 1).path.empty();
@@ -41,7 +41,7 @@ struct PlacedTree {
       sum += goes_on(row) ? 1 : of(row).path.size();
     return sum;
   }
-  // Changes rows of the step, which are filled in as those of a chain, and adds their paths at `next` of the page ids.
+  // Corrects rows of the step that were filled in as a chain, and adds their paths to the page ids at `next`.
   void put_into(const InputParts& in, int first_row, uint32_t& next) const {
     for (int i = 0; i < static_cast<int>(places.size()); ++i) {
       const auto& [position, path] = of(i);
@@ -68,14 +68,16 @@ std::vector<PlacedTree> placed_trees(const Batch& batch) {
   return trees;
 }
 
-// The rows that a rank has for itself, where ranks have KV caches of their own: those that are attended to one by one, then those in tiles.
+// The rows whose attention this rank computes, if ranks have KV caches of their own: first single rows, then
+// rows in tiles.
 class OwnRows {
  public:
   OwnRows(const InputParts& in, const StepShape& shape)
       : in_(in), num_single_(shape.num_single_rows), next_tiled_(num_single_) {
     if (in.own_of_rows) std::fill_n(in.own_of_rows, shape.num_tokens, -1);
   }
-  // Takes rows of the step from `first` on, which are filled in; returns the first that they are here.
+  // Takes rows of the step from `first` on, which are already filled in; returns the index of the first one
+  // here.
   int put(bool are_tiled, int first, int count) {
     int& next = are_tiled ? next_tiled_ : next_single_;
     const int here = std::exchange(next, next + count);
@@ -86,7 +88,7 @@ class OwnRows {
     }
     return here;
   }
-  // Has the rows that are too many attended to as `spare`.
+  // Fills the unused rows with `spare`.
   void fill_up(const RowInput& spare) {
     for (int row = next_single_; row < num_single_; ++row) {
       in_.attention_rows[row] = spare;
@@ -99,14 +101,15 @@ class OwnRows {
   int num_single_, next_single_{0}, next_tiled_;
 };
 
-// Rows of a tree are attended to one by one: the keys that they see do not lie side by side.
+// Rows of a tree are attended to one by one: the keys that they see are not contiguous.
 bool is_tiled(const Run& run) {
   return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.parents.empty();
 }
 
-// The number of chunks in which attention sees positions up to this one. Rounded up to a power of two: few grid sizes, so that a graph
-// serves many steps. From 64 chunks on it is rounded to the next quarter between two of these: the CTAs of chunks that no row has come last,
-// and the next kernel can begin only when each of them has had its turn.
+// Returns the number of chunks with which attention covers positions up to this one, rounded up to a power of
+// two: few grid sizes, so that a graph serves many steps. Above 64 chunks it is rounded up to a multiple of a
+// quarter between two powers: the CTAs of unused chunks come last, and the next kernel can begin only after
+// each of them has run.
 int chunks_up_to(int position) {
   constexpr int kInQuartersFrom{64};
   const int needed = chunks_for(position / kPagePositions + 1);
@@ -167,7 +170,7 @@ InputUpload::InputUpload(const Config& config, const BackendOptions& options, co
       device_step_(work.step),
       sample_rows_(config.vocab) {}
 
-// Says whether attention of the run is computed here: whether its pages are in this rank's KV cache.
+// Whether this rank computes the run's attention, that is, whether its pages are in this rank's KV cache.
 bool InputUpload::is_own(const Run& run) const {
   return num_kv_caches_ == 1 ||
          static_cast<uint32_t>(run.full.pages.front()) - first_full_ < static_cast<uint32_t>(spare_full_);
@@ -252,7 +255,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   const std::vector<int> last_chains = std::exchange(chains_, {});
   header->num_chains = static_cast<uint32_t>(std::exchange(num_chains_, shape.num_chains));
   auto next_tree = trees.begin();
-  // `first_here`: the page that is the first one of the rank's own KV cache.
+  // `first_here`: the first page of the rank's own KV cache.
   const auto add_table = [&](const PageTableView& table, uint32_t first_here) {
     const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
     for (const PageId page : table.pages) in.page_ids[next_page++] = static_cast<uint32_t>(page) - first_here;
@@ -262,7 +265,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const int chain = has_head_ && begins_chain(run) ? next_chain++ : -1;
     const bool is_here = is_own(run);
     const uint32_t full = is_here ? add_table(run.full, first_full_) : 0;
-    if (chain >= 0)  // a page of the head's own, for the drafts' slots that leave the run's pages
+    if (chain >= 0)  // a page of the head's own, for draft slots beyond the run's pages
       in.page_ids[next_page++] =
           static_cast<uint32_t>(spare_full_) + static_cast<uint32_t>(kSparePages + chain);
     const uint32_t sliding = is_here ? add_table(run.sliding, first_sliding_) : 0;

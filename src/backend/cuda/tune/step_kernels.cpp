@@ -34,7 +34,7 @@ bool are_same(const StepKernels& a, const StepKernels& b) {
   });
 }
 
-// Appends what the plan runs, for each number of rows at which that changes.
+// Appends what the plan runs, once for each number of rows at which that changes.
 void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernels>& all) {
   std::set<int> begins;
   for (const KernelRow* row : plan.chosen())
@@ -47,7 +47,7 @@ void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernel
   }
 }
 
-// Says whether attention's products of `a` and the experts' of `b` make a step.
+// Whether attention's products of `a` and the experts' of `b` can form a step.
 bool agree(const StepKernels& a, const StepKernels& b) {
   const Pass &of_a = a.find(Operation::kQkv)->pass, &of_b = b.find(Operation::kQkv)->pass;
   return of_a.takes_norm == of_b.takes_norm && of_a.leaves_parts == of_b.leaves_parts &&
@@ -76,7 +76,7 @@ std::vector<OfRows> by_rows(std::span<const StepTrial> trials) {
   return all;
 }
 
-// Returns the trial of the kernels that the table takes; null where they were refused.
+// Returns the trial of the kernels that the table selects; null if they were refused.
 const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const OfRows& trials) {
   const StepTrial* found = nullptr;
   int of_rows = 0;
@@ -90,7 +90,8 @@ const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const O
   return found;
 }
 
-// The first row number at which the plan has a kernel take over behind `last`, up to `next`; else `next`.
+// Returns the first number of rows after `last` and up to `next` at which the plan switches kernels;
+// otherwise `next`.
 int boundary_of(const Plan& plan, Operation operation, int last, int next) {
   int boundary = next;
   for (const KernelRow* row : plan.chosen())

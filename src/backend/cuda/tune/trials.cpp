@@ -25,7 +25,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Enough that a layer's weights have left the cache when it comes again: four of gpt-oss-20b are 1.7 GB, of which two rows read an eighth.
+// Enough that a layer's weights have left the cache before they are read again: four layers of gpt-oss-20b
+// are 1.7 GB, of which two rows read an eighth.
 constexpr int kTrialLayers{4};
 constexpr int kTrialWarmups{2};
 
@@ -35,7 +36,7 @@ Config with_few_layers(Config config) {
   return config;
 }
 
-// The numbers of rows that steps have, ascending.
+// Returns the padded numbers of rows of steps, ascending.
 std::vector<int> rows_of_steps(std::span<const int> num_rows) {
   std::set<int> rows;
   for (const int rows_of_step : num_rows)
@@ -49,7 +50,7 @@ double median_of(std::vector<double> numbers) {
   return *middle;
 }
 
-// A step with its input: of decoding, a token of each of several sequences, or a sequence's prompt.
+// A step with its input: decode, with one token of each of several sequences, or the prefill of one sequence.
 class TrialStep {
  public:
   TrialStep(int num_rows, int vocab) {
@@ -73,7 +74,7 @@ class TrialStep {
 
   Batch batch() const { return {runs_, false}; }
 
-  // Pages that steps of up to so many rows take.
+  // Returns the pages that steps of up to most_rows rows need.
   static int num_pages(int most_rows) {
     return std::max(kMaxGraphTokens, (most_rows + kPageTokens - 1) / kPageTokens);
   }
@@ -101,12 +102,12 @@ class TrialModel {
     stream_.wait();
   }
 
-  // The median over repetitions.
+  // Returns the median over repetitions.
   std::map<Operation, double> time(const Plan& plan, int num_rows, int num_repetitions) {
     const TrialStep step(num_rows, config_.vocab);
     std::map<Operation, std::vector<double>> samples;
     std::optional<Recorder> recorder;
-    std::optional<StepGraph> graph;  // as a backend has it
+    std::optional<StepGraph> graph;  // as in a backend
     for (int n = 0; n < kTrialWarmups + num_repetitions; ++n) {
       const StepShape shape = input_.upload(step.batch(), stream_);
       const auto launch_all = [&] { enqueue(plan, shape); };
@@ -145,7 +146,8 @@ class TrialModel {
       run_unembed(model, plan, *work_, shape, 0, shape.num_outputs, stream_);
   }
 
-  // Microseconds for a layer, or for the step, of each operation. Launches overlap: what another still ran is not counted again.
+  // Returns microseconds per layer (unembed: per step) of each operation. Launches overlap: time in which the
+  // previous launch still ran is not counted again.
   std::map<Operation, double> times_of(const std::vector<TimedWork>& step) const {
     std::map<Operation, double> sums;
     double end = step.front().begin;
@@ -166,12 +168,12 @@ class TrialModel {
   InputUpload input_;
 };
 
-// The faults of kernels with numbers of rows that the table does not give them, each found once.
+// The faults of kernels at numbers of rows that the table does not give them. Each is checked once.
 class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}
 
-  // Returns what is wrong with the kernel; empty where it is right.
+  // Returns the fault of the kernel; empty if it is right.
   const std::string& fault_of(const KernelRow& row, int num_rows) {
     const auto [found, is_new] = faults_.try_emplace({row.operation, std::string_view(row.kernel), num_rows});
     if (!is_new) return found->second;
@@ -225,7 +227,7 @@ KernelTrials try_kernels(const Config& whole, const BackendOptions& given, const
   KernelTrials result;
   std::vector<std::pair<size_t, int>> right;
   TrialChecks checks(target);
-  Meter meter(2 * rows_to_try.size(), report);  // each is checked, and then timed
+  Meter meter(2 * rows_to_try.size(), report);  // each is checked, then timed
   for (const int rows : rows_to_try) {
     std::set<std::pair<Operation, std::string_view>> told;
     for (size_t c = 0; c < candidates.size(); ++c) {

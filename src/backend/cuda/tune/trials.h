@@ -9,10 +9,11 @@
 
 namespace nibble::cuda {
 
-// Runs every candidate in steps of each of these numbers of rows, of a model of this configuration with a few layers and random weights.
-// First each kernel's own check (verify/checks.h) runs with so many rows, and a candidate of which one is wrong is not timed. Up to
-// kMaxGraphTokens rows a step is one of decoding, of as many sequences, and its number of rows is rounded up to that of a graph; more are
-// a prompt. Throws InputError where there is no GPU, or the model does not run on it.
+// Runs every candidate in steps of each of these numbers of rows, on a model of this configuration with a few
+// layers and random weights. First each kernel's own check (verify/checks.h) runs with that number of rows; a
+// candidate with a wrong kernel is not timed. Up to kMaxGraphTokens rows, a step is a decode step with one
+// row per sequence, rounded up to the rows of a graph; with more rows it is a prefill. Throws InputError
+// without a GPU, or if the model cannot run on it.
 KernelTrials try_kernels(const Config& config, const BackendOptions& options, const CudaOptions& own,
                          std::span<const int> num_rows, int num_repetitions, const ReportProgress& report);
 

@@ -17,7 +17,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// A decode step: one row for each of several sequences. 256 positions are a chunk.
+// A decode step: one row of each sequence. A chunk is 256 positions.
 std::vector<TestRun> decoding(std::initializer_list<int> positions) {
   std::vector<TestRun> runs;
   for (const int position : positions) runs.push_back({position, 1});
@@ -29,8 +29,8 @@ std::vector<TestRun> many_sequences(int count) {
   return runs;
 }
 
-// Known tokens, and drafts behind the last of them: two branches that fork again, so that a row's ancestors lie apart among other rows. The
-// first draft stands where a chain would have it.
+// Returns known tokens followed by a tree of drafts: two branches that fork again, so that a row's ancestors
+// are not contiguous. The first draft is in the slot that a chain would give it.
 TestRun tree(int first_position, int num_known) {
   std::vector<int> parents;
   for (int i = 0; i < num_known; ++i) parents.push_back(i - 1);
@@ -63,7 +63,7 @@ std::vector<AttendCase> attend_cases() {
     for (const int window : {0, 128})
       for (const auto& runs : {decoding({0, 255, 300, 1500}), few})
         cases.push_back({8, 1, window, runs, Values::kTypical, 8, sink});
-  // At a page's beginning, its end and its middle, at the edges of windows and chunks, and beside chains.
+  // Trees at a page's start, end and middle, at the edges of windows and chunks, and in a batch with chains.
   for (const int window : {0, 1, 2, 5, 32, 33, 128})
     for (const auto& runs : {std::vector<TestRun>{tree(0, 1), tree(32, 1), tree(22, 2), tree(27, 1), {40, 1}},
                              std::vector<TestRun>{tree(95, 1), {250, 5}, tree(250, 3), tree(505, 1)}})
@@ -75,18 +75,19 @@ std::vector<AttendCase> attend_cases() {
   cases.push_back({2, 1, 0, {{0, 512}}});
   cases.push_back({2, 1, 128, {{700, 512}}});
   cases.push_back({2, 2, 0, {{0, 100}, {300, 100}}, Values::kTypical, 8, 0, /*rows_per_launch=*/37});
-  // As many chunks as are joined at once, one more, and more than twice as many.
+  // The number of chunks that are joined at once, one more, and more than twice that number.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // Chunks of one row that several CTAs join, of which each takes one head, or heads of a tree's rows; and more than they join at once.
+  // Chunks of one row that several CTAs join, each taking one head, or heads of a tree's rows; and more
+  // chunks than they join at once.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
-  // A row of more pages than a CTA's share of all, which three CTAs pass on.
+  // A row with more pages than a CTA's share of the total; three CTAs pass it on.
   cases.push_back({1, 1, 0, decoding({3000, 5, 40, 70})});
-  // Zeros, which the mailbox must not take for words that have not come.
+  // Zeros, which the mailbox must not mistake for words that have not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
-  // Three chunks for a CTA, of which the first has one page, or all.
+  // Three chunks per CTA; the first chunk has one page, or all.
   cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});
   cases.push_back({8, 1, 0, {{131070, 2}}});
   cases.push_back({8, 1, 128, decoding({131071, 100000})});
@@ -95,8 +96,8 @@ std::vector<AttendCase> attend_cases() {
   return cases;
 }
 
-// Rows of q, k and v in two parts, as qkv() leaves them. Queries are scaled by the case's sharpness; only every other
-// row has a second part, if any has.
+// Returns rows of q, k and v in two parts, as qkv() leaves them. Queries are scaled by the case's sharpness.
+// If there is a second part, only every other row has one.
 std::vector<float> make_parts(const AttendCase& c, bool has_rest) {
   const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
@@ -113,7 +114,7 @@ std::vector<float> make_sinks(const AttendCase& c) {
   return sinks;
 }
 
-// A case's inputs and true q, k and v, on the host and on the device.
+// A case's inputs and expected q, k and v, on the host and on the device.
 struct Step {
   explicit Step(const AttendCase& step_case)
       : c(step_case),
@@ -127,9 +128,8 @@ struct Step {
     const size_t half = parts.size() / 2;
     fill_on_device(device_parts.data() + half, 0xFF, half * sizeof(float), "poisoning the second part");
   }
-  bool has_rest() const {
-    return c.seed / 2000 % 2 == 0;
-  }  // else a single part, and the place of the second is poison
+  // Otherwise there is a single part, and the memory of the second is poisoned.
+  bool has_rest() const { return c.seed / 2000 % 2 == 0; }
   RopeInput rope() const { return {device_frequencies.data(), frequencies.concentration}; }
 
   const AttendCase& c;
@@ -140,7 +140,7 @@ struct Step {
   DeviceArray<float> device_frequencies, device_parts;
 };
 
-// Compares the whole cache: the rows' keys and values are in their places, and nothing else has changed.
+// Compares the whole cache: the rows' keys and values are in their slots, and nothing else has changed.
 void check_appended(Comparison& comparison, const Step& step, const std::vector<uint16_t>& before,
                     const std::vector<uint16_t>& after) {
   std::vector<bool> is_own(before.size(), false);
@@ -172,8 +172,8 @@ size_t attended_elements(const AttendCase& c) {
   return image_rows_of(c) ? image_bytes(image_rows_of(c), width) / 2
                           : static_cast<size_t>(c.num_tokens()) * static_cast<size_t>(width);
 }
-// append() leaves an element of a query at this place: in the order of the head's elements, also in the cell that an image has for the
-// result.
+// Returns the place of a query's element as append() stores it: in the order of the head's elements, also
+// within the cell that an image has for the result.
 size_t place_of_query(const AttendCase& c, size_t row, int i) {
   return first_of_tile(static_cast<int>(row), i / kHeadDim, c.num_heads, image_rows_of(c)) +
          static_cast<size_t>(i % kHeadDim);
@@ -200,7 +200,7 @@ void check_append_case(Comparison& comparison, const Subject& subject, const Att
     }
 }
 
-// The chunks that the case's longest row needs, rounded up to a power of two as a step does it.
+// Returns the chunks that the case's longest row needs, rounded up to a power of two as in a step.
 int max_chunks_of(const AttendCase& c) {
   int needed = 1;
   for (const TestRun& run : c.runs)
@@ -257,7 +257,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
     check(cudaStreamSynchronize(subject.stream()), "checking attend_rows");
   };
   attend(out, num_partials);
-  attend(out_of_last, 0);  // without a mailbox the last CTA to end joins all
+  attend(out_of_last, 0);  // without a mailbox the last CTA to end joins all chunks
 
   for (const unsigned ticket : tickets.read(comparison, "tickets"))
     comparison.equal("ticket", 0, 0, ticket, 0);
@@ -272,9 +272,9 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
     comparison.equal("bits without a mailbox", 0, static_cast<ptrdiff_t>(at), of_last[at], actual[at]);
 }
 
-// A run is cut into tiles at every kTileRows rows, as a step does it.
+// Cuts each run into tiles of kTileRows rows, as a step does.
 void check_attend_tiles_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
-  if (c.has_trees()) return;  // they have no tiles (step_input.cpp)
+  if (c.has_trees()) return;  // trees have no tiles (step_input.cpp)
   Step step(c);
   const auto sinks = make_sinks(c);
   step.truth.put_into(step.cache);
@@ -318,7 +318,7 @@ void check_attend_tiles_case(Comparison& comparison, const Subject& subject, con
       compare_bits(comparison, name, c.num_heads * kHeadDim, actual, other);
     };
     compare("bits of attended", launch(*row, all));
-    // Few CTAs share more tiles, of which they pass parts on.
+    // With fewer CTAs than tiles, CTAs share tiles and pass on parts of them.
     for (const int few : kFew)
       if (num_tiles > few) compare("bits of shared tiles", launch(subject.row, few));
     for (const float word : mailbox.read(comparison, "mailbox"))
@@ -334,7 +334,7 @@ KernelFinding check_attend_cases(const KernelRow& row, const Target& target, con
   const OwnedStream stream;
   const Subject subject{row, {stream, target}};
   for (AttendCase c : attend_cases()) {
-    // Of one head, a row takes little time at any position.
+    // With one head, a row takes little time at any position.
     const bool is_long =
         c.num_heads > 1 && std::any_of(c.runs.begin(), c.runs.end(), [&](const TestRun& run) {
           return run.first_position >= limits.num_positions;

@@ -14,8 +14,8 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// 2^exponent and its bounds, where the exponent is known within `error` and is at most 0. The kernels' exponential is off by 2 ulp (PTX
-// ISA: ex2.approx.ftz.f32), and the subtraction that makes the exponent rounds.
+// 2^exponent with bounds, for an exponent of at most 0 that is known within `error`. The kernels' exponential
+// is off by 2 ulp (PTX ISA: ex2.approx.ftz.f32), and the subtraction that gives the exponent rounds.
 struct Power {
   double value, low, high;
 };
@@ -24,18 +24,18 @@ Power power(double exponent, double error) {
   return {std::exp2(exponent), std::exp2(exponent - wide) * (1 - 4 * kUlp),
           std::min(1.0, std::exp2(exponent + wide) * (1 + 4 * kUlp))};
 }
-// The power of a whole exponent has no rounding.
+// The power of a whole exponent is exact.
 Power exact_power(double exponent) {
   const double value = std::exp2(exponent);
   return {value, value, value};
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
-// A score in powers of two: q . k, since a query holds kQueryFactor.
+// A score as a power of two: q . k, since queries include kQueryFactor.
 struct Score {
   double value, error;
 };
-// The tensor cores truncate 18 times for each 16 elements of D (matrix.cpp).
+// The tensor cores truncate 18 times per 16 elements of D (matrix.cpp).
 Score score_of(const Rounded* query, const uint16_t* key_bits, const Rounded* own_key) {
   double sum = 0, magnitudes = 0, slack = 0;
   for (int i = 0; i < kHeadDim; ++i) {
@@ -54,7 +54,7 @@ struct Head {
   const RotatedRows& rotated;
   size_t row;
   int head;
-  double sink;  // this head's sink, in powers of two
+  double sink;  // this head's sink, as a power of two
 
   int kv_head() const { return head / (c.num_heads / c.num_kv_heads); }
   int last() const { return cache.rows()[row].position; }
@@ -69,12 +69,13 @@ struct Head {
   }
 };
 
-// One head of one row. The kernels take the softmax page by page (32 positions), relative to the least power of two that is not below
-// the page's largest exponential. They round the exponentials to bfloat16, for the product with the values and for their sum. Then they
-// join pages and chunks, whose references differ by powers of two; only the sink's is another. Where a page's largest score is so
-// near a whole number that a kernel takes the next one, all its exponentials are half as large and their share is twice as large, which
-// changes no rounding. `relative` bounds the roundings on the way: 2 products of 16 positions, 8 warps with 3 roundings each, and the
-// chunks of 8 pages.
+// Computes one head of one row. The kernels compute the softmax page by page (32 positions), relative to the
+// smallest power of two that is not below the page's largest exponential. They round the exponentials to
+// bfloat16, for the product with the values and for their sum. Then they join pages and chunks, whose
+// references differ by powers of two; only the sink's does not. If a page's largest score is so close to a
+// whole number that a kernel rounds up to the next one, all its exponentials are half as large and their
+// factor is twice as large, which changes no rounding. `relative` bounds the accumulated roundings: 2
+// products of 16 positions, 8 warps with 3 roundings each, and the chunks of 8 pages.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
@@ -123,7 +124,7 @@ void attend_head(const Head& h, Attended* out) {
   const Power sink = all > h.sink ? power(h.sink - all, sink_error) : exact_power(0);
   total += sink.value;
   total_bound += slack_of(sink) + relative * sink.value;
-  // Loss of exponentials and products that fall below the smallest float32.
+  // Loss from exponentials and products below the smallest float32.
   const double lost = static_cast<double>(scores.size()) * largest_value * 0x1p-118 + 0x1p-120;
   for (size_t i = 0; i < kHeadDim; ++i) {
     const double value = sums[i] / total;
@@ -134,9 +135,9 @@ void attend_head(const Head& h, Attended* out) {
 
 }  // namespace
 
-// Rotates elements i and i + D/2 of q and k by the angle position * frequency_i, a float32 product. cosf and sinf are
-// off by 2 ulp; the concentration, the product and the sum round once each. Then q is multiplied by kQueryFactor, which is rounded, as the
-// product is.
+// Rotates elements i and i + D/2 of q and k by the angle position * frequency_i, a float32 product. cosf and
+// sinf are off by 2 ulp; the concentration, the product and the sum round once each. Then q is multiplied by
+// kQueryFactor; the factor and the product are rounded.
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());

@@ -1,4 +1,4 @@
-// Attention's expected results: rope, and the softmax with its sink, in double precision.
+// Expected results of attention: rope, and the softmax with its sink, in double precision.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,11 @@
 
 namespace nibble::cuda::verify {
 
-// Queries are held times this: 1 / sqrt(D), and log2(e), since exponentials are of base 2.
+// Factor that is included in queries: 1 / sqrt(D), and log2(e), since exponentials are of base 2.
 inline constexpr double kQueryFactor{1.4426950408889634 / 8};
 
-// q, k and v of every row, rounded to the formats that the kernels use, with q and k rotated by the row's position.
+// q, k and v of every row, rounded to the formats that the kernels use, with q and k rotated by the row's
+// position.
 class RotatedRows {
  public:
   RotatedRows(const AttendCase& c, std::vector<Rounded> numbers)
@@ -42,8 +43,9 @@ RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
 struct Attended {
   double value, bound;
 };
-// The expected outputs [rows, heads, D], from a cache that holds the keys and values of all rows. If attend() itself
-// writes a row's key and value, they are known only within their slack; otherwise the kernel has read exactly these.
+// Returns the expected outputs [rows, heads, D], from a cache that holds the keys and values of all rows. If
+// attend() itself writes a row's key and value, they are known only within their slack; otherwise the kernel
+// has read exactly these.
 std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const RotatedRows& rotated,
                                const std::vector<float>& sinks);
 

@@ -9,12 +9,12 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// An element's place: of 32 lanes, which register, and which code of it.
+// The place of an element: lane, register of the lane, code in the register.
 struct Element {
   int lane, reg, code;
 };
 Element element_of_a(BlockForm form, int row, int k) {
-  const int codes = form == BlockForm::kMxfp8 ? 4 : 8;  // of a register
+  const int codes = form == BlockForm::kMxfp8 ? 4 : 8;  // per register
   const int half = contraction(form) / 2;
   return {row % 8 * 4 + k % half / codes, (row < 8 ? 0 : 1) + (k < half ? 0 : 2), k % codes};
 }
@@ -37,7 +37,8 @@ double b_value(BlockForm form, const WarpRegisters& registers, int column, int k
   return to_float(E2m1{static_cast<uint8_t>(word >> 4 * at.code & 0xF)});
 }
 
-// The lane that says the scales of a row of A, of a column of B; and the place of an element of D.
+// The lanes that provide the scales of a row of A and of a column of B; the lane and the register of an
+// element of D.
 int scale_lane_of_a(int row) { return row % 8 * 4 + row / 8; }
 int scale_lane_of_b(int column) { return column * 4; }
 int lane_of_d(int row, int column) { return row % 8 * 4 + column / 2; }

@@ -23,8 +23,8 @@ size_t tile_of(const HostBlocks& blocks, int row, int col) {
          static_cast<size_t>(col / kTileCols);
 }
 
-// The byte of a code, and which half of it in MXFP4. In a tile lane t = 0 .. 3 has eight neighbours of columns 0-31, then eight of
-// columns 32-63.
+// The byte of a code; for MXFP4 also the nibble. In a tile, lane t = 0 .. 3 has eight neighbours of columns
+// 0-31, then eight of columns 32-63.
 struct CodePlace {
   size_t byte;
   int nibble;
@@ -72,7 +72,8 @@ void quantise_block(HostBlocks& blocks, int row, int block, const float (&x)[4][
   }
 }
 
-// The distances between numbers of a format around one of them. Beyond 6 MXFP4's lower scale takes numbers up to 8.
+// The distance between adjacent numbers of a format near x. With MXFP4's smaller scale, numbers from 6 to 8
+// round to 6.
 double step_of_bf16(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -126.0) - 7); }
 double step_of_e4m3(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -6.0) - 3); }
 double step_of_e2m1(double x) {
@@ -126,7 +127,8 @@ HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vect
   return blocks;
 }
 
-// The sum of two terms has at most 13 places from the largest of one to the last of the other, and so is a float32.
+// The sum of two terms spans at most 13 bits from the first bit of one to the last of the other, so it is
+// exact in float32.
 Activations activations_of(const HostBlocks& blocks, bool is_native) {
   Activations x(blocks.rows, blocks.cols);
   host_threads().for_each(blocks.rows, [&](ptrdiff_t row, int) {
@@ -173,7 +175,7 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
   for (int block = 0; block < actual.num_blocks(); ++block) {
     const uint8_t scale = actual.scale(row, block, 0);
     const bool is_padding = block * kBlockCols >= actual.cols;
-    double least = 0, most = 0;  // that the largest magnitude may be
+    double least = 0, most = 0;  // bounds of the largest magnitude
     for (int i = block * kBlockCols; !is_padding && i < (block + 1) * kBlockCols; ++i) {
       const Near& number = expected[static_cast<size_t>(i)];
       least = std::max(least, std::abs(number.value) - number.bound);
@@ -195,8 +197,8 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
       }
       const Near& number = expected[static_cast<size_t>(i)];
       const double code = actual.code(row, i, 0);
-      // Two terms are the number itself, but for half of the second one's smallest step: 2^-9 of its scale, which is at least 2^-4 of the
-      // first one's or the smallest there is.
+      // Two terms are the number itself, within half of the second term's smallest step: 2^-9 of its scale,
+      // which is at least 2^-4 of the first one's or the smallest possible.
       const double step = actual.format == BlockFormat::kMxfp8x2
                               ? std::max(0x1p-13 * unit, 0x1p-136)
                               : unit * (is_mxfp4 ? step_of_e2m1(code) : step_of_e4m3(code));

@@ -14,7 +14,7 @@ namespace nibble::cuda::verify {
 
 inline constexpr int kHeadDim{64};
 
-// New tokens of one sequence, at consecutive positions where `parents` is empty (model/batch.h: Run::parents).
+// New tokens of one sequence; at consecutive positions if `parents` is empty (model/batch.h: Run::parents).
 struct TestRun {
   int first_position, num_tokens;
   std::vector<int> parents{};
@@ -26,15 +26,15 @@ struct AttendCase {
   int window;  // 0: all positions
   std::vector<TestRun> runs;
   Values values{Values::kTypical};
-  float sharpness{8};  // scale of the queries: the larger, the more one position outweighs the others
-  float sink{0};       // sinks are about this value
+  float sharpness{8};  // scale of the queries: the larger, the more a single position dominates
+  float sink{0};       // sinks are close to this value
   int rows_per_launch{1 << 20};
   uint64_t seed{0};
   Format kv{Format::kBf16};  // or kE4m3
 
   int num_tokens() const;
   int width() const { return (num_heads + 2 * num_kv_heads) * kHeadDim; }  // elements of a row of q, k and v
-  // Says whether every row belongs to another sequence: attend() then writes keys and values.
+  // Whether every row belongs to a different sequence: attend() then writes keys and values.
   bool writes_kv() const;
   bool has_trees() const;
   std::string text() const;
@@ -43,12 +43,12 @@ struct AttendCase {
 struct CacheRow {
   int position;
   int run;
-  int slot;               // its own
-  std::vector<int> path;  // of the positions before it (backend/draft_tree.h)
+  int slot;               // slot of the row itself
+  std::vector<int> path;  // slots of the positions before it (backend/draft_tree.h)
 };
 
-// A run's pages begin with the first page that a row's window reaches. Positions before the run hold random keys and
-// values. All other positions, and the pages of no run, hold poison.
+// A run's pages begin with the first page that a row's window reaches. Positions before the run hold random
+// keys and values. All other positions, and the pages of no run, hold poison.
 class TestCache {
  public:
   explicit TestCache(const AttendCase& c);
@@ -56,7 +56,7 @@ class TestCache {
   const std::vector<CacheRow>& rows() const { return rows_; }
   // Index of a head's key (which = 0) or value (1) in a slot.
   size_t place(int run, int slot, int kv_head, int which) const;
-  // The cache's elements as bfloat16, which can represent every number of E4M3.
+  // The cache's elements as bfloat16, which represents every E4M3 number exactly.
   std::vector<uint16_t>& bits() { return bits_; }
   const std::vector<uint16_t>& bits() const { return bits_; }
 
@@ -72,7 +72,7 @@ class TestCache {
   LayerPages pages() const {
     return {device_bytes_->data(), is_sliding_, kv_ == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
   }
-  std::vector<uint16_t> read(Comparison& comparison) const;  // the cache on the device, in the form of bits()
+  std::vector<uint16_t> read(Comparison& comparison) const;  // the device's cache, in the form of bits()
 
  private:
   struct Table {

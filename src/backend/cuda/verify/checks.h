@@ -1,12 +1,12 @@
-// The checks that rows of the kernel table name. Each runs the launcher of its row over
-// edge shapes and adversarial values, and compares every number of its results with plain loops in double precision
-// on the host.
+// The checks that rows of the kernel table name. Each runs the launcher of its row over edge shapes and
+// adversarial values, and compares every number of its results with plain loops in double precision on the
+// host.
 //
-// These loops follow the formulas of model/ops.h, and round to bfloat16 exactly where the kernels do. What remains
-// are float32's roundings, each bounded where it happens. The reference (reference/) would not do: it keeps
-// everything in float32, and so a kernel may differ from it by whole bfloat16 steps, in which a wrong column of a
-// long sum would go unnoticed. (It is also on this floor, out of reach.) That kernels and reference agree on whole
-// models is shown by the golden data.
+// These loops follow the formulas of model/ops.h, and round to bfloat16 exactly where the kernels do. What
+// remains are float32's roundings, each bounded where it happens. The reference (reference/) would not do: it
+// keeps everything in float32, so a correct kernel may differ from it by whole bfloat16 steps, and a
+// tolerance that allows these would miss a wrong column of a long sum. (It is also on the same floor, so this
+// folder may not include it.) The golden data show that kernels and reference agree on whole models.
 #pragma once
 
 #include "backend/cuda/kernel_table.h"

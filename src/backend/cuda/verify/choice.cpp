@@ -10,7 +10,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Overwrites the beginning of an array of poison.
+// Overwrites the beginning of a poisoned array.
 template <typename T>
 void put(const DeviceArray<T>& array, const std::vector<T>& from) {
   copy_to_device(array.data(), from.data(), from.size() * sizeof(T), "copying groups");
@@ -31,8 +31,8 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
     choice.weights.push_back(std::exp(double{logits[e]} - largest));
     sum += choice.weights.back();
   }
-  // The exponential is off by 2 ulp, and by d 2^-24 for the rounded difference d; each addition and the division
-  // round once.
+  // The exponential is off by 2 ulp, and by d 2^-24 for the rounded difference d; each addition and the
+  // division round once.
   for (size_t k = 0; k < choice.experts.size(); ++k) {
     choice.weights[k] /= sum;
     const double difference = largest - double{logits[choice.experts[k]]};

@@ -1,4 +1,4 @@
-// Expected choices of experts, and the groups that routing makes of them.
+// Expected choices of experts, and the groups that routing forms from them.
 #pragma once
 
 #include <vector>
@@ -13,15 +13,15 @@ namespace nibble::cuda::verify {
 // The K largest logits, ties to the lower expert, and the softmax over them in double precision.
 struct TestChoice {
   std::vector<int> experts;
-  std::vector<double> weights, bounds;  // how far a float32 weight may be off
+  std::vector<double> weights, bounds;  // bounds: how far a float32 weight may be off
 };
 TestChoice choose(const float* logits, int num_experts, int experts_per_token);
 
-// Compares the weight of a slot, which is 0 where `own` does not have its expert.
+// Compares the weight of a slot, which must be 0 if its expert is not in `own`.
 void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual, const TestChoice& expected,
                   const IndexRange& own);
 
-// The router's shape, with segments as short as at load (device_weights.h).
+// Returns the router's shape, with segments as short as at load (device_weights.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
   return {.rows = num_experts, .cols = hidden, .max_segment_tiles = kRouterSegmentTiles};
 }
@@ -35,10 +35,11 @@ struct GroupsRead {
 class DeviceGroups {
  public:
   DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // poisoned
-  // filled in as route() leaves them for these choices of all tokens
+  // Filled in as route() leaves them for these choices of all tokens.
   DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size);
 
-  // The rows of images that hold these groups, whatever the routing; and the row of each pair where the groups were filled in here.
+  // Returns the rows of images that hold these groups for any routing; and the row of each pair, if the
+  // groups were filled in here.
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 
@@ -56,13 +57,13 @@ class DeviceGroups {
 // The routing of a few tokens, in the form of RoutingMailbox.
 class DeviceRoutingMailbox {
  public:
-  DeviceRoutingMailbox(const Strips& router, int num_tokens,
-                       int experts_per_token);  // in the state before the first step
-  explicit DeviceRoutingMailbox(
-      const std::vector<TestChoice>& choices);  // as the launch that chooses leaves it
+  // In the state before the first step.
+  DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);
+  // As the launch that chooses leaves it.
+  explicit DeviceRoutingMailbox(const std::vector<TestChoice>& choices);
 
   RoutingMailbox view() const;
-  // The kernel's own logits of all tokens: an expert's segment sums, added in order, and its bias.
+  // Returns the kernel's own logits of all tokens: an expert's segment sums, added in order, plus its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
   void check_choices(Comparison& comparison, const std::vector<TestChoice>& expected,

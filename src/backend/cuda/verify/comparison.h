@@ -28,17 +28,17 @@ class Comparison {
     }
   }
 
-  // Requires |actual - expected| <= bound; NaN is wrong.
+  // Requires |actual - expected| <= bound; fails on NaN.
   void near(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected, double bound) {
     take({what, row, column, actual, expected}, std::abs(actual - expected), bound);
   }
-  // For a bfloat16 result of a rounded number: half a step between bfloat16 numbers is allowed on top of the bound.
+  // For a number that is rounded to bfloat16: allows half a bfloat16 step on top of the bound.
   void near_bf16(const char* what, ptrdiff_t row, ptrdiff_t column, uint16_t actual, double expected,
                  double bound);
-  // Likewise for E4M3, which saturates at 448.
+  // The same for E4M3, which saturates at 448.
   void near_e4m3(const char* what, ptrdiff_t row, ptrdiff_t column, float actual, double expected,
                  double bound);
-  // For a result that was rounded to numbers that are `step` apart.
+  // For a number that is rounded to a multiple of `step`.
   void near_step(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected,
                  double step, double bound) {
     near_rounded({what, row, column, actual, expected}, step, bound);

@@ -17,17 +17,18 @@ namespace {
 
 constexpr int kHeadDim{64};
 
-// The bound of a sum after a few more float32 additions and products: two roundings of everything that takes part.
+// Returns the bound of a sum after a few more float32 additions and products: two roundings of each operand
+// are added.
 double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }
 
-// Adds the two parts of a sum, as its reader does, where there are two.
+// Returns a sum, adding its two parts as its reader does, if there are two.
 double joined(const Subject& subject, const std::vector<float>& parts, size_t at) {
   return double{parts[at]} + (subject.row.pass.leaves_parts ? double{parts[parts.size() / 2 + at]} : 0);
 }
 
-// The terms that a layer has to add to x: none in the first layer, the experts' outputs in the others.
+// Returns the terms that a layer must add to x: none in the first layer, the experts' outputs in the others.
 TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
 }
@@ -38,29 +39,31 @@ std::vector<uint16_t> bits_of(const Activations& normed) {
                  [](float value) { return to_bf16(value).bits; });
   return bits;
 }
-// A kernel computes the norm, or takes it as input.
+// Returns the norm for a kernel that takes it as input; otherwise memory for the norm that the kernel
+// computes.
 DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& normed) {
   if (!subject.row.pass.takes_norm)
     return DeviceArray<uint16_t>(normed.size());  // poison, which route() overwrites
   const std::vector<uint16_t> bits = bits_of(normed);
   return DeviceArray<uint16_t>(subject.row.pass.takes_image ? to_image(bits, normed.cols) : bits);
 }
-// The rows of the image that a kernel takes, 0 where it takes activations row by row.
+// Returns the rows of the image that a kernel takes, 0 if it takes activations row by row.
 int image_rows_of(const Subject& subject, int num_rows) {
   return subject.row.pass.takes_image ? whole_eights(num_rows) : 0;
 }
-// Room for the sums of segments, in steps that a kernel may leave them in (qkv_split() and project_split()).
+// Returns room for the sums of segments, for numbers of tokens at which a kernel may leave them (qkv_split()
+// and project_split()).
 DeviceArray<float> room_for_sums(const Strips& strips, int num_tokens) {
   return DeviceArray<float>(num_tokens <= kSplitTokens ? num_segment_sums(strips, num_tokens) : 0);
 }
-// The activations that the kernel multiplies with.
+// Returns the activations that the kernel multiplies with.
 Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
   Activations normed = norm.normed(all_tokens(num_tokens));
   if (subject.row.pass.takes_norm) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);
   return normed;
 }
 
-// Compares x added up, and its norm.
+// Compares x after adding its terms, and its norm.
 void check_norm(Comparison& comparison, const TestResidual& residual, const TestNorm& norm, int num_tokens,
                 const std::vector<float>& x, const std::vector<uint16_t>& normed) {
   const auto expected = norm.numbers(all_tokens(num_tokens));
@@ -90,7 +93,7 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
     input.residual.x = x.data();
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  // Every fourth case has no blocks, the others have them in one of their formats.
+  // Every fourth case has no blocks, the others have blocks in one of their formats.
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
@@ -153,7 +156,8 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
 void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, rows = c.shape.hidden, cols = c.shape.num_heads * kHeadDim;
   const TestResidual residual(
-      c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));  // rms_norm adds up
+      // Otherwise rms_norm adds the terms.
+      c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));
   const auto attended =
       random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, cols}, c.values,
@@ -189,7 +193,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
     }
   const DeviceArray<float> parts_behind_short(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
   ProjectArgs behind_short_args = args;
-  behind_short_args.attended_chunks = 1;  // rings are then filled in another order
+  behind_short_args.attended_chunks = 1;  // rings are then filled in a different order
   behind_short_args.parts = parts_behind_short.data();
   subject.launch(behind_short_args);
   check(cudaStreamSynchronize(subject.stream()), "checking project behind a short attention");
@@ -206,7 +210,8 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   compare_with_mma(comparison, subject, "bits of project", rows, args, parts, actual);
 }
 
-// The choice is compared exactly, because it is derived from the kernel's own logits. Pairs of experts that are not here are in no group.
+// The choice is compared exactly, because it is derived from the kernel's own logits. Pairs of experts of
+// other ranks are in no group.
 void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
                    const DeviceGroups& groups, int max_groups, int size) {
   const IndexRange own = own_experts(c);
@@ -268,7 +273,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
                  ticket.data(),
                  groups.view(),
                  image_rows_of(subject, T)};
-  std::vector<float> with_norm;  // logits where the launch computes the norm, too
+  std::vector<float> with_norm;  // logits of a launch that computes the norm too
   if (subject.row.pass.makes_norm && T <= kRouterNorms) {
     const DeviceArray<float> x(tokens * static_cast<size_t>(H));
     RouteArgs making = args;

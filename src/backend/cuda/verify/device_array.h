@@ -1,6 +1,6 @@
-// Arrays on the device that begin as poison: 0xFF bytes, which are NaN in every float format and a valid index of
-// nothing. Poison lies before and behind them too. So elements that a kernel leaves out show, and so do reads and
-// writes out of bounds.
+// Arrays on the device that are initially poisoned: 0xFF bytes, which are NaN in every float format and never
+// a valid index. Poison surrounds them too. So elements that a kernel does not write show up, and so do reads
+// and writes out of bounds.
 #pragma once
 
 #include <cuda_bf16.h>

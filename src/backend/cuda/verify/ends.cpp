@@ -17,7 +17,8 @@ namespace {
 
 constexpr int kLogprobs{3};
 
-// Memory of the host in the place whose turn it is in a step, and in the other one, which a kernel leaves alone. Poison at first.
+// The two host buffers that steps use alternately: the current step's, and the other one, which a kernel must
+// not touch. Both are initially poisoned.
 template <typename T>
 class PlacesInTurn {
  public:
@@ -29,7 +30,7 @@ class PlacesInTurn {
   }
   T* now() const { return places_[step_ % 2].template as<T>(); }
   T* other() const { return places_[(step_ + 1) % 2].template as<T>(); }
-  // Compares the other place, and this one from a byte on, with poison.
+  // Compares the other buffer, and this one from byte `from` on, with poison.
   void expect_poison(Comparison& comparison, const char* what, size_t from) const {
     const auto* const own = reinterpret_cast<const uint8_t*>(now());
     const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());
@@ -45,15 +46,16 @@ class PlacesInTurn {
   PinnedBuffer places_[2];
 };
 
-// The number of a case's step.
+// Returns the number of a case's step.
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
-// The bytes behind the rows: no whole 16, and of few rows more than their threads bring at a time.
+// Returns the bytes after the rows: not a multiple of 16, and for few rows more than their threads copy at a
+// time.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }
 
-// The input of another step, which embed must not take.
+// A token of another step's input, which embed must not read.
 constexpr int kOtherToken{3};
 
 void check_embed_case(Comparison& comparison, const Subject& subject, const Case& c) {
@@ -65,9 +67,9 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
   std::vector<size_t> tokens;
   for (size_t t = 0; t < static_cast<size_t>(T); ++t) {
     tokens.push_back(t == 0 ? vocab - 1
-                            : random_bits(c.seed + 1, t) % vocab);  // the embedding's last row, any
+                            : random_bits(c.seed + 1, t) % vocab);  // the embedding's last row, or any
     const auto token = static_cast<int32_t>(tokens.back());
-    const size_t chosen_as = results.size() - 1 - t;  // every third was chosen by the step before
+    const size_t chosen_as = results.size() - 1 - t;  // every third token was chosen by the previous step
     results[chosen_as].token = token;
     const auto t32 = static_cast<uint32_t>(t);
     rows.push_back({t % 3 == 1 ? -1 - static_cast<int32_t>(chosen_as) : token, static_cast<int32_t>(t) + 1,
@@ -132,7 +134,7 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
     comparison.equal("rest", 0, static_cast<ptrdiff_t>(i), input_after[i], byte_of_rest(i));
 }
 
-// NaN and -infinity are never chosen, ties go to the lower token.
+// NaN and -infinity are never chosen; ties go to the lower token.
 int likeliest(const float* logits, size_t vocab) {
   int best = -1;
   for (size_t i = 0; i < vocab; ++i)
@@ -140,8 +142,8 @@ int likeliest(const float* logits, size_t vocab) {
   return best;
 }
 
-// Mixes in rows that no sane model makes: all NaN, all -infinity, infinity, a tie over the whole row, NaN beside
-// numbers.
+// Replaces rows by ones that no sane model produces: all NaN, all -infinity, infinity, a tie over the whole
+// row, NaN among numbers.
 void disturb(std::vector<float>& logits, size_t vocab) {
   constexpr float kNan{std::numeric_limits<float>::quiet_NaN()};
   const size_t num_rows = logits.size() / vocab;
@@ -159,8 +161,8 @@ void disturb(std::vector<float>& logits, size_t vocab) {
   }
 }
 
-// Compares log-probabilities. The subtraction of the largest logit rounds, the sum of exponentials is off by (4 ln V
-// + 4) 2^-24 (derived in tests/backend/cuda/sample_test.cpp), and its logarithm by 2 ulp.
+// Compares log-probabilities. The subtraction of the largest logit rounds, the sum of exponentials is off by
+// (4 ln V + 4) 2^-24 (derived in tests/backend/cuda/sample_test.cpp), and its logarithm by 2 ulp.
 void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, size_t vocab,
                     const SampleResult& result) {
   std::vector<size_t> order(vocab);
@@ -190,9 +192,9 @@ class EvenTokens : public TokenMask {
   void fill(std::span<uint32_t> words) override { std::fill(words.begin(), words.end(), 0x55555555u); }
 };
 
-// Rows mix greedy tokens, log-probabilities, draws from the one likeliest token, and masks. In every second case all rows are
-// greedy, which a kernel of its own answers. How draws fall among several tokens is compared with the host in
-// tests/backend/cuda/sample_test.cpp.
+// Rows mix greedy tokens, log-probabilities, draws restricted to the likeliest token, and masks. In every
+// second case all rows are greedy, which a kernel of its own handles. The distribution of draws over several
+// tokens is compared with the host in tests/backend/cuda/sample_test.cpp.
 void check_sample_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const auto num_rows = static_cast<size_t>(c.num_tokens), vocab = static_cast<size_t>(c.shape.vocab);
   auto logits = random_floats(c.values, c.seed, num_rows * vocab);
@@ -219,7 +221,7 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   const DeviceArray<SampleResult> results(num_rows);
   const DeviceArray<uint64_t> best(num_rows * kBestCtas);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(num_rows, 0));
-  // The host is told as well, of the outputs from one in the middle of the step on.
+  // Results are also written to host memory, for outputs that start in the middle of a step.
   constexpr size_t kFirstOutput{5};
   const uint32_t number = step_of(c);
   const DeviceArray<uint32_t> step(std::vector<uint32_t>{number});

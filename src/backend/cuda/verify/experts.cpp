@@ -1,4 +1,5 @@
-// The checks of the experts' products: experts_up, for a token or two together with their routing, and experts_down.
+// The checks of the experts' products: experts_up, for one or two tokens together with their routing, and
+// experts_down.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -20,7 +21,7 @@ namespace {
 
 constexpr float kLimit{7};
 
-// The choices of all tokens. A pair is token K + slot.
+// The choices of all tokens. Pair number: token * K + slot.
 class TestRouting {
  public:
   TestRouting(std::vector<TestChoice> choices, const IndexRange& own)
@@ -35,14 +36,14 @@ class TestRouting {
   }
 
   const std::vector<TestChoice>& choices() const { return choices_; }
-  const std::vector<float>& logits() const { return logits_; }  // [T, E], of choices that were made here
+  const std::vector<float>& logits() const { return logits_; }  // [T, E], of choices made by this class
   double weight(int pair) const {
     return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
   }
   size_t token_of(int pair) const { return static_cast<size_t>(pair) / per_token(); }
 
   void leave_out_all_but(const IndexRange& own) { own_ = own; }
-  // Calls body(expert, its pairs) for each expert that is here; they count from 0.
+  // Calls body(expert, its pairs) for each of this rank's experts; they count from 0.
   template <typename Body>
   void for_each_expert(const Body& body) const {
     std::map<int, std::vector<int>> pairs;
@@ -63,10 +64,11 @@ class TestRouting {
 
 double swish(double gate) { return gate / (1 + std::exp(-1.702 * gate)); }
 
-// swish(min(gate, limit)) (clamp(up, -limit, limit) + 1), where gate and up are known within their bounds. swish has
-// its minimum at -1.2784 / 1.702 and rises from there. The kernel's own roundings: 2 ulp of the exponential, twice
-// 1.702 |gate| 2^-24 for its rounded argument, 2 ulp of the division (CUDA C++ Programming Guide: __fdividef), and 4 roundings of other
-// operations. Where the exponential is near the largest float32 or beyond, 2^-117 is lost.
+// swish(min(gate, limit)) (clamp(up, -limit, limit) + 1), with gate and up known within their bounds. swish
+// has its minimum at -1.2784 / 1.702 and rises from there. The kernel's own roundings: 2 ulp of the
+// exponential, twice 1.702 |gate| 2^-24 for its rounded argument, 2 ulp of the division (CUDA C++ Programming
+// Guide: __fdividef), and 4 roundings of other operations. If the exponential is near the largest float32 or
+// beyond, 2^-117 is lost.
 Near swiglu(const Near& gate, const Near& up) {
   const auto gate_at = [](double g) { return swish(std::min(g, double{kLimit})); };
   const auto up_at = [](double l) { return std::clamp(l, -double{kLimit}, double{kLimit}) + 1; };
@@ -91,7 +93,7 @@ Near with_bias(const Products& products, size_t at, float bias) {
 // The matrices of experts_up, their biases and their results.
 class TestUp {
  public:
-  // `image_pairs`: rows of the image that the results may lie in.
+  // `image_pairs`: rows of the image for the results, if they are in one.
   TestUp(const Case& c, Stream stream, Format weights, int image_pairs = 0)
       : hidden_(c.shape.hidden),
         intermediate_(c.shape.intermediate),
@@ -115,7 +117,7 @@ class TestUp {
   }
   __nv_bfloat16* gated() const { return bf16(gated_); }
   const DeviceArray<uint16_t>& gated_array() const { return gated_; }
-  // The results of all pairs, from an image where `image_pairs` is not 0.
+  // Returns the results of all pairs, read from an image if `image_pairs` is not 0.
   std::vector<uint16_t> read(Comparison& comparison, int image_pairs,
                              const std::vector<int>& image_row) const {
     std::vector<uint16_t> gated = gated_.read(comparison, "gated"), of_pairs;
@@ -136,7 +138,7 @@ class TestUp {
     return of_pairs;
   }
 
-  // Calls visit(pair, numbers), the numbers [I] that the kernel rounds.
+  // Calls visit(pair, numbers) with the numbers [I] before the kernel's rounding.
   template <typename Visit>
   void for_each_pair(const Activations& x, const TestRouting& routing, const Visit& visit) const {
     std::vector<Near> numbers(static_cast<size_t>(intermediate_));
@@ -185,7 +187,7 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
   const DeviceArray<uint16_t> device_normed(takes_image ? to_image(normed, H) : normed);
   TestRouting routing(c);
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
-  // Where a step has few pairs, the kernel chooses the experts and groups must not be read: they are poison.
+  // If a step has few pairs, the kernel chooses the experts, and must not read the groups: they are poisoned.
   const bool ranks = are_matched(T, K, size, subject.row.pass.takes_image);
   const IndexRange own = ranks ? own_experts(c) : IndexRange{0, E};
   routing.leave_out_all_but(own);
@@ -237,8 +239,8 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
                    test.gated_array(), gated);
 }
 
-// Values for the router of a token or two: its activations carry 2^96, so sums of its products have to stay below
-// 2^31.
+// Values for the router of one or two tokens: its activations reach 2^96, so sums of its products must stay
+// below 2^31.
 Values router_values(const Case& c) {
   return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
 }
@@ -291,9 +293,9 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   const auto gated = random_bf16(c.values, c.seed + 70, static_cast<size_t>(T * K) * static_cast<size_t>(I));
   TestRouting routing(c);
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
-  // Kernels of images and for many columns, which `nibble tune` tries with few rows, have groups.
+  // Kernels for images and for many columns, which `nibble tune` tries with few rows, have groups.
   const bool has_mailbox = are_matched(T, K, size, subject.row.pass.takes_image);
-  // Without a mailbox, groups say which pairs are here.
+  // Without a mailbox, the groups define this rank's pairs.
   const IndexRange own = has_mailbox ? own_experts(c) : IndexRange{0, E};
   routing.leave_out_all_but(own);
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kStored,
@@ -302,7 +304,7 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
       random_floats(c.values, c.seed + 73, static_cast<size_t>(own.count) * static_cast<size_t>(H));
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
-  // Of these two, the one that the kernel must not read is poison.
+  // One of these two must not be read by the kernel: it is poisoned.
   const DeviceGroups groups = has_mailbox ? DeviceGroups(T, K, max_groups, size)
                                           : DeviceGroups(routing.choices(), E, max_groups, size);
   const DeviceRoutingMailbox mailbox(routing.choices());

@@ -19,32 +19,34 @@ size_t size_of(int a, int b, int c = 1) {
   return static_cast<size_t>(a) * static_cast<size_t>(b) * static_cast<size_t>(c);
 }
 
-// A sum may be so far from the true one, as a share of the sum of magnitudes: 2^-23 for each rounding on the way.
-// The tensor cores align 16 products and the addend to the largest of the 17 and truncate below its last place: 17
-// truncations and that of the result. A segment begins at zero and adds up 4 times 16 columns of each of its tiles;
-// then the segments are added.
+// Returns the maximum error of a sum, as a share of the sum of magnitudes: 2^-23 for each rounding. The
+// tensor cores align 16 products and the addend to the largest of the 17 and truncate below its last place:
+// 17 truncations, plus that of the result. A segment starts at zero and adds 4 times 16 columns of each of
+// its tiles; then the segments are added.
 double relative_bound(const Strips& strips) {
   constexpr double kProduct{18};
   return (4 * kProduct * strips.segment_tiles + strips.num_segments) * 0x1p-23;
 }
 
-// The same bound of block-scaled products. A number's two terms together may be three times as large as the number, where the first is
-// E4M3's smallest.
+// The same bound for block-scaled products. The magnitudes of a number's two terms may sum to three times the
+// number, if the first term is E4M3's smallest.
 //
-// The twin adds up 32 columns in two products of 16, with 18 truncations each, and then adds them to the sum: one rounding more in each
-// step. What the instruction does is not documented: it is taken to keep 13 bits of the largest of its products and the addend, as those
-// of FP8 on Ada and Hopper do, so that each step may lose 2^-10 of all magnitudes up to it.
+// The twin sums 32 columns in two products of 16, with 18 truncations each, and then adds them to the running
+// sum: one more rounding per step. The instruction is not documented: the bound assumes that it keeps 13 bits
+// of the largest of its products and the addend, as FP8 on Ada and Hopper does, so that each step may lose
+// 2^-10 of all magnitudes up to it.
 double relative_bound(const Strips& strips, const BlockProducts& products) {
-  const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // of a segment: 32 columns of a term
+  const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // per segment: 32 columns of one term
   const double magnitudes = products.num_terms == 2 ? 3 : 1;
   const double of_segment = products.are_native ? (num_steps + 2) * 0x1p-10 : (2 * 18 + num_steps) * 0x1p-23;
   return magnitudes * (of_segment + strips.num_segments * 0x1p-23);
 }
 
-// The loss below the smallest float32, which the tensor cores may flush to zero.
+// Returns the loss below the smallest float32, which the tensor cores may flush to zero.
 double absolute_bound(int cols) { return cols * 0x1p-125; }
 
-// A bfloat16 whose exponent is lowered to what a block of MXFP4 takes: its scale is two below (formats/mxfp4.h).
+// Lowers the exponent of a bfloat16 to what a block of MXFP4 can hold: its scale is two below
+// (formats/mxfp4.h).
 uint16_t below_largest_scale(uint16_t bits) {
   constexpr int kLargest{kLargestScale + 2};
   return (bits >> 7 & 0xFF) > kLargest ? static_cast<uint16_t>((bits & 0x807F) | kLargest << 7) : bits;

@@ -1,4 +1,5 @@
-// Random matrices, packed on the device and decodable on the host, and the expected results of products with them.
+// Random matrices, packed on the device and decodable on the host, and the expected results of products with
+// them.
 #pragma once
 
 #include <optional>
@@ -12,14 +13,16 @@
 
 namespace nibble::cuda::verify {
 
-// Block-scaled products (ptx/block_mma.cuh): how many terms a number has, and whether the instruction adds them up, or its twin.
+// Block-scaled products (ptx/block_mma.cuh): terms per number, and whether the instruction or its twin
+// computes them.
 struct BlockProducts {
   int num_terms;
   bool are_native;
 };
 
-// Rows that a matrix is multiplied with, in bfloat16 or as block-scaled products take them. If the kernel computes and rounds them itself, its float32 may
-// lie on the other side of a rounding border: `slack` is how far its number may then be from ours; otherwise it is 0.
+// Rows that a matrix is multiplied with, in bfloat16 or as block-scaled products take them. If the kernel
+// computes and rounds them itself, its float32 may fall on the other side of a rounding border: `slack` is
+// how far its number may then be from ours; otherwise it is 0.
 struct Activations {
   Activations(int num_rows, int num_cols) : rows(num_rows), cols(num_cols), values(size()), slack(size()) {}
   Activations(int num_rows, int num_cols, const std::vector<uint16_t>& bf16)
@@ -60,7 +63,7 @@ class TestMatrix {
              uint64_t seed);
 
   const Strips& strips() const { return strips_; }
-  // The product of matrix number `matrix` with the named rows of x.
+  // Returns the product of matrix number `matrix` with the given rows of x.
   Products times(const Activations& x, const std::vector<int>& x_rows, int matrix = 0) const;
   Products times(const Activations& x) const;
 
@@ -68,7 +71,7 @@ class TestMatrix {
   void pack_bf16(Stream stream);
   void quantise_bf16(Stream stream);
   void pack_mxfp4(Stream stream);
-  // Decodes a row; returns the factor that its products are multiplied by afterwards.
+  // Decodes a row; returns the factor to apply to its products.
   double decode(int matrix, int row, float* to) const;
 
   Format format_;
@@ -76,7 +79,7 @@ class TestMatrix {
   Strips strips_;
   std::vector<uint16_t> bf16_;
   std::vector<uint8_t> codes_, scales_;  // as checkpoints store them
-  std::vector<float> row_scales_;        // only for E4M3
+  std::vector<float> row_scales_;        // E4M3 only
   DeviceBuffer packed_, device_row_scales_;
 };
 

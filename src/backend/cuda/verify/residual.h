@@ -12,8 +12,8 @@ namespace nibble::cuda::verify {
 
 class TestResidual {
  public:
-  // The terms that are still to be added to x: none, the second part of a matrix product, the outputs of K experts,
-  // or both. With typical values and several rows, the last row is huge.
+  // The terms that must still be added to x: none, the second part of a matrix product, the outputs of K
+  // experts, or both. With typical values and several rows, the last row is huge.
   struct Parts {
     bool has_rest{false};
     int num_experts{0};
@@ -21,8 +21,7 @@ class TestResidual {
   TestResidual(const Case& c, int num_tokens, const Parts& parts);
 
   ResidualInput input() const;
-  // Adds up one element of x in order. These are float32 additions, which the host makes with the same bits as the
-  // device.
+  // Adds up one element of x in order, in float32: the bits are those of the device.
   float at(int token, int i) const;
 
  private:
@@ -42,7 +41,7 @@ class TestNorm {
 
   TestNorm(const Case& c, const TestResidual& residual);
   NormInput input() const { return {residual_.input(), device_weights_.data(), kEps}; }
-  // The norm of the named tokens, [tokens, H].
+  // Returns the norm of the given tokens, [tokens, H].
   std::vector<Rounded> numbers(const std::vector<int>& tokens) const;
   Activations normed(const std::vector<int>& tokens) const;  // the same as activations
 

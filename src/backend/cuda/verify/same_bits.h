@@ -1,4 +1,5 @@
-// wgmma adds in the order of mma.sync: that is measured, not documented, so every check of a row by wgmma asks for it, to the bit.
+// wgmma adds in the order of mma.sync. This is measured, not documented, so every check of a row that uses
+// wgmma compares the bits.
 #pragma once
 
 #include <cstring>
@@ -9,10 +10,10 @@
 
 namespace nibble::cuda::verify {
 
-// The row that multiplies by mma.sync what this one does by wgmma; null for any other row.
+// Returns the row that does by mma.sync what this row does by wgmma; null for any other row.
 const KernelRow* row_by_mma(const KernelRow& row);
 
-// Rows of `cols` numbers of 2 or 4 bytes.
+// Compares rows of `cols` numbers of 2 or 4 bytes.
 template <typename T>
 void compare_bits(Comparison& comparison, const char* what, int cols, const std::vector<T>& by_wgmma,
                   const std::vector<T>& by_mma) {
@@ -27,8 +28,8 @@ void compare_bits(Comparison& comparison, const char* what, int cols, const std:
                      bits(by_mma[i]));
 }
 
-// Launches the row by mma.sync, where there is one, on `args`, which has what that row takes, and compares what it leaves in `out` with
-// what the row by wgmma left there.
+// Launches the mma.sync row, if there is one, with `args` as that row takes them, and compares what it leaves
+// in `out` with the result of the wgmma row.
 template <typename Args, typename T>
 void compare_with_mma(Comparison& comparison, const Subject& subject, const char* what, int cols,
                       const Args& args, const DeviceArray<T>& out, const std::vector<T>& by_wgmma) {

@@ -7,11 +7,12 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// The granularities of the kernels: a tile has 64 columns, a segment up to 5 tiles, an MXFP4 block 32 columns; a
-// strip has 16 rows; a pass takes 8 tokens, or 64 if there are more than 16. So the shapes have one and a half tiles,
-// less and more; whole strips and parts of strips; one token less and one more; the sizes of gpt-oss itself; and the
-// largest sizes that are accepted. 33,000 rows of 45 tiles are more sums than a CTA has room for at once; 65 tokens with 8 experts are more pairs
-// than the CTA that groups them has threads.
+// The granularities of the kernels: a tile has 64 columns, a segment up to 5 tiles, an MXFP4 block 32
+// columns; a strip has 16 rows; a pass takes 8 tokens, or 64 if there are more than 16. So the shapes have
+// one and a half tiles, less and more; whole strips and parts of strips; one token less and one more; the
+// sizes of gpt-oss itself; and the largest sizes that are accepted. 33,000 rows of 45 tiles are more sums
+// than a CTA has room for at once; 65 tokens with 8 experts are more pairs than the threads of the CTA that
+// groups them.
 std::vector<Shape> shapes() {
   return {{32, 1, 1, 1, 1, 32, 1, {1, 2, 3}},
           {96, 2, 1, 4, 4, 64, 100, {1, 2, 7, 8, 9, 15, 16, 17, 511, 512, kWideTokens}},
@@ -22,7 +23,7 @@ std::vector<Shape> shapes() {
           {4096, 16, 2, 3, 1, 4096, 513, {1, 2, 7, 16, 33}}};
 }
 
-// Says whether the shape is one that the row takes on this target: others are refused at load (limits.h).
+// Whether the row supports the shape on this target: other shapes are refused at load (limits.h).
 bool fits(const KernelRow& row, const Target& target, const Shape& shape) {
   Config config;
   config.hidden = shape.hidden;
@@ -53,7 +54,7 @@ IndexRange own_experts(const Case& c) {
 KernelFinding check_cases(const KernelRow& row, const Target& on, const CaseLimits& limits,
                           CheckCase check_case) {
   prepare_kernels();
-  Target target = on;  // products that wgmma takes the place of are checked as if there were none
+  Target target = on;  // a row without wgmma is checked as if the chip had none
   if (row.pass.columns > 0) target.has_wgmma = row.pass.takes_image;
   Comparison comparison;
   const OwnedStream stream;

@@ -1,4 +1,4 @@
-// The model shapes and numbers of tokens that kernels are checked with.
+// The model shapes and numbers of tokens with which kernels are checked.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ struct Case {
   std::string text() const;
 };
 
-// The experts whose weights are here: all or, in every other case, some, as a rank of several may have.
+// Returns the experts of this rank: all or, in every other case, some.
 IndexRange own_experts(const Case& c);
 
 // A row of the kernel table, and what it is launched on.
@@ -47,8 +47,8 @@ struct Subject {
 // Checks one case of a row.
 using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const Case& c);
 
-// Runs a check on every shape with typical values, and on one shape with all kinds of values: with each number of
-// tokens that the row takes, and at the row's limits.
+// Runs a check on every shape with typical values, and on one shape with all kinds of values: with each
+// number of tokens that the row supports, and at the row's limits.
 KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
                           CheckCase check_case);
 

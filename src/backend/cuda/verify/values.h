@@ -16,8 +16,8 @@ enum class Values {
   kEqual,     // all 0.5: every choice is a tie
   kDenormal,  // subnormal numbers of bfloat16
   kTiny,      // about 2^-40
-  kHuge,      // about 2^30; scales of MXFP4 as large as they may be
-  kMixed,     // magnitudes from 2^-24 to 2^24 side by side
+  kHuge,      // about 2^30; scales of MXFP4 at their maximum
+  kMixed,     // magnitudes from 2^-24 to 2^24 mixed
 };
 inline constexpr Values kAllValues[]{Values::kTypical, Values::kZero, Values::kEqual, Values::kDenormal,
                                      Values::kTiny,    Values::kHuge, Values::kMixed};
@@ -26,8 +26,8 @@ const char* name(Values values);
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
-// A number that the kernel computes in float32, within `error` of ours, and then rounds: the rounded value, and how
-// far the kernel's may be from it because its number lay on the other side of a rounding border.
+// A number that the kernel computes in float32, within `error` of ours, and then rounds: the rounded value,
+// and how far the kernel's value may be from it if its number falls on the other side of a rounding border.
 struct Rounded {
   float value, slack;
   double number, error;  // before rounding
@@ -37,14 +37,15 @@ Rounded round_e4m3(double number, double error);
 
 inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 
-// MXFP4 blocks of such values: two codes a byte, and the E8M0 bytes of their scales.
+// MXFP4 blocks of such values: two codes per byte, and the E8M0 bytes of their scales.
 std::vector<uint8_t> random_codes(Values values, uint64_t seed, size_t count);
 std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 
-// Rows of `cols` columns as an image (layout/image.h) of whole eights of rows, and back.
+// Converts rows of `cols` columns to an image (layout/image.h), with the number of rows rounded up to a
+// multiple of 8, and back.
 std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols);
 std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols);
-// Compares the columns that pad a row's last tile with zeros.
+// Requires the columns that pad a row's last tile to be zero.
 void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int num_rows,
                    int cols);
 

@@ -1,5 +1,5 @@
-// Asks where a block-scaled product looks for its operands. All numbers are small integers, so that any order and width of sums gives them
-// exactly.
+// Probes where a block-scaled product reads its operands. All numbers are small integers, so sums are exact
+// in any order and width.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,11 +18,12 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
   return {machine.expected_answer(), std::move(as_documented)};
 }
 
-// The operand that a single 1 in the other one is multiplied with: its rows (or columns) 0-5 spell the place in the contraction in
-// binary, number 6 is all ones. So the row or column of D in which the 1 shows says where it lies, and its numbers at which place.
+// Whether the operand that a single 1 is multiplied with has a 1 at this place. Its rows (or columns) 0-5
+// spell the place in the contraction in binary, number 6 is all ones. So the row or column of D that is not
+// zero shows the row of the single 1, and its values show the place.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
-// One code 1 at each place of each register of A, and of B.
+// A single code 1 at each place of each register of A, and of B.
 Warps single_codes_in_a(BlockForm form) {
   WarpRegisters b = zeros_with_scales_of_one();
   for (int column = 0; column < 8; ++column)
@@ -50,7 +51,7 @@ Warps single_codes_in_b(BlockForm form) {
   return warps;
 }
 
-// All codes 1, each element of D another number before.
+// All codes are 1, and each element of D starts with a different number.
 WarpRegisters ones(BlockForm form) {
   WarpRegisters warp = zeros_with_scales_of_one();
   for (int k = 0; k < contraction(form); ++k) {
@@ -94,7 +95,8 @@ ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
       machine, {}, fmt::format("lanes 4 (m % 8) + m / 8 and 4 n, others ignored: {} products", num_products));
 }
 
-// Bytes are different powers of two, and D is zero before: a sum of 32 of them, or of two times 32 that are at most 2^9 apart.
+// The scale bytes are different powers of two, and D starts at zero: a sum of 32 of them, or of two times 32
+// that are at most 2^9 apart.
 ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   for (const BlockForm form : kBlockForms) {
     WarpRegisters warp = ones(form);
@@ -112,8 +114,8 @@ ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   return layout_finding(machine, {}, "bytes 0-3, in MXFP4 0-1 and 2-3 for columns 0-31 and 32-63");
 }
 
-// A code of E2M1 has bits 5-2 of a container. What the others mean is asked too: a code that was not shifted to its place then shows as
-// what it is.
+// A code of E2M1 occupies bits 5-2 of a container. Also probes the meaning of the other bits, so that a code
+// that was not shifted to its place is recognised.
 ProbeFinding ask_containers(const BlockMachine& machine) {
   constexpr BlockForm kForm{BlockForm::kMxfp8};
   Warps warps;

@@ -1,4 +1,4 @@
-// Asks what block-scaled products compute, and how exactly.
+// Probes what block-scaled products compute, and how exactly.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,13 +12,13 @@ namespace {
 using Result = ProbeFinding::Result;
 using Warps = std::vector<WarpRegisters>;
 
-// The element D[0][0] of a product of bytes {0, 0}.
+// Returns element D[0][0] of a product with scale bytes {0, 0}.
 float first_sum(const BlockMachine& machine, BlockForm form, const WarpRegisters& warp) {
   Warps after = machine.multiply(BlockProduct::kNative, form, {0, 0}, {warp});
   return d_at(after.front(), 0, 0);
 }
 
-// A single product 1 x 1, scaled.
+// Returns a single product 1 x 1, scaled.
 float scaled_one(const BlockMachine& machine, BlockForm form, uint8_t a_scale, uint8_t b_scale) {
   WarpRegisters warp = zeros_with_scales_of_one();
   put_a(form, warp, 0, 0, one_of_a(form));
@@ -28,7 +28,7 @@ float scaled_one(const BlockMachine& machine, BlockForm form, uint8_t a_scale, u
   return first_sum(machine, form, warp);
 }
 
-// 1 + 2^-k, the second as a product: the largest k at which the sum is not 1.
+// Returns the largest k for which 1 + 2^-k, the second as a product, is not 1.
 int bits_beside_a_sum(const BlockMachine& machine, BlockForm form) {
   int bits = 0;
   for (int k = 8; k <= 30; ++k) {
@@ -42,7 +42,7 @@ int bits_beside_a_sum(const BlockMachine& machine, BlockForm form) {
   return bits;
 }
 
-// 1.5 times 2^-24 beside a sum of 1: three quarters of float32's last place.
+// Adds 1.5 times 2^-24 to a sum of 1: three quarters of float32's last place.
 bool is_sum_rounded(const BlockMachine& machine, BlockForm form) {
   WarpRegisters warp = zeros_with_scales_of_one();
   put_a(form, warp, 0, 0, form == BlockForm::kMxfp8 ? 0x0C : 0x3);
@@ -52,11 +52,12 @@ bool is_sum_rounded(const BlockMachine& machine, BlockForm form) {
   return first_sum(machine, form, warp) != 1;
 }
 
-// One product that is 2^k times as large as each of many others, whose sum float32 has room for: the largest k up to `most` at which
-// nothing of them is lost.
+// Adds one product to many others that are 2^k times smaller; float32 could hold the exact sum. Returns the
+// largest k, up to the limit, at which none of them is lost.
 //
-// In MXFP8 all of them share a scale, so that the codes alone make the difference: 4 x 256 against 0.5 x 2^-9 at most. In MXFP4 the
-// large one lies in the first block of 32 columns and the others in the second, whose scale makes the difference.
+// In MXFP8 all share a scale, so the codes alone make the difference: 4 x 256 against 0.5 x 2^-9 at most. In
+// MXFP4 the large product is in the first block of 32 columns and the others are in the second, whose scale
+// makes the difference.
 constexpr int kMostOfMxfp8{20}, kMostOfMxfp4{28};
 int bits_among_products(const BlockMachine& machine, BlockForm form) {
   int bits = 0;
@@ -66,7 +67,8 @@ int bits_among_products(const BlockMachine& machine, BlockForm form) {
     if (is_wide) {
       put_a(form, warp, 0, 0, 0x18);  // 4
       put_b(form, warp, 0, 0, 0x78);  // 256
-      // 1 x 2^(10 - k), as E4M3: normal down to 2^-6, and below it 2^-9 times the code; at k = 20 half of 2^-9.
+      // 1 x 2^(10 - k), as E4M3: normal down to 2^-6, and below it 2^-9 times the code; at k = 20 half of
+      // 2^-9.
       const int exponent = 10 - k;
       const uint32_t code = exponent >= -6   ? static_cast<uint32_t>(exponent + 7) << 3
                             : exponent >= -9 ? 1u << (exponent + 9)
@@ -88,7 +90,7 @@ int bits_among_products(const BlockMachine& machine, BlockForm form) {
   return bits;
 }
 
-// Random codes and scales, every pair of bytes.
+// Random codes and scales, every pair of scale bytes.
 double worst_of_random(const BlockMachine& machine, BlockProduct product) {
   double worst = 0;
   for (const BlockForm form : kBlockForms)
@@ -101,10 +103,12 @@ double worst_of_random(const BlockMachine& machine, BlockProduct product) {
   return worst;
 }
 
-// The twin may be so far from the truth, as a share of the sum of magnitudes, with 2^-23 for each rounding on the way: m16n8k16 aligns 16
-// products and the addend, and truncates each and the result, twice for a block of 32 columns; three more join the two blocks to D.
+// Maximum error of the twin, as a share of the sum of magnitudes, with 2^-23 per rounding: m16n8k16 aligns 16
+// products and the addend, and truncates each and the result, twice for a block of 32 columns; three more
+// roundings join the two blocks to D.
 constexpr double kTwinBound{(2 * 18 + 3) * 0x1p-23};
-// The instruction may be off by 2^-10 if sums keep 13 bits, as those of FP8 on Ada and Hopper do. ask_sum_width() finds out what it keeps.
+// The instruction may be off by 2^-10 if sums keep 13 bits, as those of FP8 on Ada and Hopper do.
+// ask_sum_width() measures what it keeps.
 constexpr double kNativeBound{0x1p-10};
 
 ProbeFinding products_finding(const BlockMachine& machine, BlockProduct product, Result as_expected,
@@ -129,7 +133,7 @@ ProbeFinding ask_scale_values(const BlockMachine& machine) {
           return {Result::kOther,
                   fmt::format("{}: byte {} of {} is {}", name(form), byte, is_a ? "A" : "B", value)};
       }
-  // 2^-127 alone, which is below float32's normal numbers, and brought back by the other scale.
+  // 2^-127 alone, below float32's normal numbers; and multiplied by the other scale back into range.
   const float alone = scaled_one(machine, BlockForm::kMxfp8, 0, kScaleOfOne),
               brought_back = scaled_one(machine, BlockForm::kMxfp8, 0, 254);
   return {machine.expected_answer(),
@@ -166,7 +170,7 @@ ProbeFinding ask_sum_width(const BlockMachine& machine) {
   return finding;
 }
 
-// Compares QMMA.SF with scales of one with QMMA.
+// Compares QMMA.SF with scales of one to QMMA.
 ProbeFinding ask_unit_scales(const BlockMachine& machine) {
   if (!machine.has_block_mma) return {Result::kMissing, "takes the instructions of sm_120a and sm_121a"};
   Warps warps;

@@ -1,16 +1,16 @@
-// Questions about block-scaled products. They go to the instruction where the GPU has it, to its twin elsewhere.
+// Probes of block-scaled products. They use the instruction if the GPU has it, otherwise its twin.
 #pragma once
 
 #include "backend/cuda/verify/probes/block_runs.h"
 
 namespace nibble::cuda::verify {
 
-// These ask where the elements of A, B and D and the scales lie (ptx/block_codes.h, ptx/block_mma.cuh).
+// Where the elements of A, B and D and the scales are (ptx/block_codes.h, ptx/block_mma.cuh).
 ProbeFinding ask_places(const BlockMachine& machine);
 ProbeFinding ask_scale_lanes(const BlockMachine& machine);
 ProbeFinding ask_scale_bytes(const BlockMachine& machine);
 ProbeFinding ask_containers(const BlockMachine& machine);
-// These ask what the products are.
+// What the products are.
 ProbeFinding ask_scale_values(const BlockMachine& machine);
 ProbeFinding ask_products(const BlockMachine& machine);
 ProbeFinding ask_twin(const BlockMachine& machine);

@@ -10,12 +10,13 @@
 namespace nibble::cuda::verify {
 
 enum class BlockProduct {
-  kNative,    // block_mma: the instruction, or its twin where the GPU has none
-  kTwin,      // block_mma_twin everywhere
-  kUnscaled,  // the instruction of kMxfp8 without scales; leaves d where the GPU has none
+  kNative,    // block_mma: the instruction, or its twin if the GPU has none
+  kTwin,      // block_mma_twin on every GPU
+  kUnscaled,  // the instruction of kMxfp8 without scales; leaves d if the GPU has none
 };
 
-// A warp for each element; d becomes the product. The bytes are those of block_mma's template arguments; kUnscaled has no use for them.
+// One warp per element; d becomes the product. The bytes are block_mma's template arguments; kUnscaled
+// ignores them.
 struct BlockProductArgs {
   BlockProduct product;
   BlockForm form;
@@ -25,7 +26,7 @@ struct BlockProductArgs {
 };
 void multiply_blocks(Stream stream, const BlockProductArgs& args);
 
-// Asks whether the code that runs on this GPU has the instruction. `is_native` lies in its memory.
+// Reports whether the code that runs on this GPU has the instruction. `is_native` is in device memory.
 void ask_block_mma(Stream stream, int* is_native);
 
 }  // namespace nibble::cuda::verify

@@ -1,4 +1,5 @@
-// Asks how operands of block-scaled products are made: weights of strips as they were packed, activations of bfloat16.
+// Probes how operands of block-scaled products are made: weights from packed strips, activations from
+// bfloat16.
 #include "backend/cuda/verify/probes/codes.h"
 
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ ProbeFinding finding_of(const Comparison& comparison, const std::string& compare
 
 constexpr int kRows{256}, kTiles{5}, kCols{kTiles * kTileCols};
 
-// Compares a row with what its eights of neighbours have to become, in which registers and at which places.
+// Checks that each group of eight neighbours of a row is unpacked to the right registers and places.
 void compare_row(Comparison& comparison, const std::vector<uint8_t>& codes,
                  const std::vector<uint32_t>& containers, const std::vector<uint32_t>& nibbles, int row) {
   for (int col = 0; col < kCols; ++col) {
@@ -69,7 +70,7 @@ ProbeFinding probe_unpacking() {
       for (int tile = 0; tile < kTiles; ++tile, from += tile_bytes(Layout::kMxfp4)) {
         std::copy_n(from, kTileCodeBytes,
                     reinterpret_cast<uint8_t*>(words.data() + first + tile * kTileWords));
-        for (int lane = 0; lane < 32; lane += lane % 4 == 0 ? 1 : 3) {  // those of a quad that say scales
+        for (int lane = 0; lane < 32; lane += lane % 4 == 0 ? 1 : 3) {  // those of a quad that provide scales
           uint32_t word = 0;
           std::copy_n(from + kTileCodeBytes + lane / 4 * 4, 4, reinterpret_cast<uint8_t*>(&word));
           const int row = strip * kStripRows + lane / 4 + lane % 4 * 8;
@@ -90,9 +91,9 @@ ProbeFinding probe_unpacking() {
   return finding_of(comparison, "strips become containers, nibbles and scales");
 }
 
-// The codes have to be those that the same formulas give on the host, and the two terms the number itself.
+// The codes must equal those of the same formulas on the host, and the two terms must sum to the number.
 ProbeFinding probe_quantising() {
-  constexpr int kNumBlocks{1001};  // not a multiple of a CTA's
+  constexpr int kNumBlocks{1001};  // not a multiple of the blocks per CTA
   const OwnedStream stream;
   Comparison comparison;
   for (const Values values : kAllValues)
@@ -133,7 +134,7 @@ ProbeFinding probe_quantising() {
               return double{to_float(E4m3{static_cast<uint8_t>(
                   words[2 * eight + static_cast<size_t>(place / 4)] >> 8 * (place % 4))})};
             };
-            // 2^-14 of the scale (quantise_block.h), and less than 2^-6 of it where anything is lost.
+            // 2^-14 of the scale (quantise_block.h), for numbers below 2^-6 of it; larger ones are exact.
             const double value = lanes[lane][c];
             comparison.near("two terms", block, 8 * lane + c,
                             code(all_first) * unit + code(all_rest) * rest_unit, value,

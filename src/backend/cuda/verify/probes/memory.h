@@ -1,4 +1,4 @@
-// Kernels that ask for memory.
+// Kernels for the memory probes.
 #pragma once
 
 #include "backend/cuda/chip/device.h"
@@ -6,17 +6,17 @@
 
 namespace nibble::cuda::verify {
 
-// Reads everything once through the rings with which kernels stream weights, all multiprocessors together. `sum` depends on all bytes.
+// Reads everything once through the rings that stream weights, on all SMs. `sum` depends on all bytes.
 struct RingReadArgs {
   const uint8_t* from;
-  int num_slots;  // as many slots of a ring as there is data for
+  int num_slots;  // number of ring slots that the data fills
   uint32_t* sum;
   Bus bus;
 };
 size_t ring_slot_bytes();
 void read_through_rings(Stream stream, const RingReadArgs& args);
 
-// Writes the last word of so much dynamic shared memory, reads it back and puts it into *last.
+// Writes the last word of `bytes` bytes of dynamic shared memory, reads it back and stores it in *last.
 void touch_shared_memory(Stream stream, size_t bytes, uint32_t* last);
 
 }  // namespace nibble::cuda::verify

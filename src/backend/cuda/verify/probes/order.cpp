@@ -1,5 +1,5 @@
-// Asks whether a kernel that was launched early reads behind wait_for_predecessor() what the kernel before it wrote. On GB10 a load was
-// seen to be moved before the wait (ggml-org/llama.cpp#23825).
+// Probes whether a kernel that started early sees, after wait_for_predecessor(), what the previous kernel
+// wrote. On GB10 a load was seen to be moved before the wait (ggml-org/llama.cpp#23825).
 #include "backend/cuda/verify/probes/order.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ ProbeFinding probe_dependent_launches() {
     return {Result::kMissing, "kernels of this GPU run one after the other"};
   constexpr int kRounds{10'000}, kRoundsWithoutWait{500};
   const auto stale = static_cast<double>(count_stale(kRounds, true));
-  // Shows that readers do begin early: otherwise the question would have been none.
+  // Shows that readers do start early: otherwise the probe would prove nothing.
   const double stale_without_wait = static_cast<double>(count_stale(kRoundsWithoutWait, false)) /
                                     (double{kRoundsWithoutWait} * kOrderCells);
   return {stale == 0 ? Result::kOk : Result::kOther,

@@ -9,7 +9,7 @@ constexpr int kThreads{128}, kCtas{kOrderCells / kThreads};
 __device__ unsigned cell() { return blockIdx.x * kThreads + threadIdx.x; }
 
 __global__ void write_kernel(const OrderArgs args, Timestamps timestamps) {
-  constexpr long long kClocks{6000};  // about 3 us, in which the reader has long begun
+  constexpr long long kClocks{6000};  // about 3 us, by which time the reader has started
   wait_for_predecessor(timestamps);
   let_successor_start();
   const long long start = clock64();
@@ -18,7 +18,8 @@ __global__ void write_kernel(const OrderArgs args, Timestamps timestamps) {
   args.cells[cell()] = args.round;
 }
 
-// An ordinary load, as most are behind the wait: neither the compiler nor the hardware may issue it earlier.
+// An ordinary load, like most loads after the wait: neither the compiler nor the hardware may issue it
+// earlier.
 template <bool waits>
 __global__ void read_kernel(const OrderArgs args, Timestamps timestamps) {
   if constexpr (waits) wait_for_predecessor(timestamps);

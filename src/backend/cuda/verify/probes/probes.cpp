@@ -1,4 +1,4 @@
-// Rows only.
+// The table of probes.
 #include "backend/cuda/verify/probes/probes.h"
 
 #include "backend/cuda/verify/probes/block_probes.h"

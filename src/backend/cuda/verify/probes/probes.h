@@ -1,4 +1,5 @@
-// Questions that `nibble verify` asks a GPU before it checks the rows of the kernel table. Each takes less than a second.
+// Probes that `nibble verify` runs on a GPU before it checks the rows of the kernel table. Each takes less
+// than a second.
 #pragma once
 
 #include <span>
@@ -7,10 +8,10 @@
 
 namespace nibble::cuda::verify {
 
-// These ask how operands of block-scaled products are made.
+// How operands of block-scaled products are made.
 ProbeFinding probe_unpacking();
 ProbeFinding probe_quantising();
-// These ask for rates, memory and order.
+// Rates, memory and order.
 ProbeFinding probe_rates();
 ProbeFinding probe_plain_reads();
 ProbeFinding probe_ring_reads();
@@ -19,7 +20,7 @@ ProbeFinding probe_memory_kind();
 ProbeFinding probe_device();
 ProbeFinding probe_dependent_launches();
 
-// The table of probes, in the order in which they are asked.
+// The table of probes, in the order in which they run.
 std::span<const MachineProbe> machine_probes();
 
 }  // namespace nibble::cuda::verify

@@ -17,10 +17,10 @@ const char* name(RatedProduct product) {
 }
 
 struct Rate {
-  double operations_per_clock;  // and multiprocessor; 0 where the instruction is missing
-  double teraflops;             // of the whole GPU, launch and end included
+  double operations_per_clock;  // per SM; 0 if the instruction is missing
+  double teraflops;             // of the whole GPU, including launch and end
 };
-// The best of several launches; before the first the clocks may be low.
+// Returns the best of several launches; before the first one the clocks may be low.
 Rate rate_of(RatedProduct product) {
   constexpr int kPasses{5};
   const OwnedStream stream;

@@ -5,7 +5,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-constexpr int kChains{8};  // sums of a warp that do not wait for each other
+constexpr int kChains{8};  // independent sums of a warp
 
 template <RatedProduct product>
 constexpr bool is_built() {
@@ -17,10 +17,10 @@ template <RatedProduct product>
 __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs args) {
   long long clocks = 0;
   if constexpr (is_built<product>()) {
-    // Operands of small magnitude whatever their format, and not known to the compiler.
+    // Operands of small magnitude in every format, and unknown to the compiler.
     const uint32_t one = gridDim.y;
     const uint32_t a[]{one, one << 8, one << 16, one << 24}, b[]{one << 4, one << 20};
-    // Chains begin differently: the compiler would make one of equal ones.
+    // Chains start with different values: the compiler would merge equal ones.
     float sums[kChains][4]{};
     for (int chain = 0; chain < kChains; ++chain) sums[chain][0] = static_cast<float>(chain);
     __syncthreads();

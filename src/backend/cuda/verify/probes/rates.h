@@ -1,4 +1,4 @@
-// Measures how many products of each kind a multiprocessor makes in a clock.
+// Measures the products of each kind that an SM computes per clock.
 #pragma once
 
 #include "backend/cuda/chip/device.h"
@@ -13,13 +13,13 @@ enum class RatedProduct {
 };
 inline constexpr RatedProduct kRatedProducts[]{RatedProduct::kBf16, RatedProduct::kE4m3, RatedProduct::kMxfp8,
                                                RatedProduct::kMxfp4};
-constexpr int operations(RatedProduct product) {  // of one instruction: 2 for each multiplication
+constexpr int operations(RatedProduct product) {  // of one instruction: 2 per multiplication
   return 16 * 8 * 2 * (product == RatedProduct::kBf16 ? 16 : product == RatedProduct::kMxfp4 ? 64 : 32);
 }
 
-inline constexpr int kRateWarps{8}, kRateProducts{1 << 14};  // warps of a CTA, instructions of a warp
+inline constexpr int kRateWarps{8}, kRateProducts{1 << 14};  // warps per CTA, instructions per warp
 
-// A CTA on every multiprocessor. `clocks`: of each; 0 where this GPU's code does not have the instruction.
+// One CTA per SM. `clocks`: of each CTA; 0 if the code that this GPU runs lacks the instruction.
 struct RateArgs {
   RatedProduct product;
   long long* clocks;
