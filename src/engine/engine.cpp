@@ -6,7 +6,7 @@
 // one are known: stop rules, text and events of this step are worked out while the next one runs. Drafts
 // depend on known tokens, and so does the state of a constraint. While there is something to draft, or a
 // sequence has a constraint, a step therefore starts only after the one before it has ended. The exception is
-// drafts that the backend makes itself (Speculator::has_head_alone): they need not be known at launch.
+// drafts that the backend makes itself (Drafting::launches_before_drafts): they need not be known at launch.
 //
 // If no answer continues, the next step only prefills. It is not planned ahead, and waits briefly for more
 // prompts (gathering.h).
@@ -27,6 +27,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/with_memory.h"
+#include "engine/drafting.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step_batch.h"
@@ -76,20 +77,10 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
                         .prefix_cache = options.prefix_cache}};
 }
 
-SchedulerOptions scheduler_options(const RequestLimits& limits, bool runs_behind_drafts) {
+SchedulerOptions scheduler_options(const RequestLimits& limits, bool launches_before_drafts) {
   SchedulerOptions options = limits.scheduler;
-  options.runs_behind_drafts = runs_behind_drafts;
+  options.launches_before_drafts = launches_before_drafts;
   return options;
-}
-
-std::optional<speculative::Speculator> speculator_of(const EngineOptions& options, const Backend& backend) {
-  if (options.speculation.drafters.empty()) return std::nullopt;
-  speculative::SpeculationOptions speculation = options.speculation;
-  if (speculation.by_cost && !backend.tries_trees()) speculation.topk = 1;
-  if (speculation.topk > 1 && !backend.takes_trees())
-    throw InputError("topk is {}, which makes trees of drafts, and the {} backend takes chains: leave it out",
-                     speculation.topk, backend.name());
-  return std::optional<speculative::Speculator>(std::move(speculation));
 }
 
 }  // namespace
@@ -105,9 +96,8 @@ struct Engine::Impl {
       : backend(model),
         tokenizer(vocabulary),
         limits(limits_of(model.config(), options)),
-        speculator(speculator_of(options, model)),
-        runs_behind_drafts(model.steps_ahead() > 0 && speculator && speculator->has_head_alone()),
-        scheduler(scheduler_options(limits, runs_behind_drafts)),
+        drafting(options, model),
+        scheduler(scheduler_options(limits, drafting.launches_before_drafts())),
         on_step(options.on_step),
         gathering(options.gathering, limits.scheduler.max_sequences) {
     publish();
@@ -140,23 +130,25 @@ struct Engine::Impl {
   // sequence would have a row only in every second step. The price: the device is idle during the host's work
   // between two steps.
   bool waits_for_tokens() const {
-    const bool needs_drafts =
-        speculator && speculator->is_drafting() && !(runs_behind_drafts && under_way->all_draft);
-    return backend.steps_ahead() > 0 && (scheduler.waits_for_tokens() || needs_drafts);
+    return backend.steps_ahead() > 0 &&
+           (scheduler.waits_for_tokens() || drafting.waits_for_tokens(*under_way));
   }
   std::optional<Launched> launch();  // nothing if there is nothing to run
-  std::unordered_map<RequestId, DraftTree> plan_drafts(const DraftRoom& room);
-  void consider_drafts(const Launched& next);
-  void tell_drafts(RequestId request, const Drafts& made, Launched& next);
-  speculative::DraftModel::CatchUp make_drafts(const Launched& step);
-  void finish(Launched& step, Launched* next);  // `next`: the step launched after it, or null
+  std::vector<Slice> plan(Drafting::Trees& trees);
+  // Ends a step: collects its result, hands out its tokens, and drafts for the next one. `next`: the step
+  // launched after it, or null.
+  void finish(Launched& step, Launched* next);
+  std::optional<StepResult> collect(Launched& step, Launched* next);  // nothing if the step failed
+  StepReport measure(const Launched& step, const StepResult& result);
+  int hand_out(Launched& step, StepResult& result, Launched* next);  // returns the number of tokens
   void fail_step(const std::exception& error);
   // Counts a failed step. Declares the engine lost if the backend is lost or the same fault repeats.
   void count_fault(const std::string& why, bool is_lost);
   void lose(std::string why);
   void publish();  // copies the state to where other threads can read it
-  int hand_out(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
-               const Drafts& made);
+  int add_tokens(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
+                 const Drafts& made);
+  void add_token(Sequence& sequence, SampledToken token, bool is_first);
   void end(RequestId id, Event event);
   void fail(RequestId id, const std::string& message);
   void put(Event event);
@@ -175,15 +167,9 @@ struct Engine::Impl {
   Progress progress;  // thread-safe without the mutex
 
   // Used by the engine's thread only.
-  std::optional<speculative::Speculator> speculator;
-  // Steps are launched before their drafts are known, and before it is known which earlier drafts are
-  // accepted.
-  const bool runs_behind_drafts;
+  Drafting drafting;
   Scheduler scheduler;
   Sequences sequences;
-  // Of the sequences that have a token.
-  std::unordered_map<RequestId, std::unique_ptr<speculative::Track>> tracks;
-  speculative::DraftCounts drafts;
   uint64_t num_faults{0};
   std::string last_fault;  // of the last step that failed
   int num_same_faults{0};  // consecutive failed steps with that fault
@@ -294,7 +280,7 @@ void Engine::Impl::take(Order& order) {
       sequences
           .try_emplace(order.id, order.id, std::move(*order.request), max_output, tokenizer, order.submitted)
           .first->second;
-  scheduler.add(order.id, sequence.prompt(), max_output, sequence.needs(runs_behind_drafts));
+  scheduler.add(order.id, sequence.prompt(), max_output, sequence.needs(drafting.launches_before_drafts()));
   gathering.count(order.submitted);
 }
 
@@ -323,12 +309,17 @@ bool Engine::Impl::gather() {
   return true;
 }
 
+std::vector<Slice> Engine::Impl::plan(Drafting::Trees& trees) {
+  if (!drafting.is_on()) return scheduler.next();
+  return scheduler.next([&](const DraftRoom& room) {
+    trees = drafting.plan(room, sequences, under_way ? &*under_way : nullptr);
+  });
+}
+
 std::optional<Launched> Engine::Impl::launch() {
   const Stopwatch planning;
-  std::unordered_map<RequestId, DraftTree> trees;
-  Launched next{.slices = speculator
-                              ? scheduler.next([&](const DraftRoom& room) { trees = plan_drafts(room); })
-                              : scheduler.next()};
+  Drafting::Trees trees;
+  Launched next{.slices = plan(trees)};
   publish();
   if (next.slices.empty()) return {};  // everything was cancelled or waits for its last token
   next.has_prompts_alone = true;
@@ -342,17 +333,13 @@ std::optional<Launched> Engine::Impl::launch() {
     tree = std::move(trees.at(slice.request));
     tree.cut(slice.num_drafts);
   }
-  StepBatch::Head head;
-  if (speculator) {
-    next.num_to_draft = speculator->num_to_draft();
-    head = {speculator->has_head(), speculator->topk()};
-  }
+  next.num_to_draft = drafting.num_to_draft();
   if (!under_way) next.planning_seconds = planning.seconds();
   next.clock = {};
   next.num_rows = num_rows_of(next);
   progress.begin_step(next.num_rows);
   try {
-    const StepBatch batch(next, sequences, under_way ? &*under_way : nullptr, head);
+    const StepBatch batch(next, sequences, under_way ? &*under_way : nullptr, drafting.head());
     backend.launch(batch.batch());
     ++num_launched;
   } catch (const std::bad_alloc&) {
@@ -366,43 +353,63 @@ std::optional<Launched> Engine::Impl::launch() {
 }
 
 void Engine::Impl::finish(Launched& step, Launched* next) {
-  StepResult result;
+  std::optional<StepResult> result = collect(step, next);
+  if (!result) return;
+  StepReport report = measure(step, *result);
+  const Stopwatch& handing_out = since_step.emplace();
+  const int num_tokens = hand_out(step, *result, next);
+  publish();
+  const speculative::DraftModel::CatchUp catch_up =
+      next ? speculative::DraftModel::CatchUp{} : drafting.draft(step);
+  if (!next) report.other_seconds += handing_out.seconds();
+  drafting.learn({step, report, num_tokens, next, catch_up});
+  if (on_step) on_step(report);
+}
+
+std::optional<StepResult> Engine::Impl::collect(Launched& step, Launched* next) {
   try {
     --num_launched;
-    result = backend.wait();
+    StepResult result = backend.wait();
     progress.end_step(step.num_rows);
+    return result;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
     progress.end_step(step.num_rows);
     since_step.emplace();
     decode_ended_ns.reset();
-    if (step.slices.empty()) return;
+    if (step.slices.empty()) return {};
     fail_step(error);
     // The sequences of `next` have failed too, so whether it also fails matters to no request.
     if (next) *next = {.num_rows = next->num_rows};
-    return;
+    return {};
   }
-  if (!step.slices.empty()) num_same_faults = 0;
+}
+
+// Measures a step that has just ended.
+StepReport Engine::Impl::measure(const Launched& step, const StepResult& result) {
   StepReport report{.num_tokens = num_rows_of(step),
                     .num_sequences = static_cast<int>(step.slices.size()),
                     .backend_seconds = step.clock.seconds(),
                     .other_seconds = step.planning_seconds};
   if (since_step) report.backend_seconds = std::min(report.backend_seconds, since_step->seconds());
   progress.learn(report.num_tokens, report.backend_seconds);
-  const Stopwatch& handing_out = since_step.emplace();
   if (step.has_prompts_alone) gathering.learn(report.backend_seconds);
   const bool is_timed = result.device_times && !step.has_prompt;
   if (is_timed && decode_ended_ns)
     report.device_idle_seconds = 1e-9 * static_cast<double>(result.device_times->begin_ns - *decode_ended_ns);
   decode_ended_ns = is_timed ? std::optional(result.device_times->end_ns) : std::nullopt;
+  return report;
+}
+
+int Engine::Impl::hand_out(Launched& step, StepResult& result, Launched* next) {
+  if (!step.slices.empty()) num_same_faults = 0;
   NIBBLE_CHECK(step.slices.empty() || std::ssize(result.outputs) == step.num_outputs, "{} tokens for {} rows",
                result.outputs.size(), step.num_outputs);
+  int num_tokens = 0;
   auto output = result.outputs.begin();
-  speculative::StepMeasure measure{.num_sequences = report.num_sequences};
   for (size_t i = 0; i < step.slices.size(); ++i) {
     const Slice& slice = step.slices[i];
-    measure.num_drafts += slice.num_drafts;
     const auto end_of_prompt = output + step.num_prompt_rows[i];
     const auto prompt_rows = std::exchange(output, end_of_prompt);
     const auto num_rows = slice.gives_token ? static_cast<ptrdiff_t>(1 + step.trees[i].rows.size()) : 0;
@@ -417,88 +424,15 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
         for (int& row : result.kept.at(i)) row -= slice.num_tokens - slice.num_drafts;
         tokens = tokens_of_path = step.trees[i].keep(result.kept[i], tokens);
       }
-      measure.num_tokens += hand_out(slice, step.trees[i], tokens, made);
+      num_tokens += add_tokens(slice, step.trees[i], tokens, made);
     } catch (const std::exception& error) {
       const std::string why =
           with_memory([&] { return fmt::format("the answer could not go on: {}", cause(error)); });
       if (sequences.contains(slice.request)) fail(slice.request, why);
     }
-    if (next) tell_drafts(slice.request, made, *next);
+    if (next) Drafting::fill_in(slice.request, made, *next);
   }
-  publish();
-  const bool makes_drafts = speculator && !next && step.num_to_draft > 0;
-  const speculative::DraftModel::CatchUp catch_up =
-      makes_drafts ? make_drafts(step) : speculative::DraftModel::CatchUp{};
-  if (!next) report.other_seconds += handing_out.seconds();
-  if (speculator && !step.slices.empty()) {
-    measure.num_more_rows = report.num_tokens - report.num_sequences;
-    measure.seconds =
-        report.backend_seconds + report.other_seconds - catch_up.prompt_seconds - catch_up.answer_seconds;
-    measure.catch_up_seconds = catch_up.answer_seconds;
-    measure.has_chain = step.num_to_draft > 0;
-    if (!step.has_prompt) speculator->add(measure);
-    if (next && !runs_behind_drafts) consider_drafts(*next);
-  }
-  if (on_step) on_step(report);
-}
-
-// Fills the drafts of a request into `next`, which was launched before they were known. If `next` has fewer
-// drafts, it has the first ones.
-void Engine::Impl::tell_drafts(RequestId request, const Drafts& made, Launched& next) {
-  for (size_t i = 0; i < next.slices.size() && !made.tokens.empty(); ++i)
-    if (next.slices[i].request == request && next.slices[i].follows)
-      for (size_t n = 0; n < next.trees[i].drafts.size(); ++n)
-        next.trees[i].drafts[n] = made.tokens.at(n).token;
-}
-
-// Lets the draft model, if any, draft for the sequences that got a token.
-speculative::DraftModel::CatchUp Engine::Impl::make_drafts(const Launched& step) {
-  std::vector<speculative::Track*> texts;
-  for (const Slice& slice : step.slices)
-    if (const auto track = tracks.find(slice.request); slice.gives_token && track != tracks.end())
-      texts.push_back(track->second.get());
-  return speculator->make_drafts(texts, step.num_to_draft);
-}
-
-// Chooses the drafts for the sequences that have a place in the next step.
-std::unordered_map<RequestId, DraftTree> Engine::Impl::plan_drafts(const DraftRoom& room) {
-  std::unordered_map<RequestId, DraftTree> trees;
-  std::vector<DraftRoom::Place*> places;
-  std::vector<speculative::Speculator::Choice> proposed;
-  for (DraftRoom::Place& place : room.places) {
-    if (place.follows) {
-      place.num_drafts = std::min(place.most, under_way->num_to_draft);
-      trees.emplace(place.request, sequences.at(place.request).unknown_chain(place.num_drafts));
-      continue;
-    }
-    const auto track = tracks.find(place.request);
-    if (track == tracks.end()) continue;  // still in its prompt
-    places.push_back(&place);
-    proposed.push_back({.track = track->second.get(), .most = place.most});
-  }
-  speculator->choose(room.num_rows, room.num_sequences, room.num_rows_left, proposed);
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (proposed[i].tokens.empty()) continue;
-    DraftTree tree =
-        sequences.at(places[i]->request).tree_along(proposed[i].tokens, proposed[i].parents, places[i]->most);
-    places[i]->num_drafts = static_cast<int>(tree.drafts.size());
-    trees.emplace(places[i]->request, std::move(tree));
-  }
-  return trees;
-}
-
-// Checks whether a draft would have been worthwhile, when the next step was launched without drafts. If so,
-// the step after it waits for its tokens.
-void Engine::Impl::consider_drafts(const Launched& next) {
-  std::vector<speculative::Speculator::Choice> proposed;
-  int num_rows = 0;
-  for (const Slice& slice : next.slices) {
-    num_rows += slice.num_tokens;
-    if (const auto track = tracks.find(slice.request); track != tracks.end())
-      proposed.push_back({.track = track->second.get(), .most = speculative::kMaxDrafts});
-  }
-  speculator->consider(num_rows, static_cast<int>(next.slices.size()),
-                       limits.scheduler.max_batch_tokens - num_rows, proposed);
+  return num_tokens;
 }
 
 // Fails all running sequences: each may share pages that the step was to write. Waiting sequences have no
@@ -556,15 +490,15 @@ void Engine::Impl::publish() {
   state.pages = pages;
   state.num_faults = num_faults;
   state.counts = scheduler.counts();
-  state.drafts = drafts;
+  state.drafts = drafting.counts();
   if (!steps.empty()) state.steps = std::move(steps);
 }
 
 // Adds the token of the row after the known tokens, then that of each further row as long as the drafts
 // before it match the tokens added. Returns the number of tokens added. `made`: what the backend's draft head
 // expects after them.
-int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
-                           const Drafts& made) {
+int Engine::Impl::add_tokens(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
+                             const Drafts& made) {
   const auto found = sequences.find(slice.request);
   if (found == sequences.end()) return 0;  // it ended or was cancelled after this step was launched
   Sequence& sequence = found->second;
@@ -589,52 +523,44 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span
       break;
     }
     NIBBLE_CHECK(token.token >= 0 && token.token < limits.vocab, "token {} of {}", token.token, limits.vocab);
-    if (row == 0)
-      scheduler.push(slice.request, token.token);
-    else
-      scheduler.append(slice.request, token.token);
-    put(sequence.push(std::move(token)));
-    for (auto next = sequence.next_forced(); next && !sequence.end(); next = sequence.next_forced()) {
-      scheduler.append(slice.request, *next);
-      put(sequence.push({.token = *next}));
-    }
+    add_token(sequence, std::move(token), row == 0);
     if (sequence.fault()) failure = FailedEvent{slice.request, *sequence.fault(), true};
   }
   const auto num_added = static_cast<int>(added().size());
   sequence.count_step(slice.num_drafts, num_right());
   if (slice.num_drafts > 0) {
-    drafts.add(slice.num_drafts, num_right());
+    drafting.count(slice.num_drafts, num_right());
     if (!failure) scheduler.accept(slice.request, num_right());
   }
   if (failure) {
     end(slice.request, *std::move(failure));
   } else if (sequence.end()) {
     end(slice.request, sequence.finish(*sequence.end()));
-  } else if (speculator) {
-    auto& track = tracks[slice.request];
-    if (!track) track = speculator->start(sequence.prompt(), sequence.prediction(), sequence.cache_salt());
-    // The constraint may have forced more tokens than the head's drafts follow, so find where they begin.
-    int position = static_cast<int>(num_known);
-    for (const TokenId token : added()) {
-      if (position++ == made.first_position) speculator->take(*track, made);
-      speculator->push(*track, token);
-    }
-    if (position == made.first_position) speculator->take(*track, made);
+  } else {
+    drafting.add_tokens(slice.request, sequence, num_known, made);
   }
   return num_added;
+}
+
+// Adds a token and those that a constraint forces after it. `is_first`: the scheduler expects it from the
+// step; it expects no further ones.
+void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_first) {
+  if (is_first)
+    scheduler.push(sequence.id(), token.token);
+  else
+    scheduler.append(sequence.id(), token.token);
+  put(sequence.push(std::move(token)));
+  for (auto next = sequence.next_forced(); next && !sequence.end(); next = sequence.next_forced()) {
+    scheduler.append(sequence.id(), *next);
+    put(sequence.push({.token = *next}));
+  }
 }
 
 // Frees the pages and stops counting the request as running before the event is sent, so that the receiver
 // can rely on both.
 void Engine::Impl::end(RequestId id, Event event) {
-  if (speculator && std::holds_alternative<FinishedEvent>(event)) {
-    try {
-      const Sequence& sequence = sequences.at(id);
-      speculator->finish(sequence.output(), sequence.cache_salt());
-    } catch (const std::bad_alloc&) {  // later drafts will not use this answer
-    }
-  }
-  tracks.erase(id);
+  if (std::holds_alternative<FinishedEvent>(event)) drafting.keep_answer(sequences.at(id));
+  drafting.remove(id);
   scheduler.remove(id);
   sequences.erase(id);
   publish();

@@ -309,7 +309,7 @@ void Scheduler::preempt(std::list<Running>::iterator sequence) {
 // Returns the positions that a slice may need. A step planned ahead may also need the position after the last
 // draft. The last position ever run is that of the answer's last token but one.
 int Scheduler::num_places(const Slice& slice, const Running& sequence) const {
-  const bool has_one_behind = options_.runs_behind_drafts && slice.num_drafts > 0;
+  const bool has_one_behind = options_.launches_before_drafts && slice.num_drafts > 0;
   return std::min(slice.num_unsure + slice.num_tokens + has_one_behind,
                   sequence.max_tokens - 1 - slice.first_position);
 }
@@ -320,7 +320,7 @@ int Scheduler::most_drafts(const Running& sequence, const Slice& slice) const {
   const KvCache& cache = *sequence.cache;
   const int num_spare = std::min(cache.full.num_free(), cache.sliding.num_free()) - cache.num_running;
   const int num_with_pages =
-      (num_pages + std::max(0, num_spare)) * kPageTokens - end - options_.runs_behind_drafts;
+      (num_pages + std::max(0, num_spare)) * kPageTokens - end - options_.launches_before_drafts;
   return std::max(0, std::min(num_with_pages, sequence.max_tokens - 1 - end));
 }
 
@@ -334,7 +334,7 @@ void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& sl
   auto sequence = running_.begin();
   for (Slice& slice : slices) {  // in the order of the sequences
     while (sequence->request != slice.request) ++sequence;
-    if (!slice.gives_token || (slice.follows && !options_.runs_behind_drafts)) continue;
+    if (!slice.gives_token || (slice.follows && !options_.launches_before_drafts)) continue;
     const int most = std::min(num_rows_left, most_drafts(*sequence, slice));
     if (most == 0) continue;
     drafted.push_back({&*sequence, &slice});
@@ -420,7 +420,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
 
 bool Scheduler::waits_for_tokens() const {
   return std::any_of(running_.begin(), running_.end(), [&](const Running& sequence) {
-    return sequence.needs_awaited(options_.runs_behind_drafts) && !sequence.is_complete();
+    return sequence.needs_awaited(options_.launches_before_drafts) && !sequence.is_complete();
   });
 }
 
@@ -444,7 +444,7 @@ void Scheduler::add_token(RequestId request, TokenId token, bool is_awaited) {
   const auto is_meant = [&](const auto& sequence) { return sequence.request == request; };
   if (const auto found = std::find_if(running_.begin(), running_.end(), is_meant); found != running_.end()) {
     // The token of a step planned ahead may still be awaited.
-    const int num_ahead = options_.runs_behind_drafts;
+    const int num_ahead = options_.launches_before_drafts;
     NIBBLE_CHECK(is_awaited ? found->num_awaited > 0 : found->num_awaited <= num_ahead,
                  "request {} awaits {} tokens", static_cast<uint64_t>(request), found->num_awaited);
     found->tokens.push_back(token);

@@ -71,7 +71,7 @@ struct SchedulerOptions {
   bool prefix_cache{true};  // false: every prompt is run from its first token and nothing is shared
   // The backend drafts for the next step within each step. So a sequence whose drafts are not yet verified
   // still has its place, with drafts, in a step that is planned ahead.
-  bool runs_behind_drafts{false};
+  bool launches_before_drafts{false};
 };
 
 struct PageCounts {
@@ -152,7 +152,7 @@ class Scheduler {
   // Admits sequences that have room, then plans a step and reserves its pages, preempting if there are too
   // few. One step may be planned before the tokens of the step before it are known. Returns nothing if there
   // is no sequence, or none can run without those tokens. Calls `plan_drafts` for drafts once everything else
-  // is planned. A sequence with drafts has no row in a step that is planned ahead, unless runs_behind_drafts
+  // is planned. A sequence with drafts has no row in a step that is planned ahead, unless launches_before_drafts
   // is set and the answer can't be complete with the drafts.
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Returns whether some sequence has no row in a step that is planned now, before the tokens of the last one
@@ -209,17 +209,17 @@ class Scheduler {
     bool is_complete() const { return num_tokens() >= max_tokens; }
     // Drafts that are not verified yet may already complete the answer. Then the sequence must wait for them,
     // too.
-    bool needs_awaited(bool runs_behind_drafts) const {
+    bool needs_awaited(bool launches_before_drafts) const {
       return num_awaited > 0 &&
              (needs.known_tokens ||
-              (num_drafts > 0 && (!runs_behind_drafts || num_tokens() + num_drafts >= max_tokens)));
+              (num_drafts > 0 && (!launches_before_drafts || num_tokens() + num_drafts >= max_tokens)));
     }
   };
 
   // Tokens that the next step can run and that no planned step includes. The last token of a complete answer
   // is never run.
   int num_missing(const Running& sequence) const {
-    const bool is_held = sequence.is_complete() || sequence.needs_awaited(options_.runs_behind_drafts);
+    const bool is_held = sequence.is_complete() || sequence.needs_awaited(options_.launches_before_drafts);
     return is_held ? 0 : sequence.num_tokens() - sequence.pages.length();
   }
   void add_token(RequestId request, TokenId token, bool is_awaited);

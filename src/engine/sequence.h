@@ -29,6 +29,7 @@ class Sequence {
            Stopwatch submitted = {});
 
   std::span<const TokenId> tokens() const { return tokens_; }  // prompt, then output
+  RequestId id() const { return id_; }
   std::span<const TokenId> prompt() const { return tokens().first(num_prompt_tokens_); }
   std::span<const TokenId> output() const { return tokens().subspan(num_prompt_tokens_); }
   // Returns how to sample the token with this index in the answer. `output`: the known tokens of the answer.
@@ -51,13 +52,13 @@ class Sequence {
   // The reason why the answer can't continue, whatever was sampled.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
-  // `behind_drafts`: steps are planned after drafts of a head that are not known yet. While it is unknown
+  // `launches_before_drafts`: steps are planned after drafts of a head that are not known yet. While it is unknown
   // which of them are accepted, neither the answer's tokens nor their number are known, only where the answer
   // began.
-  SequenceNeeds needs(bool behind_drafts) const {
+  SequenceNeeds needs(bool launches_before_drafts) const {
     const bool is_unlike_others = sampling_.depends_on_output() || !allowed_.are_all() || prediction_;
     return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer() ||
-                            (behind_drafts && is_unlike_others),
+                            (launches_before_drafts && is_unlike_others),
             .whole_prompt = prompt_logprobs_.has_value(),
             .priority = priority_,
             .cache_salt = cache_salt_};

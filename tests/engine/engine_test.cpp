@@ -328,11 +328,11 @@ struct CountingBackend : ToyBackend {
     for (const Run& run : batch.runs) {
       num_runs += run.num_to_draft > 0;
       num_behind_tokens += run.follows >= 0 && run.num_drafted > 0;
-      num_behind_drafts += run.num_unsure > 0;
+      num_after_drafts += run.num_unsure > 0;
     }
     ToyBackend::launch(batch);
   }
-  int num_runs{0}, num_behind_tokens{0}, num_behind_drafts{0};
+  int num_runs{0}, num_behind_tokens{0}, num_after_drafts{0};
 };
 
 // Requests whose tokens are chosen by seed and position alone, in a cache that is too small for them; some end early or are cancelled.
@@ -371,7 +371,7 @@ TEST(EngineAhead, StepsAreLaunchedBehindDraftsBeforeTheseAreKnown) {
       EXPECT_EQ(state.pages_held.full, 0);
     }
     EXPECT_GT(backend.num_behind_tokens, backend.num_runs / 2);
-    EXPECT_GT(backend.num_behind_drafts, backend.num_runs / 2);
+    EXPECT_GT(backend.num_after_drafts, backend.num_runs / 2);
   }
 }
 
@@ -394,7 +394,7 @@ TEST(EngineAhead, ARequestThatNeedsWhatIsKnownHasAllStepsWait) {
       EXPECT_GT(engine.state().drafts.num_accepted, 0u);
     }
     EXPECT_GT(backend.num_runs, 0);
-    EXPECT_EQ(backend.num_behind_tokens + backend.num_behind_drafts, 0);
+    EXPECT_EQ(backend.num_behind_tokens + backend.num_after_drafts, 0);
   }
 }
 

@@ -18,7 +18,7 @@ namespace {
 // early, some are cancelled while they wait, many are preempted, and now and then a step fails. Each step is checked against the
 // test's own records and against a store in which every position holds a fingerprint of the text up to it. `runs_ahead`: the tokens of
 // a step are reported when the next one is planned already. `drafts`: many slices end in drafts, of which some are right; with
-// SchedulerOptions::runs_behind_drafts, and one step ahead, the next one is planned before that is reported too. `priorities`: how many
+// SchedulerOptions::launches_before_drafts, and one step ahead, the next one is planned before that is reported too. `priorities`: how many
 // there are.
 class Simulation {
   static constexpr RequestId id(int n) { return static_cast<RequestId>(n); }
@@ -65,7 +65,7 @@ class Simulation {
         << "none was overtaken: the simulation shows too little";
     EXPECT_EQ(num_right_ > num_requests, drafts_);
     EXPECT_EQ(num_wrong_ > num_requests, drafts_);
-    EXPECT_EQ(num_drafts_behind_drafts_ > num_requests, runs_ahead_ && options_.runs_behind_drafts);
+    EXPECT_EQ(num_drafts_after_drafts_ > num_requests, runs_ahead_ && options_.launches_before_drafts);
     // Without sequences that were preempted in the step that admitted them, before they had run.
     EXPECT_LE(num_put_aside_, scheduler_.counts().num_preemptions);
   }
@@ -138,7 +138,7 @@ class Simulation {
   // Says whether it has no place in a step that is planned now: what comes behind its drafts is not known, or whether there is anything.
   bool is_held(const Book& book) const {
     return book.num_unsure > 0 &&
-           (!options_.runs_behind_drafts || book.num_reported + 1 + book.num_unsure >= book.num_at_most);
+           (!options_.launches_before_drafts || book.num_reported + 1 + book.num_unsure >= book.num_at_most);
   }
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
   int num_here() const { return static_cast<int>(books_.size()); }
@@ -196,7 +196,7 @@ class Simulation {
   }
 
   void check_table(const Slice& slice, const Book& book) {
-    const bool has_one_behind = options_.runs_behind_drafts && slice.num_drafts > 0;
+    const bool has_one_behind = options_.launches_before_drafts && slice.num_drafts > 0;
     const int last = std::min(slice.first_position + slice.num_unsure + slice.num_tokens - 1 + has_one_behind,
                               book.num_at_most - 2);
     const int first = slice.first_position + book.num_unsure_right;
@@ -272,8 +272,8 @@ class Simulation {
       ASSERT_LE(end, book.num_known());
       ASSERT_EQ(slice.gives_token, end == book.num_known());
       ASSERT_TRUE(slice.num_drafts == 0 ||
-                  (slice.gives_token && (!slice.follows || options_.runs_behind_drafts)));
-      num_drafts_behind_drafts_ += slice.num_unsure > 0 ? slice.num_drafts : 0;
+                  (slice.gives_token && (!slice.follows || options_.launches_before_drafts)));
+      num_drafts_after_drafts_ += slice.num_unsure > 0 ? slice.num_drafts : 0;
       ASSERT_LT(slice.first_position + slice.num_unsure + slice.num_tokens, book.num_at_most)
           << "a draft behind the answer's last token but one";
       ASSERT_EQ(slice.follows, slice.first_position == book.num_reported);
@@ -374,7 +374,7 @@ class Simulation {
     int num_tokens, num_drafts, num_right, planned;
   };
   std::vector<Sampled> unreported_;  // sequences that got tokens
-  int num_right_{0}, num_wrong_{0}, num_drafts_behind_drafts_{0};
+  int num_right_{0}, num_wrong_{0}, num_drafts_after_drafts_{0};
   int num_planned_{0};  // steps
   int num_overtaking_{0};
   std::mt19937 random_;
@@ -402,7 +402,7 @@ constexpr int kNumArrivals{6250};
 // `num_kv_caches` for sequences that ranks have each for themselves.
 void simulate(int num_kv_caches) {
   for (const unsigned seed : {1u, 4u, 5u, 6u, 8u}) {
-    const bool runs_ahead = seed % 2 == 0, drafts = seed > 4, runs_behind_drafts = seed > 6;
+    const bool runs_ahead = seed % 2 == 0, drafts = seed > 4, launches_before_drafts = seed > 6;
     for (const int window : {16, 128}) {
       for (const bool prefix_cache : {true, false}) {
         Simulation({.max_batch_tokens = 40 * num_kv_caches,
@@ -412,12 +412,12 @@ void simulate(int num_kv_caches) {
                     .num_sliding_pages = 16,
                     .window = window,
                     .prefix_cache = prefix_cache,
-                    .runs_behind_drafts = runs_behind_drafts},
+                    .launches_before_drafts = launches_before_drafts},
                    runs_ahead, drafts, seed % 3 == 0 ? 1 : 3, seed)
             .run(kNumArrivals / num_kv_caches);
         ASSERT_FALSE(testing::Test::HasFatalFailure())
             << "one step ahead: " << runs_ahead << ", drafts: " << drafts
-            << ", behind drafts: " << runs_behind_drafts << ", window " << window << ", cache "
+            << ", behind drafts: " << launches_before_drafts << ", window " << window << ", cache "
             << prefix_cache;
       }
     }

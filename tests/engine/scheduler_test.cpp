@@ -120,7 +120,7 @@ TEST(SchedulerDrafts, ThoseThatCameArePartOfTheTextAndTheOthersLeaveNoTrace) {
 
 TEST(SchedulerDrafts, ThatAStepMakesItselfStandBehindOthersThatNobodyKnowsToBeRight) {
   SchedulerOptions options = scheduler_options();
-  options.runs_behind_drafts = true;
+  options.launches_before_drafts = true;
   Scheduler scheduler(options);
   add(scheduler, id(1), 26, 11);
   scheduler.next();  // its token is awaited
