@@ -1,4 +1,4 @@
-"""docs/performance.md says what records/ hold: tools/performance makes its tables and pictures."""
+"""The documents about speed and quality say what records/ hold: tools/performance makes their tables and pictures."""
 
 import json
 import pathlib
@@ -19,7 +19,8 @@ def performance(*flags):
 def copy(tmp_path):
     shutil.copytree(ROOT / "records", tmp_path / "records")
     shutil.copytree(ROOT / "docs" / "pictures", tmp_path / "docs" / "pictures")
-    shutil.copy(ROOT / "docs" / "performance.md", tmp_path / "docs")
+    for name in ("performance", "history", "kernels", "quality", "scaling"):
+        shutil.copy(ROOT / "docs" / f"{name}.md", tmp_path / "docs")
     return tmp_path
 
 
