@@ -28,9 +28,10 @@ model was fitted. On other chips instructions, bytes and serial parts are the sa
 are from datasheets ("expected"). nibble has not been measured there.
 
 --count N shares each layer among N of them, as --tensor-parallel-size does: heads, the experts' units, the vocabulary. Two sums a layer
-then go over their link, in as long as NCCL takes for a row, or --sum-latency microseconds, beside their bytes. None of this could
-be held to a measurement. --expert-parallel predicts the same beside whole experts on each, with the load of the GPU that has most:
-the experts that a step hits there and their pairs with tokens, expected of routing by chance. Real routing is less even.
+then go over their link. A sum takes the time of NCCL for one row, or --sum-latency microseconds, and the time of its bytes. Of such
+machines only two H100 have been measured: docs/scaling.md ("How far computed is from measured") has the errors. --expert-parallel also
+predicts whole experts on each, with the load of the GPU that has most: the experts that a step hits there and their pairs with tokens,
+expected of random routing. Real routing is less even.
 
 Memory is what `nibble serve` would take: nine tenths of the GPU's, unless --gpu-memory-utilization says otherwise there, of which the
 KV cache gets what weights and workspace leave. --context says how many tokens a sequence may have.
