@@ -92,7 +92,7 @@ def here(text, server):
 
 def test_what_the_documents_do_with_curl_works():
     told = subprocess.run([NIBBLE, "serve", "--help"], capture_output=True, check=True, timeout=60).stdout.decode()
-    texts = [told, *((ROOT / name).read_text() for name in ("README.md", "docs/serving.md"))]
+    texts = [told, *((ROOT / name).read_text() for name in ("README.md", "docs/serving.md", "docs/api.md"))]
     commands = [re.findall(r"^ +(curl (?:.*\\\n)*.*)$", text, re.MULTILINE) for text in texts]
     assert all(commands)
     with serving() as server:
@@ -102,7 +102,8 @@ def test_what_the_documents_do_with_curl_works():
 
 
 def test_what_the_documents_do_with_official_clients_works():
-    snippets = re.findall(r"```python\n(.*?)```", (ROOT / "docs/serving.md").read_text(), re.DOTALL)
+    texts = [(ROOT / name).read_text() for name in ("docs/serving.md", "docs/api.md")]  # the second uses the client that the first makes
+    snippets = [snippet for text in texts for snippet in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
     assert len(snippets) == 3
     with serving() as server:
         told = run([sys.executable, "-c", here("\n".join(snippets), server)], os.environ)

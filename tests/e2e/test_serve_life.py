@@ -274,12 +274,12 @@ def test_the_model_is_told_the_day_that_the_server_was_given():
             assert "Current date: 2025-06-28" in json.load(reply)["prompt"]
 
 
-def test_the_document_has_every_flag_and_every_endpoint(server):
-    document = (pathlib.Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+def test_the_documents_have_every_flag_and_every_endpoint(server):
+    operating, api = ((pathlib.Path(__file__).parents[2] / "docs" / name).read_text() for name in ("operating.md", "api.md"))
     told = subprocess.run([NIBBLE, "serve", "--help"], capture_output=True, timeout=60, check=True).stdout.decode()
     flags = set(re.findall(r"^  (--[a-z0-9-]+)", told, re.MULTILINE))
-    assert len(flags) > 20 and {flag for flag in flags if f"`{flag}`" not in document} == set()
+    assert len(flags) > 20 and {flag for flag in flags if f"`{flag}`" not in operating} == set()
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(server.url + "/nowhere", timeout=30)
     paths = re.findall(r"/[a-z0-9_/{}-]+", json.load(error.value)["error"]["message"].partition(";")[2])
-    assert len(paths) > 8 and [path for path in paths if f" {path}`" not in document] == []
+    assert len(paths) > 8 and [path for path in paths if f" {path}`" not in api] == []
