@@ -1,4 +1,4 @@
-// Tests where a draft head's drafts begin, by what the rows of a step chose.
+// Tests after which row a draft head starts its drafts, given the tokens that the rows of a step chose.
 #include "backend/draft_chain.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,8 @@
 namespace nibble {
 namespace {
 
-// One run: tokens 10, 11, ...; `choices` are those of the output rows, from `first_output` on.
+// One run with the tokens 10, 11, ...; `choices` are the tokens that its output rows choose, the first in row
+// `first_output`.
 struct SlotsOfRun {
   std::vector<TokenId> tokens;
   std::vector<OutputRow> outputs;
@@ -41,7 +42,7 @@ TEST(DraftSlots, FollowTheTokenBehindThePrompt) {
 }
 
 TEST(DraftSlots, FollowTheLastRightDraft) {
-  // Known 10, drafts 11, 12, 13: the first two are right.
+  // Token 10 is known; 11, 12 and 13 are drafts, of which the first two are right.
   const DraftSlots some = SlotsOfRun(4, 3, 0, {11, 12, 99, 55}).slots();
   EXPECT_EQ(some.chains[0].row, 2);
   EXPECT_EQ(some.chains[0].position, 102);
@@ -53,7 +54,7 @@ TEST(DraftSlots, FollowTheLastRightDraft) {
 }
 
 TEST(DraftSlots, TakeADraftWithoutARowForRightWhenTheOneBeforeItWas) {
-  // A constraint leaves 12 alone behind 11, which so needs no row.
+  // A constraint allows only 12 after 11, so the draft 11 needs no output row.
   SlotsOfRun forced(4, 3, 0, {11});
   forced.outputs.push_back({.token_index = 2, .sample = &forced.sample});
   forced.outputs.push_back({.token_index = 3, .sample = &forced.sample});
@@ -74,7 +75,7 @@ TEST(DraftSlots, DraftNothingBehindARowThatChoseNoToken) {
   EXPECT_TRUE(SlotsOfRun(2, 0, 1, {-1}).slots().chains.empty());
 }
 
-// Known 10; drafts 20 and 21 behind it, 30 and 31 behind 21, 40 behind 31.
+// Token 10 is known; drafts 20 and 21 follow it, 30 and 31 follow 21, 40 follows 31.
 struct SlotsOfTree : SlotsOfRun {
   std::vector<int> parents{-1, 0, 0, 2, 2, 4};
   explicit SlotsOfTree(const std::vector<TokenId>& choices) : SlotsOfRun(6, 5, 0, choices) {
@@ -95,7 +96,7 @@ TEST(DraftSlots, OfATreeAreThoseOfItsRightDrafts) {
   EXPECT_EQ(none.next, (std::vector<TokenId>{99}));
   EXPECT_EQ(none.chains[0].position, 100);
   SlotsOfTree tree({21, 0, 30, 77, 40, 50});
-  SlotsOfRun before(3, 0, 2, {13});  // a run before it in the batch
+  SlotsOfRun before(3, 0, 2, {13});  // an earlier run of the same batch
   const std::vector<nibble::Run> runs{before.run, tree.run};
   std::vector<SampledToken> chosen = before.chosen;
   chosen.insert(chosen.end(), tree.chosen.begin(), tree.chosen.end());
