@@ -1,4 +1,5 @@
-// Waiting for a GPU has a limit, and errors that end a context are told from those that do not.
+// Tests that waiting for a GPU has a timeout, and that errors which end a context are distinguished from
+// others.
 #include "backend/cuda/chip/wait.h"
 
 #include <gmock/gmock.h>
