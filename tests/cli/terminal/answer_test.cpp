@@ -17,7 +17,7 @@ namespace {
 
 using harmony::Part;
 
-// The vocabulary is the miniature model's; a scripted backend gives the answer that the test wants.
+// Uses the vocabulary of the miniature model; a scripted backend gives the wanted answer.
 class AnswerTest : public testing::Test {
  protected:
   Answer ask(const std::string& said, const std::vector<std::string>& stop, bool is_raw = false) {
@@ -25,7 +25,8 @@ class AnswerTest : public testing::Test {
     const ResolvedSettings setup = resolve(settings);
     const std::vector<TokenId> prompt{1, 2, 3};
     ScriptedBackend backend(config_, prompt.size(), tokenizer_.encode(said, SpecialTokens::kRecognise));
-    const Capacity capacity{131'072, 1};  // an answer without end ends there: long after it was cancelled
+    // An endless answer ends there, long after it should have been cancelled.
+    const Capacity capacity{131'072, 1};
     Engine engine(backend, tokenizer_,
                   engine_options(setup, backend_options(config_, setup, capacity), capacity));
     const GenerationRequest request = make_request(prompt, settings, config_, tokenizer_, capacity.context);
@@ -84,7 +85,8 @@ TEST_F(AnswerTest, ARawTextIsAllAnswer) {
 
 TEST_F(AnswerTest, AListenerThatHasEnoughEndsIt) {
   wants_to_stop_ = true;
-  const Answer answer = ask("<|channel|>final<|message|>for ever and ever", {});  // begins again at its end
+  // The script starts again at its end.
+  const Answer answer = ask("<|channel|>final<|message|>for ever and ever", {});
   EXPECT_EQ(answer.finished.reason, FinishReason::kCancelled);
 }
 
