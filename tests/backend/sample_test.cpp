@@ -29,8 +29,8 @@ SampledToken choose(std::vector<float> logits, const SampleParams& params, int p
   return sample(logits, {.sample = &params, .prompt = prompt, .output = output}, position);
 }
 
-// The tokens that occur in 4000 draws. A token with a share of 1 % or more is missing with a probability below
-// 0.99^4000 = 4e-18.
+// Returns the tokens that occur in 4000 draws. A token with a share of at least 1 % is missing with a
+// probability below 0.99^4000 = 4e-18.
 Tokens drawn(const std::vector<float>& logits, const SampleParams& params) {
   std::vector<bool> is_drawn(logits.size());
   for (int position = 0; position < 4000; ++position)

@@ -32,7 +32,7 @@ TEST(VocabularyTrie, HasEveryOrdinaryTokenAtItsBytes) {
               !tiny_tokenizer().bytes(token).empty() && !tiny_tokenizer().is_special(token));
 }
 
-// The slice of a content token; nothing if it is none.
+// Returns the slice of a content token, or std::nullopt for other tokens.
 std::optional<size_t> slice_of(std::string_view bytes) {
   if (well_formed_prefix(bytes) != bytes.size()) return std::nullopt;
   const bool has_blank = bytes.starts_with(' ') && bytes != " ";

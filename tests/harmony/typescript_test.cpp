@@ -13,7 +13,7 @@ std::string property(const std::string& schema) {
   return type(R"({"type": "object", "properties": {"k": )" + schema + "}}");
 }
 
-// The expected text is what the official renderer writes for the function of its own test.
+// The expected text is the output of the official renderer for the function of its own test.
 TEST(Typescript, CommentsStandAboveAPropertyAndDefaultsBehindIt) {
   EXPECT_EQ(
       property(

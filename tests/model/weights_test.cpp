@@ -40,7 +40,7 @@ std::vector<float> mxfp4_row(const Matrix& matrix, int row) {
   return values;
 }
 
-// The expected values were read from the files by a few lines of Python that only know the file format.
+// The expected values were read from the files with a few lines of Python that know only the file format.
 TEST(OpenWeights, TheBundledModelHoldsTheseValues) {
   const Weights weights = open_weights(kTiny);
   EXPECT_EQ(weights.source, kTiny);
@@ -118,13 +118,13 @@ TEST(Format, SaysItsBytes) {
   EXPECT_EQ(num_bytes(Format::kBf16, 32), 64u);
   EXPECT_EQ(num_bytes(Format::kMxfp4, 2880), 90u * 17);
   EXPECT_EQ(num_bytes(Format::kE4m3, 32), 32u);
-  EXPECT_EQ(matrix_bytes(Format::kE4m3, 3, 32), 3u * (32 + 4));  // a float32 for each row
+  EXPECT_EQ(matrix_bytes(Format::kE4m3, 3, 32), 3u * (32 + 4));  // one float32 per row
   EXPECT_EQ(matrix_bytes(Format::kMxfp4, 3, 64), 3u * 34);
   EXPECT_EQ(name(Format::kMxfp4), "MXFP4");
   EXPECT_EQ(name(Format::kE4m3), "FP8");
 }
 
-// A checkpoint of the small model, which tests damage and open.
+// A checkpoint of the small model, which tests damage and then open.
 class OpenWeightsFrom : public testing::Test {
  protected:
   OpenWeightsFrom() {

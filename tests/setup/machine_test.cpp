@@ -16,7 +16,7 @@ TEST(Machine, SaysWhatThisOneIs) {
   EXPECT_FALSE(machine.device);
 }
 
-// A machine may tell no caches and no clocks; what it tells is of a plausible size.
+// A machine may report no caches and no clocks; sizes that it reports are plausible.
 TEST(Machine, ToldCachesAreSmallerThanTheMemory) {
   const Machine machine = describe_machine(std::nullopt);
   if (!machine.cache_bytes) GTEST_SKIP() << "this machine tells no caches";

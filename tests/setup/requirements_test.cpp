@@ -64,7 +64,7 @@ TEST(Requirements, AnOperationOfAnotherBackendIsAnsweredWithThoseOfThisOne) {
                                             HasSubstr("accepted are qkv, experts")));
 }
 
-// Every operation and format that a backend names must be accepted by --require.
+// --require must accept every operation and format that a backend names.
 TEST(Requirements, WhateverABackendTellsCanBeAskedFor) {
   Config config;
   config.num_layers = 1;

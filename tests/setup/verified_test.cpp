@@ -1,4 +1,4 @@
-// Tests where the report of nibble verify is kept, and what is read of it.
+// Tests where the report of nibble verify is stored, and how it is read.
 #include "setup/verified.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Sets a variable, or removes it, for a test's duration.
+// Sets or removes an environment variable during this object's lifetime.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {

@@ -237,7 +237,8 @@ void expect_experts(const Machine& machine, const Config& config, const Activati
            View<float, 2>(x.data(), {num_tokens, config.hidden})});
   reference::experts({rows_view(normed, num_tokens), chosen, weights_view, layer, num_experts,
                       config.swiglu_limit, View<float, 2>(expected.data(), {num_tokens, config.hidden})});
-  // The slope of swiglu is at most about 8 + 1 (at the limits of 7), and the second product adds its own rounding.
+  // Swiglu has a slope of at most about 8 + 1 (at the limits of 7), and the second product adds its own
+  // rounding.
   expect_near(rows_view(x, num_tokens), rows_view(expected, num_tokens),
               9 * tolerance(config.hidden) + tolerance(config.intermediate), "x");
 }
