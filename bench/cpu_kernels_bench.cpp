@@ -24,8 +24,8 @@ constexpr Shape kShapes[]{
     {"project", Format::kBf16, 2880, 4096},  //
     {"qkv", Format::kE4m3, 5120, 2880},      // with --fp8-layers
     {"project", Format::kE4m3, 2880, 4096},  //
-    {"qkv", Format::kMxfp4, 5120, 2880},     // one expert
-    {"up", Format::kMxfp4, 5760, 2880},      // of one expert
+    {"qkv", Format::kMxfp4, 5120, 2880},     // with --mxfp4-layers
+    {"up", Format::kMxfp4, 5760, 2880},      // one expert
     {"down", Format::kMxfp4, 2880, 2880},    //
     {"qkv", Format::kQ8_0, 5120, 2880},      // in GGUF files
     {"project", Format::kQ8_0, 2880, 4096},  //

@@ -271,8 +271,8 @@ TEST(Scheduler, ThoseWithRoomOvertakeOneWithoutAtMostSoManyTimes) {
   SchedulerOptions small = scheduler_options();
   small.num_full_pages = 10;
   Scheduler scheduler(small);
-  add(scheduler, id(1), 180, 99);  // 6 pages: must wait
-  add(scheduler, id(2), 180, 10);  // 6 pages: waits
+  add(scheduler, id(1), 180, 99);  // 6 pages, later 7
+  add(scheduler, id(2), 180, 10);  // 6 pages: must wait
   for (int n = 0; n < Scheduler::kMaxOvertaking; ++n) {
     add(scheduler, id(3 + n), 1, 10);  // 1 page
     EXPECT_EQ(part_of(run_step(scheduler), id(3 + n)).num_tokens, 1) << n;

@@ -158,7 +158,7 @@ TEST(Tokenizer, AnyBytesComeBack) {
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     std::string bytes;
     const uint64_t size = random_bits(seed, 0) % 200;
-    const uint64_t high_bit = random_bits(seed, 1) % 3;  // high bits in none, in half or in all bytes
+    const uint64_t high_bit = random_bits(seed, 1) % 3;  // thirds of the bytes that may be above 127
     for (uint64_t i = 0; i < size; ++i) {
       const uint64_t bits = random_bits(seed, 2 + i);
       bytes += static_cast<char>(bits >> 8 & (bits % 3 < high_bit ? 0xFF : 0x7F));
