@@ -53,7 +53,7 @@ TEST_P(BackendBits, AreTheSameForDecodeRowsAmongChunksOfAPrompt) {
 
 // The right drafts come last in the tree: wrong drafts for the same positions, which have wrong children of
 // their own, come before them. Ends of pages and windows lie before, inside and after the tree.
-TEST_P(BackendBits, AreTheSameInATreeOfDraftsAndBehindIt) {
+TEST_P(BackendBits, AreTheSameInATreeOfDraftsAndAfterIt) {
   if (!feeder().takes_trees()) GTEST_SKIP() << "drafts are chains here";
   const auto wrong = [](TokenId token) { return token == 0 ? 1 : token - 1; };
   struct Case {
@@ -96,7 +96,7 @@ TEST_P(BackendBits, AreTheSameInATreeOfDraftsAndBehindIt) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BackendOutputs);
 
-TEST_P(BackendOutputs, AreThoseThatAreAskedForInTheirOrder) {
+TEST_P(BackendOutputs, AreTheRequestedOnesInTheirOrder) {
   const int vocab = weights->config.vocab;
   const std::vector<TokenId> ids = random_ids(40, vocab, 10);
   const SampleParams greedy{.logit_bias = {}, .num_logprobs = 2};

@@ -32,7 +32,7 @@ struct SlotsOfRun {
   DraftSlots slots() { return draft_slots({.runs = {&run, 1}}, chosen); }
 };
 
-TEST(DraftSlots, FollowTheTokenBehindThePrompt) {
+TEST(DraftSlots, FollowTheTokenAfterThePrompt) {
   const DraftSlots slots = SlotsOfRun(4, 0, 3, {77}).slots();
   EXPECT_EQ(slots.next, (std::vector<TokenId>{11, 12, 13, 77}));
   ASSERT_EQ(slots.chains.size(), 1u);
@@ -63,7 +63,7 @@ TEST(DraftSlots, TakeADraftWithoutARowForRightWhenTheOneBeforeItWas) {
   EXPECT_EQ(forced.slots().chains[0].row, 3);
 }
 
-TEST(DraftSlots, OfAChunkKnowTheTokenBehindIt) {
+TEST(DraftSlots, OfAChunkKnowTheTokenAfterIt) {
   SlotsOfRun chunk(3, 0, 0, {});
   chunk.run.next = 42;
   const DraftSlots slots = chunk.slots();
@@ -71,7 +71,7 @@ TEST(DraftSlots, OfAChunkKnowTheTokenBehindIt) {
   EXPECT_TRUE(slots.chains.empty());
 }
 
-TEST(DraftSlots, DraftNothingBehindARowThatChoseNoToken) {
+TEST(DraftSlots, DraftNothingAfterARowThatChoseNoToken) {
   EXPECT_TRUE(SlotsOfRun(2, 0, 1, {-1}).slots().chains.empty());
 }
 
@@ -119,7 +119,7 @@ TEST(BestDrafts, AreTheLikeliestTokensWithTheirProbabilities) {
   EXPECT_EQ(best_drafts(logits, tokens, 9).size(), 3u);
 }
 
-TEST(AddLevel, PutsEachBehindTheLikeliestOfThePlaceBefore) {
+TEST(AddLevel, PutsEachAfterTheLikeliestOfThePreviousLevel) {
   Drafts drafts;
   for (const TokenId first : {10, 20, 30})
     add_level(drafts, std::vector<Draft>{{.token = first}, {.token = first + 1}});
@@ -127,7 +127,7 @@ TEST(AddLevel, PutsEachBehindTheLikeliestOfThePlaceBefore) {
   EXPECT_EQ(likeliest_of_last_level(drafts).token, 30);
 }
 
-TEST(WithScratchPage, PutsItBehindThePagesOfTheRun) {
+TEST(WithScratchPage, PutsItAfterThePagesOfTheRun) {
   const std::vector<PageId> pages{PageId{4}, PageId{9}};
   EXPECT_EQ(with_scratch_page({.pages = pages}, PageId{100}),
             (std::vector<PageId>{PageId{4}, PageId{9}, PageId{100}}));

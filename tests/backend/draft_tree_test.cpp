@@ -33,7 +33,7 @@ struct TreeStep {
   std::vector<int> path() const { return right_path(run, chosen); }
 };
 
-TEST(DraftTree, PlacesEachTokenBehindItsParent) {
+TEST(DraftTree, PlacesEachTokenAfterItsParent) {
   const std::vector<PlaceInRun> places = places_of(TreeStep({}).run);
   std::vector<int> positions;
   for (const PlaceInRun& place : places) positions.push_back(place.position);
@@ -65,7 +65,7 @@ TEST(DraftTree, ADraftIsRightWhereItsParentIsAndChoseIt) {
       << "40 needs no row before it";
 }
 
-TEST(DraftTree, MovesTheRightDraftsBehindTheKnownTokens) {
+TEST(DraftTree, MovesTheRightDraftsAfterTheKnownTokens) {
   const TreeStep step({{1, 21}, {3, 32}, {6, 40}, {7, 9}});
   std::vector<std::pair<int, int>> moves;
   const auto kept =

@@ -327,7 +327,7 @@ TEST(SampleLogprobs, AreThoseOfTheModelBeforeAnythingChangedThem) {
   EXPECT_NEAR(sampled.top[1].logprob, std::log(0.3), 3e-7);
 }
 
-TEST(SampleLogprobs, ComeInTheNumberAskedForAndAtMostTheVocabulary) {
+TEST(SampleLogprobs, AreTheRequestedNumberUpToTheVocabulary) {
   const std::vector<float> logits{1, 2, 3};
   EXPECT_TRUE(choose(logits, {.num_logprobs = -1}).top.empty());
   const SampledToken only_chosen = choose(logits, {.num_logprobs = 0});

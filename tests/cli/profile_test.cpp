@@ -40,7 +40,7 @@ TEST(Profile, GivesEachPartItsTimeLaunchesAndBytes) {
   EXPECT_EQ(find(parts, "experts").num_launches, 0);
 }
 
-TEST(Profile, CountsWhatADraftHeadDoesByItself) {
+TEST(Profile, CountsTheWorkOfADraftHeadSeparately) {
   std::vector<std::vector<TimedWork>> steps{kStep};
   EXPECT_EQ(part_times(steps, kBytes).size(), 6u);
   steps[0].push_back({Operation::kQkv, "qkv", 31, 33, /*is_draft=*/true});

@@ -65,7 +65,7 @@ TEST(ServiceManager, GetsEachStateAsOneDatagram) {
   }
 }
 
-TEST(ServiceManager, NobodyIsToldWhereNoneListens) {
+TEST(ServiceManager, NothingIsSentIfNoneListens) {
   EXPECT_FALSE(notify_service_manager("READY=1"));
   for (const std::string& name : {std::string(), std::string("/"), std::string("relative"),
                                   std::string("/nowhere/socket"), "/" + std::string(200, 'x')}) {

@@ -72,7 +72,7 @@ TEST_P(EngineCancel, OfWhatHasEndedOrNeverWasDoesNothing) {
   EXPECT_FALSE(toy.engine.wait_event(std::chrono::milliseconds(0)));
 }
 
-TEST_P(EngineCancel, AtRandomMomentsTouchesNobodyElse) {
+TEST_P(EngineCancel, AtRandomMomentsAffectsNoOtherRequest) {
   std::mt19937 random(5);
   EngineOptions narrow = options();
   narrow.num_full_pages = 40;

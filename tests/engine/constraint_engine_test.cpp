@@ -190,7 +190,7 @@ TEST_P(EngineConstraint, OneThatTakesTooMuchWorkFailsItsAnswerAlone) {
   EXPECT_EQ(toy.engine.state().num_faults, 0u);
 }
 
-TEST_P(EngineConstraint, OneThatLeavesNoTokenBesideWhatIsBannedFailsItsAnswer) {
+TEST_P(EngineConstraint, OneThatLeavesOnlyBannedTokensFailsItsAnswer) {
   Toy toy;
   GenerationRequest asked = constrained(tokens_of("none"), grammar::compile_regex("[abc]+").grammar, 50);
   asked.bans.allowed = std::make_shared<Tokens>(tokens_of("xyz"));

@@ -159,7 +159,7 @@ TEST(DraftModel, GivesUpTextsForWhichThereIsNoRoom) {
   EXPECT_TRUE(toy.proposed(beyond_context).empty());
 }
 
-TEST(DraftModel, IsNotAskedAgainWhenItFails) {
+TEST(DraftModel, IsNotUsedAgainAfterItFails) {
   int num_calls = 0;
   DraftingToy toy({}, [&](std::span<const TokenId> context) {
     if (++num_calls == 4) throw std::runtime_error("the device is lost");

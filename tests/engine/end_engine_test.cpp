@@ -49,7 +49,7 @@ TEST_P(EngineEnd, TextThatMightBecomeAStopStringWaitsUntilItCannot) {
   EXPECT_EQ(cut.finished->reason, FinishReason::kMaxTokens);
 }
 
-TEST_P(EngineEnd, TheStopIsKeptWhereThatIsAskedFor) {
+TEST_P(EngineEnd, TheStopIsKeptOnRequest) {
   EXPECT_EQ(
       answer_with(tokens_of("abcdef"), {.max_tokens = 6, .tokens = tokens_of("d"), .keeps_stop = true}).text,
       "abcd");

@@ -84,7 +84,7 @@ TEST_P(EngineAnswers, TheSameSeedGivesTheSameTextAndAnotherSeedAnother) {
   EXPECT_NE(toy.ask(asked).tokens, first);
 }
 
-TEST_P(EngineAnswers, ReportsLogprobsWhereTheyAreAskedFor) {
+TEST_P(EngineAnswers, ReportsLogprobsOnRequest) {
   Toy toy;
   GenerationRequest asked = request(tokens_of("logprobs"), 5);
   EXPECT_TRUE(toy.ask(asked).sampled[0].top.empty());
@@ -337,7 +337,7 @@ struct CountingBackend : ToyBackend {
 
 // Requests whose tokens depend only on seed and position, in a cache too small for them; some end early or
 // are cancelled.
-TEST(EngineAhead, StepsAreLaunchedBehindDraftsBeforeTheseAreKnown) {
+TEST(EngineAhead, StepsAreLaunchedAfterDraftsBeforeTheseAreKnown) {
   for (const int num_drafts : {1, 4, 9}) {
     EngineOptions given{
         .num_full_pages = 18, .num_sliding_pages = 18, .max_batch_tokens = 64, .max_sequences = 6};

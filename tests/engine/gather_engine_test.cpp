@@ -98,7 +98,7 @@ TEST_P(EngineGather, RequestsThatComeWhileTheLastStepOfAnAnswerRunsAreRunInOne) 
   EXPECT_THAT(backend.num_sequences, ElementsAre(1, 2));
 }
 
-TEST_P(EngineGather, AnAnswerThatGoesOnWaitsForNobody) {
+TEST_P(EngineGather, ARunningAnswerWaitsForNoRequest) {
   Gate gate;
   Toy toy(gate.model(), gathering(kAnHour, 2));
   const RequestId is_long = toy.engine.submit(request({1}, 40));
@@ -129,7 +129,7 @@ TEST_P(EngineGather, AnEngineThatWaitsForRequestsCanBeDestroyed) {
   EXPECT_EQ(backend.num_steps(), 0);
 }
 
-TEST_P(EngineGather, AsManyAreWaitedForAsCameTogetherTheLastTime) {
+TEST_P(EngineGather, WaitsForTheNumberOfRequestsThatCameTogetherLastTime) {
   const EngineOptions given = gathering(kAnHour, 8);
   Gate gate;
   NotingBackend backend(given, gate.model(), steps_ahead);

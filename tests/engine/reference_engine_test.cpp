@@ -178,7 +178,7 @@ TEST_F(ReferenceEngine, TheSameSeedGivesTheSameTextAloneAndAmongOthers) {
   EXPECT_NE(answers_.wait_for(other_seed).text, alone);
 }
 
-TEST_F(ReferenceEngine, LogprobsOfTheFirstTokenAreThoseOfOthers) {
+TEST_F(ReferenceEngine, LogprobsOfTheFirstTokenAreThoseOfOtherImplementations) {
   const Container golden = open_container(test::source_path("tests/golden/golden.safetensors"));
   for (const char* name : {"prose33", "prose127"}) {
     GenerationRequest request;

@@ -119,7 +119,7 @@ TEST(SchedulerDrafts, ThoseThatCameArePartOfTheTextAndTheOthersLeaveNoTrace) {
   EXPECT_EQ(part_of(scheduler.next(), id(1)).first_position, 34);
 }
 
-TEST(SchedulerDrafts, ThatAStepMakesItselfStandBehindOthersThatNobodyKnowsToBeRight) {
+TEST(SchedulerDrafts, OfTheBackendMayFollowDraftsThatAreNotCheckedYet) {
   SchedulerOptions options = scheduler_options();
   options.launches_before_drafts = true;
   Scheduler scheduler(options);
@@ -159,7 +159,7 @@ TEST(SchedulerDrafts, ThatAStepMakesItselfStandBehindOthersThatNobodyKnowsToBeRi
   EXPECT_EQ(part.num_drafts, 1);
 }
 
-TEST(SchedulerDrafts, TakeRowsThatNobodyElseNeedsAndEndWithTheAnswer) {
+TEST(SchedulerDrafts, UseOnlyFreeRowsAndEndWithTheAnswer) {
   Scheduler scheduler(scheduler_options());
   add(scheduler, id(1), 10, 50);
   add(scheduler, id(2), 10, 4);
@@ -267,7 +267,7 @@ TEST(Scheduler, CountsPagesThatThoseWhoRunHaveYetToTake) {
   EXPECT_EQ(scheduler.num_waiting(), 1);
 }
 
-TEST(Scheduler, ThoseWithRoomOvertakeOneWithoutAtMostSoManyTimes) {
+TEST(Scheduler, SequencesWithRoomOvertakeOneWithoutABoundedNumberOfTimes) {
   SchedulerOptions small = scheduler_options();
   small.num_full_pages = 10;
   Scheduler scheduler(small);
@@ -332,7 +332,7 @@ TEST(SchedulerRows, APromptThatIsAloneGetsAllRows) {
   EXPECT_EQ(steps_until_token(scheduler, id(1)), 100);
 }
 
-TEST(SchedulerRows, PromptsGetFewerRowsWhileOthersWaitForTheStepWhereThatIsAsked) {
+TEST(SchedulerRows, PromptsGetFewerRowsWhileOthersWaitIfMaxSharedRowsIsSet) {
   SchedulerOptions options = options_for_long_prompts();
   options.max_shared_rows = 16;
   Scheduler scheduler(options);
@@ -632,7 +632,7 @@ TEST(SchedulerPrefix, APromptDoesNotWaitForOneWithAnotherSalt) {
   EXPECT_NE(part_of(slices, id(3)).full.pages[0], part_of(slices, id(2)).full.pages[0]);
 }
 
-TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNobodyWaits) {
+TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNoSequenceWaits) {
   SchedulerOptions plain = scheduler_options();
   plain.prefix_cache = false;
   Scheduler scheduler(plain);

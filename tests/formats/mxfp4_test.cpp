@@ -176,7 +176,7 @@ TEST(Mxfp4, EveryElementIsTheNearestThatItsScaleHas) {
   }
 }
 
-TEST(Mxfp4, ARowIsItsBlocksBehindEachOther) {
+TEST(Mxfp4, ARowIsItsBlocksInOrder) {
   constexpr size_t kNumBlocks{3};
   std::vector<float> values;
   std::vector<uint8_t> expected_codes, expected_scales;

@@ -387,7 +387,7 @@ TEST(JsonSchema, MembersComeInTheSchemasOrder) {
 
 // The order must not be that of the schemas' addresses: the local variable's address is above those of the
 // schemas that it holds.
-TEST(JsonSchema, MembersOfWhatASchemaRefersToComeBehindItsOwn) {
+TEST(JsonSchema, MembersOfReferencedSchemasComeAfterItsOwn) {
   const Json schema = Json::parse(
       R"({"properties":{"z":{}},"allOf":[{"properties":{"m":{}}},{"$ref":"#/$defs/base"}],"$defs":{"base":{"type":"object","properties":{"a":{}}}}})");
   const Compiled compiled = compile_json_schema(schema, {.is_strict = true});

@@ -277,7 +277,7 @@ TEST(Lark, AnAlternativeMayBeEmpty) {
   EXPECT_FALSE(accepts(compile_lark("start: x\nx: \"a\"\n  | \"b\""), ""));
 }
 
-TEST(Lark, CountsAreWrittenInBracesOrBehindATilde) {
+TEST(Lark, CountsAreWrittenInBracesOrAfterATilde) {
   const struct {
     const char* count;
     size_t min, max;
@@ -316,7 +316,7 @@ TEST(Lark, WhatIsNotSupportedIsRefusedByName) {
   EXPECT_THAT(error("start: \"b\"..\"a\""), HasSubstr("in order"));
 }
 
-TEST(Lark, IsToldFromEbnfByItsDefinitions) {
+TEST(Lark, IsDistinguishedFromEbnfByItsDefinitions) {
   EXPECT_TRUE(accepts(compile_ebnf_or_lark("start: \"a\""), "a"));
   EXPECT_TRUE(accepts(compile_ebnf_or_lark("root ::= \"a\""), "a"));
 }

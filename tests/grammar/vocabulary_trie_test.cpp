@@ -100,7 +100,7 @@ TEST(VocabularyTrie, SlicesAndTheOtherTreeShareTheTokensOut) {
   }
 }
 
-TEST(VocabularyTrie, ContentMasksHaveTheSlicesTokensOfSoManyCharacters) {
+TEST(VocabularyTrie, ContentMasksHaveTheTokensOfASliceUpToALength) {
   for (const uint32_t wanted : {0u, 1u, 0b1010u, 5u << kNumContentSets, (1u << kNumContentSlices) - 1})
     for (const uint32_t most : {0u, 1u, 2u, 3u, 8u, 15u, 16u, 17u, 20u, 40u, 128u, 129u, kUnlimited}) {
       std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());

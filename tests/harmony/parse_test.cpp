@@ -200,7 +200,7 @@ TEST(Parse, ThoughtsDoNotLeakIntoTheAnswerThoughItsHeaderIsCutOff) {
            {"role": "assistant", "channel": "final", "content": "4", "repairs": ["it began without <|start|>"]}])"}});
 }
 
-TEST(Parse, BehindTheFirstWordOfTextNothingIsAField) {
+TEST(Parse, AfterTheFirstWordOfTextNothingIsAField) {
   expect(Role::kAssistant,
          {{"<|channel|>final Set x to=5, or to= 6, in json<|constrain|>now<|return|>",
            R"([{"role": "assistant", "channel": "final", "content": "Set x to=5, or to= 6, in jsonnow",

@@ -14,7 +14,7 @@ std::string property(const std::string& schema) {
 }
 
 // The expected text is the output of the official renderer for the function of its own test.
-TEST(Typescript, CommentsStandAboveAPropertyAndDefaultsBehindIt) {
+TEST(Typescript, CommentsAreAboveAPropertyAndDefaultsAfterIt) {
   EXPECT_EQ(
       property(
           R"({"type": "string", "title": "STRING", "description": "A string", "examples": ["hello", 7]})"),

@@ -56,7 +56,7 @@ struct Kv {
   PrefixCache cache;
 };
 
-TEST(PrefixCache, ASequenceGoesOnBehindTheWholePagesOfAnother) {
+TEST(PrefixCache, ASequenceContinuesAfterTheWholePagesOfAnother) {
   Kv kv(10, 10, 128);
   const SequencePages first = kv.run(text(100));
   const SequencePages second = kv.run(text(100));
@@ -79,7 +79,7 @@ TEST(PrefixCache, TheLastTokenIsAlwaysRun) {
   EXPECT_EQ(kv.num_found({}), 0);
 }
 
-TEST(PrefixCache, APageIsKnownOnlyBehindTheSameBeginning) {
+TEST(PrefixCache, APageIsFoundOnlyAfterTheSamePrefix) {
   Kv kv(20, 20, 128);
   const SequencePages first = kv.run(text(128));
   EXPECT_EQ(kv.num_found(text(40) + Tokens{7} + text(100, 41)), 32);

@@ -226,14 +226,14 @@ TEST_F(OpenWeightsFrom, AMissingTensorIsNamed) {
               HasSubstr("tensor 'model.layers.1.self_attn.sinks' is missing among the 59"));
 }
 
-TEST_F(OpenWeightsFrom, AnotherShapeIsNamedBesideTheOneThatIsNeeded) {
+TEST_F(OpenWeightsFrom, AWrongShapeIsNamedWithTheNeededOne) {
   tensor("model.layers.2.self_attn.q_proj.weight").shape = {64, 96};
   EXPECT_THAT(error_of_opening(),
               HasSubstr("model.safetensors: tensor 'model.layers.2.self_attn.q_proj.weight' is "
                         "BF16 [64, 96], config.json needs BF16 or F32 [96, 64]"));
 }
 
-TEST_F(OpenWeightsFrom, AnotherTypeIsNamedBesideTheOneThatIsNeeded) {
+TEST_F(OpenWeightsFrom, AWrongTypeIsNamedWithTheNeededOne) {
   tensor("model.norm.weight").dtype = DType::kF16;
   EXPECT_THAT(error_of_opening(), HasSubstr("is F16 [64], config.json needs BF16 or F32 [64]"));
 }

@@ -55,7 +55,7 @@ TEST(Interface, IsTheOneThatLeadsToAnAddress) {
   EXPECT_EQ(interface_to(read_address("127.0.0.1:7000")), "lo");
 }
 
-TEST(Identity, TellsModelsApart) {
+TEST(Identity, DistinguishesModels) {
   const Config config = small_config();
   const Weights first = make_synthetic(config, "first", 1);
   EXPECT_EQ(identity_of(first), identity_of(make_synthetic(config, "the same", 1)));
@@ -171,7 +171,7 @@ std::string loss_of(const std::function<void()>& action) {
   return "nothing was lost";
 }
 
-TEST_F(Join, ANodeThatGoesIsLostAtOnceAndWhoWaitsForItIsTold) {
+TEST_F(Join, ANodeThatLeavesIsLostAtOnceAndNodesThatWaitForItGetAnError) {
   auto head = lead();
   auto follower = NodeLinks::join(options(1));
   const auto links = head.get();
@@ -190,7 +190,7 @@ TEST_F(Join, ANodeThatGoesIsLostAtOnceAndWhoWaitsForItIsTold) {
   EXPECT_THAT(loss_of([&] { links->check_alive(); }), HasSubstr("node 1 at 127.0.0.1:"));
 }
 
-TEST_F(Join, ANodeThatEndsWithAnErrorTellsTheOthersWhy) {
+TEST_F(Join, ANodeThatEndsWithAnErrorSendsItToTheOthers) {
   auto head = lead();
   auto follower = NodeLinks::join(options(1));
   const auto links = head.get();

@@ -118,7 +118,7 @@ TEST_P(DraftHeads, DraftAndAreAcceptedAsInTheGoldenRounds) {
   }
 }
 
-TEST_P(DraftHeads, DraftBehindATreeAsBehindAPrompt) {
+TEST_P(DraftHeads, DraftAfterATreeAsAfterAPrompt) {
   const auto make_backend = [&] {
     return make(model_of_heads(),
                 {.num_full_pages = kNumPages, .num_sliding_pages = kNumPages, .draft_head = head_});

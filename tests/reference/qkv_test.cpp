@@ -51,7 +51,7 @@ TEST(Embed, CopiesTheRowOfEachToken) {
   EXPECT_EQ(x.view()(1, 1), 1);
 }
 
-TEST(Unembed, GivesTheLogitsOfTheAskedRowsInTheirOrder) {
+TEST(Unembed, GivesTheLogitsOfTheRequestedRowsInTheirOrder) {
   const std::vector<float> x{3, 4, /**/ 1, 1, /**/ -2, 2}, scale{1, 2},
       unembedding{1, 0, /**/ 0, 1, /**/ 1, 1};
   const int outputs[]{1, 2};

@@ -50,7 +50,7 @@ TEST_F(ReferenceBackendTest, SaysThatEveryOperationIsPlainLoops) {
     EXPECT_EQ(kernel.kernel, "plain loops") << nibble::name(kernel.operation);
 }
 
-TEST_F(ReferenceBackendTest, RunsDenseLayersInTheFormatsAskedForAndSaysSo) {
+TEST_F(ReferenceBackendTest, RunsDenseLayersInTheRequestedFormatsAndSaysSo) {
   BackendOptions options = options_of(0);
   options.dense.qkv = Format::kE4m3;
   const auto backend = make(weights, options);

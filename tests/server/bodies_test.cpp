@@ -42,7 +42,7 @@ std::string completion_of(size_t num_bytes) {
   return begin + std::string(num_bytes - begin.size() - 2, 'x') + "\"}";
 }
 
-TEST(Server, BodiesShareOneBoundAndShortOnesAreTakenBesideLargeOnes) {
+TEST(Server, BodiesShareOneLimitAndShortOnesAreTakenNextToLargeOnes) {
   Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
   const uint16_t port = running.server.port();
   const std::string body = completion_of(kMega);
@@ -75,7 +75,7 @@ TEST(Server, BodiesShareOneBoundAndShortOnesAreTakenBesideLargeOnes) {
   expect_all_room_for_bodies(running);
 }
 
-TEST(Server, BodiesThatAreDeclaredAndNotSentKeepNobodyOut) {
+TEST(Server, BodiesThatAreAnnouncedAndNotSentBlockNoRequest) {
   Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
   std::vector<std::unique_ptr<Connection>> writers;
   for (int i = 0; i < 40; ++i) {
@@ -155,7 +155,7 @@ TEST(Server, ABodyIsHeldNoLongerThanItTakesToReadIt) {
   }
 }
 
-TEST(Server, WhatAChunkHasBesideItsDataIsBounded) {
+TEST(Server, ChunkExtensionsAndTrailersAreBounded) {
   Running running(model_with_a_fault, room_for(512, 16));
   const std::string head =
       "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";

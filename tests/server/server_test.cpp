@@ -243,7 +243,7 @@ TEST(Server, SaysThatItIsLoadingAndHasAnIdForEachAnswer) {
               StartsWith("HTTP/1.1 200 "));
 }
 
-TEST(Server, TellsWhatItDoesAndHowItWasSetUp) {
+TEST(Server, ReportsItsStateAndItsSetup) {
   Running running(model_with_a_fault, room_for(512, 1));
   const auto status = [&] {
     const Connection connection(running.server.port());
@@ -299,7 +299,7 @@ TEST(Server, WhatCanNotBeRunIsTheClientsFaultNotTheEngines) {
 }
 
 // ./test runs this under TSan, because here the threads of server and engine interact.
-TEST(Server, ManyClientsAreAnsweredBesideSomeThatGo) {
+TEST(Server, ManyClientsAreAnsweredWhileOthersLeave) {
   Running running(model_with_a_fault, room_for(64, 4));
   std::vector<std::thread> clients;
   std::atomic<int> num_right{0};

@@ -61,7 +61,7 @@ class ServiceManager {
   int handle_;
 };
 
-TEST(Watchdog, TheServiceManagerIsToldOfEachState) {
+TEST(Watchdog, TheServiceManagerGetsEachState) {
   const ServiceManager manager;
   {
     const Running running(model_with_a_fault, room_for(64, 1));

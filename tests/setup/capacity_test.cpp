@@ -11,7 +11,7 @@
 namespace nibble {
 namespace {
 
-TEST(Capacity, TheContextIsWhatWasAskedForWithinWhatTheModelWasMadeFor) {
+TEST(Capacity, TheContextIsAsRequestedUpToTheModelsMaximum) {
   const Config config = *named_config("gpt-oss-20b");  // 131,072
   EXPECT_EQ(context_of(config, resolve({})), kDefaultContext);
   Settings settings;
@@ -123,7 +123,7 @@ TEST_F(ServingCapacity, EachGpuHasItsPartOfThePages) {
   EXPECT_EQ(most_sequences(model_, setup_, 3200, std::array<size_t, 2>{whole, 0}), 0);
 }
 
-TEST_F(ServingCapacity, TheHostsMemoryIsTakenOnlyForTheSequencesThatWereAskedFor) {
+TEST_F(ServingCapacity, TheHostsMemoryIsTakenOnlyForTheRequestedSequences) {
   row_.is_device = false;
   const size_t weights = kept_weight_bytes(model_, plan_of_pages(model_.config, {}, {}), setup_);
   EXPECT_EQ(num_full_pages(weights + beside_ + 70000), 400);

@@ -17,7 +17,7 @@ TEST(Machine, SaysWhatThisOneIs) {
 }
 
 // A machine may report no caches and no clocks; sizes that it reports are plausible.
-TEST(Machine, ToldCachesAreSmallerThanTheMemory) {
+TEST(Machine, ReportedCachesAreSmallerThanTheMemory) {
   const Machine machine = describe_machine(std::nullopt);
   if (!machine.cache_bytes) GTEST_SKIP() << "this machine tells no caches";
   EXPECT_GE(*machine.cache_bytes, size_t{64} << 10);

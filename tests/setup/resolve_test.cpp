@@ -96,7 +96,7 @@ TEST(Resolve, AGpuHasGraphsUnlessTheyAreTurnedOff) {
   EXPECT_FALSE(resolve(settings).own.cuda.has_graphs);
 }
 
-TEST(Resolve, GpusShareAModelInThePartsThatAreAskedFor) {
+TEST(Resolve, GpusShareAModelInTheRequestedParts) {
   Settings settings = on_backend("cpu");
   settings.tensor_parallel_size = 1;  // the default
   EXPECT_EQ(refusal(settings), "accepted");

@@ -82,7 +82,7 @@ TEST(DraftModel, HasTheVocabularyOfTheModelItDraftsFor) {
   EXPECT_THAT(refusal_beside("tiny", "model=nowhere"), HasSubstr("nowhere"));
 }
 
-TEST(DraftModel, TakesMemoryBesideTheOther) {
+TEST(DraftModel, TakesMemoryInAdditionToTheModel) {
   Settings settings;
   settings.backend = "reference";
   settings.speculate = "model=tiny";

@@ -60,7 +60,7 @@ class VerifiedFile : public testing::Test {
   const fs::path path_{fs::path(testing::TempDir()) / "nibble_verified_test.json"};
 };
 
-TEST_F(VerifiedFile, TellsWhatCameOfEachRowAndProbe) {
+TEST_F(VerifiedFile, HasTheResultOfEachRowAndProbe) {
   write(R"({"date": "2026-11-22T02:36:02Z", "nibble": {"version": "0.1.0", "commit": "abcdef"}, "machine": {},
             "probes": [{"probe": "blocks/places", "result": "twin", "found": "x", "figures": {}}],
             "kernels": [{"backend": "cuda", "kernel": "qkv/BF16", "result": "ok"},

@@ -60,7 +60,7 @@ TEST(StepCosts, AreTheMiddleOfWhatWasMeasuredAndALineBetween) {
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 2), 1.0);
 }
 
-TEST(StepCosts, TellStepsOfOtherSizesApart) {
+TEST(StepCosts, DistinguishStepsOfDifferentSizes) {
   StepCosts costs;
   for (int num = 1; num <= 128; ++num)
     for (int n = 0; n < 7; ++n) costs.add(num, 0, num, false);
@@ -198,7 +198,7 @@ TEST(Controller, GainsWhereDraftsAreGoodAndRowsCheap) {
   EXPECT_LT(fair.seconds, 0.9 * fair.plain_seconds);
 }
 
-TEST(Controller, ComesNearTheBestFixedNumberOfDraftsWhateverTheirChance) {
+TEST(Controller, ComesNearTheBestFixedNumberOfDraftsForAnyProbability) {
   int num_cost = 0;
   for (const Cost& cost : {kByRows, kByBytes, kByExperts, kFree}) {
     ++num_cost;
@@ -224,7 +224,7 @@ TEST(Controller, ComesNearTheBestFixedNumberOfDraftsWhateverTheirChance) {
   }
 }
 
-TEST(Controller, DoesNotGiveUpGoodDraftsBehindTheFirstWrongOnes) {
+TEST(Controller, DoesNotGiveUpGoodDraftsAfterTheFirstWrongOnes) {
   const Played likely = play(kByBytes, 1, 128, 8, [](int) { return 0.7; });
   EXPECT_LT(likely.seconds, likely.plain_seconds / 1.15);
 }
@@ -312,7 +312,7 @@ TEST(Speculator, BelievesTheDrafterThatWasRight) {
   EXPECT_TRUE(speculator.is_drafting());
 }
 
-TEST(Speculator, ToldToDraftAlwaysTakesAllThatIsProposed) {
+TEST(Speculator, SetToDraftAlwaysTakesAllThatIsProposed) {
   Speculator speculator({.drafters = {[](const DrafterSources&) { return std::make_unique<Fixed>(3); }},
                          .by_cost = false,
                          .max_drafts = 5});

@@ -190,7 +190,7 @@ TEST(Head, ProposesItsDraftsByTheProbabilityOfAllThatLeadToThem) {
   EXPECT_THAT(drafter.propose(2).tokens, ElementsAre(10, 11));
 }
 
-TEST(Head, GoesOnBehindADraftThatCame) {
+TEST(Head, ContinuesAfterARightDraft) {
   const Drafts drafts =
       drafts_with({{10, 0.6f}, {11, 0.3f}, {20, 0.1f}, {21, 0.1f}, {30, 1}}, {-1, -1, 0, 0, 2});
   HeadDrafter drafter;
@@ -215,7 +215,7 @@ TEST(Head, TakesDraftsWithoutParentsForAChain) {
   EXPECT_THAT(drafter.propose(8).parents, ElementsAre(-1, 0));
 }
 
-TEST(PredictionText, IsFollowedAndFoundAgainBehindWhatDiffers) {
+TEST(PredictionText, IsFollowedAndFoundAgainAfterADifference) {
   const Prediction prediction{.before = {900, 901, 902}, .text = tokens_from(0, 40)};
   PredictionDrafter drafter(prediction);
   EXPECT_THAT(drafter.propose(4).tokens, IsEmpty());

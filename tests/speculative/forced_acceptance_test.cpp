@@ -176,7 +176,7 @@ TEST(ForcedAcceptance, NeverLosesMoreThanAFiftiethToNoneWhateverTheDrafts) {
   }
 }
 
-TEST(ForcedAcceptance, ADrafterIsAskedInEachStepWhereItPaysAndSeldomWhereNot) {
+TEST(ForcedAcceptance, ADrafterRunsInEachStepWhereItPaysAndRarelyWhereNot) {
   const Played pays = play(kOfH200.cost, 1, with_chance(0.8), {}, 4000);
   EXPECT_GT(pays.num_asked, 0.97 * pays.num_steps);
   const Played does_not = play(kOfH200.cost, 1, with_chance(0.1), {}, 4000);

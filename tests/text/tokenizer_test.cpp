@@ -103,7 +103,7 @@ TEST(Tokenizer, MergingAloneMakesTheSameTokensAsWholePieces) {
     ASSERT_EQ(ordinary(merging, o200k().bytes(id)), ordinary(o200k(), o200k().bytes(id))) << id;
 }
 
-TEST(Tokenizer, SpecialTokensAreTextUnlessToldOtherwise) {
+TEST(Tokenizer, SpecialTokensAreTextByDefault) {
   EXPECT_THAT(ordinary(o200k(), "<|start|>"), ElementsAre(27, 91, 5236, 91, 29));
   EXPECT_THAT(o200k().encode("<|start|>", SpecialTokens::kRecognise), ElementsAre(200006));
   EXPECT_THAT(o200k().encode("<|start|>assistant<|channel|>analysis<|message|>", SpecialTokens::kRecognise),
@@ -187,7 +187,7 @@ TEST(Tokenizer, AMegabyteOfAnythingIsEncoded) {
 
 // One piece of 1000 spaces; the ids are those of Hugging Face's tokenizers 0.23.3. (The longest o200k token
 // is 128 spaces.)
-TEST(Tokenizer, ALongRunIsCutAsByOthers) {
+TEST(Tokenizer, ALongRunIsSplitAsByHuggingFace) {
   EXPECT_THAT(ordinary(o200k(), std::string(1000, ' ')),
               ElementsAre(72056, 72056, 72056, 72056, 72056, 72056, 72056, 9344, 27240));
 }

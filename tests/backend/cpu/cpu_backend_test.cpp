@@ -251,7 +251,7 @@ std::shared_ptr<const Weights> with_mixed_layers(const std::shared_ptr<const Wei
 }
 
 // Checkpoint files may hold layers of several types.
-TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
+TEST_F(CpuBackend, RunsLayersOfBlocksTogetherWithLayersOfElements) {
   const std::vector<TokenId> prompt = random_ids(20, weights->config.vocab, 12);
   const auto logits = [&](const std::shared_ptr<const Weights>& mixed, ExpertActivations activations) {
     TestOptions options = options_of(Isa::kPortable);
@@ -320,7 +320,7 @@ TEST_F(CpuBackend, RunsWhatItConvertedWithTheKernelsOfThatFormat) {
                                      "attend, FP8: portable::weigh_e4m3"}));
 }
 
-TEST_F(CpuBackend, TakesTheBestInstructionSetUnlessToldOtherwise) {
+TEST_F(CpuBackend, UsesTheBestInstructionSetByDefault) {
   TestOptions options = options_of(Isa::kPortable);
   options.cpu.isa.clear();
   const Kernels best = choose_kernels(available_isas().back());
@@ -363,7 +363,7 @@ TEST_F(CpuBackend, PlansItsOwnCopyOfWhatItConverts) {
 }
 
 // 6 layers with 16 experts, each gate_up [256, 256] and down [256, 128], at 17 bytes per 32 elements.
-TEST_F(CpuBackend, PlansExpertsInStripsInPlaceOfThoseThatAreStored) {
+TEST_F(CpuBackend, PlansExpertsInStripsInsteadOfTheStoredOnes) {
   TestOptions options = options_of(Isa::kPortable);
   options.cpu.expert_activations = ExpertActivations::kInt8;
   const MemoryPlan memory = plan(weights->config, options);

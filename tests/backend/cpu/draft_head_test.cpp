@@ -38,7 +38,7 @@ TEST(DraftHeadOnCpu, InMxfp4IsRightHardlyLessOften) {
   EXPECT_GT(rounds.found.in_a_round(), 0.95 * rounds.golden.in_a_round());
 }
 
-TEST(DraftHeadOnCpu, DraftsBehindATreeAsBehindAPrompt) {
+TEST(DraftHeadOnCpu, DraftsAfterATreeAsAfterAPrompt) {
   const auto make_backend = [] {
     return make(model_of_heads(), {.num_full_pages = kPagesOfRounds,
                                    .num_sliding_pages = kPagesOfRounds,

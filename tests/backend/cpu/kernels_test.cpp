@@ -236,7 +236,7 @@ TEST(KernelTable, GivesEveryInstructionSetTheLastRowOfEveryFormatThatItMayUse) {
 }
 
 // Forcing an instruction set excludes the later ones.
-TEST(KernelTable, UsesNothingBeyondAnInstructionSetThatIsAskedFor) {
+TEST(KernelTable, UsesNothingBeyondTheRequestedInstructionSet) {
   EXPECT_EQ(choose_kernels(isa_of("portable")).dot(Format::kBf16)->kernel, &portable::dot_bf16);
   EXPECT_EQ(choose_kernels(isa_of("portable")).strip(Format::kMxfp4)->kernel, &portable::strip_mxfp4);
 #if NIBBLE_X86

@@ -258,7 +258,7 @@ TEST_P(Operations, ExpertsMayBeBf16) {
     expect_experts(machine_, kConfigs[0], a, Format::kBf16, num_tokens, Crowding::kSpread);
 }
 
-TEST_P(Operations, UnembedGivesTheLogitsOfTheRowsAskedFor) {
+TEST_P(Operations, UnembedGivesTheLogitsOfTheRequestedRows) {
   for (const Config& config : kConfigs)
     for (const Format dense : kDenseFormats) {
       const auto weights = weights_of(config, dense);

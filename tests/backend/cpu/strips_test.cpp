@@ -300,7 +300,7 @@ class Packing : public testing::Test {
 };
 
 // Packing frees weights that are not shared, and leaves shared ones unchanged.
-TEST_F(Packing, LetsGoOfTheExpertsOfMadeWeightsThatNobodyElseHolds) {
+TEST_F(Packing, FreesTheExpertsOfGeneratedWeightsThatAreNotShared) {
   Weights layer_with_bytes;
   layer_with_bytes.config.num_experts = 2;
   const RandomMatrix up = random_matrix(Format::kMxfp4, 64, 32, 1, 2),

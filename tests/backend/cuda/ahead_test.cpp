@@ -79,7 +79,7 @@ class CudaAhead : public testing::TestWithParam<int> {
 };
 
 // The times of steps launched one after another: each begins when the previous one has ended.
-TEST_P(CudaAhead, StepsBeginAndEndOneBehindTheOtherByTheDevicesClock) {
+TEST_P(CudaAhead, StepsBeginAndEndOneAfterAnotherByTheDevicesClock) {
   const std::unique_ptr<Backend> tested = backend();
   const PageId page{0};
   const TokenId token{33};

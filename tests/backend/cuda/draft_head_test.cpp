@@ -278,7 +278,7 @@ TEST(CudaDraftHeads, DraftTheSameAcrossTheEndOfTheirPages) {
   }
 }
 
-TEST(CudaDraftHeads, DraftBehindATreeAsBehindAPrompt) {
+TEST(CudaDraftHeads, DraftAfterATreeAsAfterAPrompt) {
   const HeadGoldenData golden(kHeadGoldens[0]);
   int num_others_right = 0;
   const auto make_backend = making(kHeadGoldens[0], Format::kMxfp4);

@@ -148,7 +148,7 @@ std::vector<Told> run(bool ahead) {
   return {all.begin(), all.end()};
 }
 
-TEST(CudaDraftsAhead, AStepBehindUnknownDraftsHasTheBitsOfOneBehindKnownOnes) {
+TEST(CudaDraftsAhead, AStepAfterUnknownDraftsHasTheBitsOfOneAfterKnownDrafts) {
   const std::vector<Told> expected = run(false), found = run(true);
   for (size_t n = 0; n < expected.size(); ++n) {
     SCOPED_TRACE(n);

@@ -343,7 +343,7 @@ Question random_question(size_t vocab, const std::vector<float>& logits, Dice& d
 
 class CudaSampleOfVocab : public testing::TestWithParam<size_t> {};
 
-TEST_P(CudaSampleOfVocab, ChoosesWhatTheHostDoesWhateverIsAskedOfARow) {
+TEST_P(CudaSampleOfVocab, ChoosesLikeTheHostForAnyParameters) {
   const size_t vocab = GetParam();
   Dice dice(vocab);
   int num_asked = 0, num_others = 0;
@@ -419,7 +419,7 @@ std::vector<uint32_t> bits(const std::vector<SampledToken>& sampled, size_t i) {
 
 // Covers a token unknown to the host that also has an adjustment, that has none, and that is the only token
 // of the output.
-TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsAsItCountsOthers) {
+TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   Dice dice(4);
   const std::vector<float> logits = bell(201088, 2, dice);
   std::vector<Question> known;

@@ -132,7 +132,7 @@ TEST_F(StepInputs, ALaunchThatFailedBeforeItsEmbedTakesNoTurn) {
   }
 }
 
-TEST_F(StepInputs, ALaunchThatFailedBehindItsEmbedTakesATurn) {
+TEST_F(StepInputs, ALaunchThatFailedAfterItsEmbedTakesATurn) {
   for (TokenId token = 1; token < 30; token += 3) {
     run_embed(upload(token));
     const StepShape shape = upload(token + 1);

@@ -69,7 +69,7 @@ TEST(Bench, RepetitionsThatAgreeInFiveDigitsAreSuspicious) {
 
 // comparing two sets of repetitions
 
-TEST(Bench, TheRankTestGivesTheChancesOfTheTables) {
+TEST(Bench, TheRankTestGivesTheProbabilitiesOfTheTables) {
   // Exact two-sided probabilities: 2/252, 8/252, 2/70, 1. The normal approximation exceeds them by up to a
   // half and is never below.
   EXPECT_NEAR(rank_test(std::array{1.0, 2.0, 3.0, 4.0, 5.0}, std::array{6.0, 7.0, 8.0, 9.0, 10.0}), 0.0079,

@@ -132,7 +132,7 @@ class CompareFiles : public testing::Test {
   std::filesystem::path path_{testing::TempDir() + fmt::format("compared_records_{}.jsonl", getpid())};
 };
 
-TEST_F(CompareFiles, RunsStandOneBehindTheOther) {
+TEST_F(CompareFiles, RunsFollowEachOther) {
   const std::string line = run({{"tg32", kSlow}}).dump(), pretty = run({{"tg32", kFast}}).dump(2);
   const Runs runs = read_runs(write(line + '\n' + pretty + "\n\n"));
   ASSERT_EQ(runs.size(), 2u);

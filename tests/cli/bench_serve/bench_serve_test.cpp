@@ -59,7 +59,7 @@ TEST(BenchServe, AnEventHasTextWhereverItMayStand) {
     EXPECT_FALSE(read_event(data).has_text) << data;
 }
 
-TEST(BenchServe, AnEventTellsUsageAndErrors) {
+TEST(BenchServe, AnEventHasUsageAndErrors) {
   const StreamEvent usage = read_event(
       R"({"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4}}})");
   EXPECT_EQ(usage.num_prompt_tokens, 7);
@@ -159,7 +159,7 @@ TEST(BenchServe, ARequestFollowsFromTheSeed) {
   EXPECT_EQ(body["stream_options"]["include_usage"], true);
 }
 
-TEST(RequestBody, HasWhatWasSaidBesideOrInPlaceOfItsOwn) {
+TEST(RequestBody, ExtraFieldsAreAddedOrReplaceItsOwn) {
   Workload workload = workload_of(BenchApi::kCompletions);
   auto expected = request_body(workload, 3);
   workload.extra_body = {{"regex", "[a-z]+"}, {"ignore_eos", false}};

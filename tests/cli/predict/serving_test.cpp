@@ -141,7 +141,7 @@ TEST(Serving, APrefixIsFoundWhereAllHaveRoom) {
   EXPECT_NEAR(found_share({1000, 100, 128}, kShared, 100), 0.25, 1e-6);
 }
 
-TEST(Serving, WhatRequestsLeaveBehindTakesRoomFromPrefixes) {
+TEST(Serving, PagesLeftByRequestsTakeRoomFromPrefixes) {
   Request request = kShared;
   double last = 1.1;
   for (const int own : {0, 32, 64, 640}) {

@@ -48,7 +48,7 @@ constexpr const char* kAnswer{
     "thought.<|end|><|start|>assistant<|channel|>final<|message|>It is 42. "
     "END it.<|return|>"};
 
-TEST_F(AnswerTest, ThoughtsAndAnswerAreToldApart) {
+TEST_F(AnswerTest, ReasoningAndAnswerAreSeparated) {
   const Answer answer = ask(kAnswer, {});
   EXPECT_EQ(answer.text, "It is 42. END it.");
   EXPECT_EQ(answer.reasoning, "Add them. END of thought.");
@@ -66,7 +66,7 @@ TEST_F(AnswerTest, AStopStringIsLookedForInTheAnswerAndNotInThoughts) {
   EXPECT_EQ(answer.finished.reason, FinishReason::kStopString);
 }
 
-TEST_F(AnswerTest, WhatCouldHaveBecomeAStopStringIsToldAtTheEnd) {
+TEST_F(AnswerTest, APossibleStopStringIsShownAtTheEnd) {
   EXPECT_EQ(ask("<|channel|>final<|message|>It is EN<|return|>", {"END"}).text, "It is EN");
 }
 

@@ -107,7 +107,7 @@ TEST(Synthetic, AreTheSameEveryTimeAndOtherWithAnotherSeed) {
   for (const auto& [name, bytes] : first) EXPECT_NE(bytes, other.at(name)) << name;
 }
 
-TEST(Synthetic, NoTwoTensorsAreAlike) {
+TEST(Synthetic, NoTwoTensorsAreEqual) {
   const Weights weights = make_synthetic(small_config(), "x");
   EXPECT_NE(values(weights.layers[0].q), values(weights.layers[1].q));
   EXPECT_NE(values(weights.layers[0].k), values(weights.layers[0].v));

@@ -16,7 +16,7 @@ namespace {
 
 const std::filesystem::path kGolden{test::source_path("tests/golden")};
 
-TEST(Golden, TheIndexNamesThePromptsAndTheTensorsBesideItHoldThem) {
+TEST(Golden, TheIndexNamesThePromptsAndItsTensorFileHoldsThem) {
   const GoldenSet set = read_golden(kGolden / "golden.json");
   EXPECT_EQ(set.vocab, 4096);
   ASSERT_EQ(set.prompts.size(), 23u);

@@ -41,7 +41,7 @@ ExpertLoad simulated_load(const std::vector<int>& experts_of_ranks, int experts_
 }
 
 // With 4,000 steps the mean is uncertain by a few thousandths.
-TEST(ExpertLoad, OfTheFullestRankIsWhatRoutingByChanceGives) {
+TEST(ExpertLoad, OfTheFullestRankIsThatOfRandomRouting) {
   const std::vector<int> two{64, 64}, four{32, 32, 32, 32}, eight(8, 16), small(4, 8), uneven{5, 4, 4};
   for (const auto& ranks : {two, four, eight, small, uneven})
     for (const int num_tokens : {1, 2, 8, 64, 200}) {

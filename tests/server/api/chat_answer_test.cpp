@@ -62,7 +62,7 @@ constexpr const char* kCall{
     "me look.<|end|><|start|>assistant<|channel|>commentary to=functions.get_time "
     "<|constrain|>json<|message|>{\"zone\": \"Europe/Oslo\"}<|call|>"};
 
-TEST(ChatAnswer, ReasoningContentAndCallsAreToldApart) {
+TEST(ChatAnswer, ReasoningContentAndCallsAreSeparated) {
   const ChatAnswer answer = listen(kCall, true).whole;
   EXPECT_EQ(answer.reasoning(), "Need the clock.");
   EXPECT_EQ(answer.content(), "Let me look.");
@@ -82,7 +82,7 @@ TEST(ChatAnswer, ACallWithoutToolsIsContentAndNotLost) {
   EXPECT_EQ(answer.content(), "Let me look.\n\n{\"zone\": \"Europe/Oslo\"}");
 }
 
-TEST(ChatAnswer, ACallOfWhatNobodyOfferedIsNoCall) {
+TEST(ChatAnswer, ACallOfAToolThatWasNotOfferedIsNoCall) {
   const ChatAnswer answer = listen("<|channel|>analysis to=python code<|message|>1+1<|call|>", true).whole;
   EXPECT_TRUE(answer.calls().empty());
   EXPECT_EQ(answer.reasoning(), "1+1");

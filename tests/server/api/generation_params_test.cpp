@@ -199,7 +199,7 @@ TEST(ApiRequest, AnAnswerEitherGoesOnOrBeginsAnew) {
             "request.add_generation_prompt must be false where continue_final_message is true, not true");
 }
 
-TEST(ApiRequest, APromptIsCutAtTheSideThatIsAskedFor) {
+TEST(ApiRequest, APromptIsTruncatedAtTheRequestedSide) {
   EXPECT_TRUE(
       read_completion(R"("truncate_prompt_tokens": 3, "truncation_side": "right")").params.truncates_end);
   EXPECT_FALSE(

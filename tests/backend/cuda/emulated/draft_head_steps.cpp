@@ -9,7 +9,7 @@
 namespace nibble::cuda {
 namespace {
 
-TEST(EmulatedSteps, DraftBehindATreeAsBehindAPrompt) {
+TEST(EmulatedSteps, DraftAfterATreeAsAfterAPrompt) {
   const auto make_backend = [] {
     BackendOptions options;
     options.num_full_pages = options.num_sliding_pages = kPagesOfRounds;

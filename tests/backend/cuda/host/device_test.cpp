@@ -42,7 +42,7 @@ cudaError_t __wrap_cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 namespace nibble::cuda {
 namespace {
 
-TEST(CudaDevice, TheDriverIsAskedForPropertiesOnceAndNotForFreeMemory) {
+TEST(CudaDevice, TheDriverIsQueriedForPropertiesOnceAndNotForFreeMemory) {
   num_memory_questions = 0;
   for (int time = 0; time < 1000; ++time) EXPECT_TRUE(device_caps().has_dependent_launch);
   EXPECT_EQ(device_caps().name, "a GPU");

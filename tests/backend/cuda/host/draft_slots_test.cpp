@@ -153,7 +153,7 @@ TEST(DeviceDraftSlots, OfTreesAreThoseOfTheHost) {
   EXPECT_GT(num_moved, 1'000);
 }
 
-TEST(DeviceDraftSlots, ARunBehindAChainHasItsTokenItsDraftsAndThePositionsBehindIt) {
+TEST(DeviceDraftSlots, ARunAfterAChainHasItsTokenItsDraftsAndThePositionsAfterIt) {
   const ChainStart starts[]{{40, 7}, {31, 9}, {12, -1}};
   constexpr int kChains{3}, kLevels{2};
   const int tokens[]{100, 101, 102, 103};  // the model's token for each id of the head

@@ -83,7 +83,7 @@ TEST(CudaKernelTable, TakesEveryNumberOfRowsOnceOnEveryFamily) {
 
 // A row for --prompt-activations covers the same numbers of rows as the row that it replaces, on every
 // family. Where the instruction is missing, its twin runs.
-TEST(CudaKernelTable, BlockScaledRowsStandBesideOthers) {
+TEST(CudaKernelTable, BlockScaledRowsAreAlternativesToOthers) {
   for (const BlockFormat format : kBlockFormats) {
     std::set<Operation> operations;
     for (const KernelRow& row : kernel_rows()) {

@@ -187,7 +187,7 @@ TEST(CudaLimits, EachGpuThatSharesTheModelHasAPlan) {
 
 // Norms and gated units of 2,880 columns, 45 tiles: one word of scales per tile, and codes of 1, 2 or half a
 // byte per column.
-TEST(CudaLimits, BlockScaledActivationsTakeRoomWhereTheyAreAskedFor) {
+TEST(CudaLimits, BlockScaledActivationsTakeMemoryWhenRequested) {
   const Config config = *named_config("gpt-oss-20b");
   BackendOptions options = room_for(8192);
   options.max_batch_tokens = 512;

@@ -63,7 +63,7 @@ TEST_F(CudaNccl, SaysWhatFailedAndItsOwnWordsOfThat) {
 }
 
 // The library is checked before the GPU, so that a machine without it reports that first.
-TEST_F(CudaNccl, IsAskedForBeforeAnythingElseByANode) {
+TEST_F(CudaNccl, IsTheFirstThingThatANodeChecks) {
   CudaOptions own;
   own.node_rank = 1;
   own.parts = {1, 1};

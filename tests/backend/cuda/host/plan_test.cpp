@@ -115,7 +115,7 @@ Plan plan_with(std::optional<BlockFormat> activations, const char* gpu) {
 }
 
 // Steps of few tokens run on the decode kernels, whose table rows stay the same.
-TEST(CudaPlan, TakesTheActivationsOfPromptsThatAreAskedFor) {
+TEST(CudaPlan, UsesTheRequestedPromptActivations) {
   for (const char* gpu : {"gb10", "b200", "a100"})
     for (const BlockFormat format : kBlockFormats) {
       const Plan plan = plan_with(format, gpu), plain = plan_with({}, gpu);
@@ -134,7 +134,7 @@ TEST(CudaPlan, TakesTheActivationsOfPromptsThatAreAskedFor) {
 }
 
 // wgmma reads activations as swizzled tiles (images), block-scaled kernels read them row by row.
-TEST(CudaPlan, MultipliesNothingByWgmmaBesideBlockScaledActivations) {
+TEST(CudaPlan, UsesNoWgmmaWithBlockScaledActivations) {
   const Plan plan = plan_with(BlockFormat::kMxfp8, "h200");
   for (const KernelRow* row : plan.chosen()) EXPECT_FALSE(row->pass.takes_image) << name(*row);
   EXPECT_EQ(plan.group_size(kWideTokens), 64);

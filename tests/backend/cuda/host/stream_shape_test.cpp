@@ -61,7 +61,7 @@ TEST(CudaStreamShape, OneTokenHasAsManyWarpsInTheSmallestBudget) {
 }
 
 // Shared memory of a multiprocessor: 100, 164 or 228 KB.
-TEST(CudaStreamShape, ACtaThatIsToBeAloneLeavesNoRoomForAnother) {
+TEST(CudaStreamShape, AnExclusiveCtaLeavesNoRoomForAnother) {
   for (const Budget budget : kBudgets) {
     const size_t cta = static_cast<size_t>(kilobytes(budget)) * 1024, driver = 1024;
     EXPECT_GT(2 * (alone_bytes(cta) + driver), cta + 1024);

@@ -34,7 +34,7 @@ TEST(Wait, EndsWithWhatIsFoundMeanwhile) {
                InputError);
 }
 
-TEST(Check, TellsErrorsThatEndTheContextFromOthers) {
+TEST(Check, DistinguishesErrorsThatEndTheContext) {
   for (const cudaError_t lost : {cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorECCUncorrectable,
                                  cudaErrorDevicesUnavailable, cudaErrorMisalignedAddress, cudaErrorUnknown})
     EXPECT_THROW(check(lost, "running a step"), BackendLost) << lost;
