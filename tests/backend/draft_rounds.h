@@ -16,7 +16,7 @@ namespace nibble {
 
 struct DraftRound {
   std::vector<Draft> drafts;
-  // number of right drafts; in the last round at most the rest of the continuation
+  // Number of right drafts; in the last round at most the rest of the continuation.
   int num_right{0};
 };
 struct DraftRounds {

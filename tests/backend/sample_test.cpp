@@ -157,7 +157,7 @@ std::vector<double> normalised(std::vector<double> weights) {
 struct DrawCase {
   const char* name;
   SampleParams params;
-  // of the logits log(1), log(2), .. log(8) after the filters, computed by hand
+  // Weights after temperature and filters for the logits log(1), .. log(8), computed by hand.
   std::vector<double> weights;
 };
 

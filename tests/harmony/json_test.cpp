@@ -18,7 +18,7 @@ TEST(HarmonyJson, WhatIsReadIsWrittenAgain) {
       Json expected = line["conversation"]["messages"][i];
       if (expected["content"].is_string())
         expected["content"] = {{{"type", "text"}, {"text", expected["content"]}}};
-      // Members in any order.
+      // nlohmann::json compares members in any order.
       EXPECT_EQ(nlohmann::json(written["messages"][i]), nlohmann::json(expected));
     }
   }

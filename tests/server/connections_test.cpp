@@ -41,7 +41,7 @@ TEST(Connections, TheOneThatIsSilentForLongestGivesWay) {
   EXPECT_THAT(third.read_until(kAnswered), StartsWith("HTTP/1.1 200 "));
   EXPECT_EQ(idle.read(), "");  // it was closed,
   half.send("TP/1.1\r\nHost: localhost\r\n\r\n");
-  // And the other one was not.
+  // The connection with half a request was not closed.
   EXPECT_THAT(half.read_until(kAnswered), StartsWith("HTTP/1.1 200 "));
 }
 

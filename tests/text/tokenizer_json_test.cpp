@@ -128,7 +128,7 @@ TEST(TokenizerJson, APipelineThatEncodesOtherwiseIsRefused) {
   EXPECT_THAT(error_with(parts + "/1/type", "Digits"), HasSubstr("'Digits'; nibble knows 'ByteLevel' only"));
   EXPECT_THAT(error_with(parts + "/1/add_prefix_space", true), HasSubstr("add_prefix_space is true"));
   EXPECT_THAT(error_with(parts + "/1/use_regex", true), HasSubstr("use_regex is true"));
-  // The default.
+  // add_prefix_space is true by default.
   EXPECT_THAT(error_with(parts + "/1", {{"type", "ByteLevel"}}), HasSubstr("add_prefix_space is true"));
   EXPECT_THAT(error_with("/post_processor/type", "TemplateProcessing"), HasSubstr("/post_processor/type"));
   EXPECT_THAT(error_with("/decoder", nullptr), HasSubstr("/decoder/type must be a string"));

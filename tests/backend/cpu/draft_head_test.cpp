@@ -25,8 +25,8 @@ GoldenAndFound cpu_golden_rounds(Format format) {
   return run_golden_rounds(golden, make_backend, {});
 }
 
-// Only guesses differ from the golden rounds: BF16 keys and float32 sums change one draft that was a near
-// tie.
+// Answers equal the golden ones; drafts may differ. BF16 keys and float32 sums change one draft that was a
+// near tie.
 TEST(DraftHeadOnCpu, IsRightAsOftenAsInTheGoldenRounds) {
   const GoldenAndFound rounds = cpu_golden_rounds(Format::kBf16);
   EXPECT_NEAR(rounds.found.in_a_round(), rounds.golden.in_a_round(), 0.02 * rounds.golden.in_a_round());

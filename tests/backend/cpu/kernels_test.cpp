@@ -23,7 +23,7 @@ std::vector<Row> available(std::span<const Row> table, const std::vector<Format>
   });
   return rows;
 }
-// GoogleTest allows no colons in names
+// GoogleTest allows no colons in names.
 std::string test_name(std::string kernel) {
   std::erase(kernel, ':');
   return kernel;
@@ -121,7 +121,7 @@ TEST_P(DotKernels, GiveATokenTheBitsItGetsAlone) {
 // An input of 1 in one column and 0 elsewhere returns the decoded weight of that column.
 TEST_P(Mxfp4DotKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   RandomMatrix weight = random_matrix(Format::kMxfp4, 1, 32, 6);
-  // Columns 0 to 15 hold codes 0 to 15, columns 16 to 31 the same in reverse
+  // Columns 0 to 15 hold codes 0 to 15, columns 16 to 31 the same in reverse.
   for (int pair = 0; pair < 16; ++pair)
     weight.bytes[pair] = static_cast<uint8_t>(pair < 8 ? 2 * pair | (2 * pair + 1) << 4
                                                        : (31 - 2 * pair) | (30 - 2 * pair) << 4);
@@ -169,7 +169,7 @@ TEST_P(E4m3DotKernels, TakeNoRowScalesForOnes) {
   for (int r = 0; r < 5; ++r) EXPECT_EQ(none[r], ones[r]);
 }
 
-// AddressSanitizer checks this
+// AddressSanitizer checks this.
 TEST_P(DotKernels, ReadNothingBeyondTheLastElement) {
   for (const int cols : {40, 64}) {
     if (GetParam().format == Format::kMxfp4 && cols % 32 != 0) continue;

@@ -64,7 +64,7 @@ inline RandomMatrix random_matrix(Format format, int rows, int cols, uint64_t se
       random.bytes.push_back(static_cast<uint8_t>(bits >> 8));
     }
   } else if (format == Format::kE4m3) {
-    // up to 2, with subnormal numbers, without NaN
+    // Codes of magnitudes up to 2, including subnormal numbers, without NaN.
     for (size_t i = 0; i < num_elements; ++i)
       random.bytes.push_back(
           static_cast<uint8_t>(random_bits(seed, i) % 64 | random_bits(seed, i) >> 7 << 7));

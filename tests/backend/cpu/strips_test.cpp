@@ -188,7 +188,7 @@ TEST_P(Mxfp4StripKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   const int rows = GetParam().strip_rows;
   RandomMatrix weight = random_matrix(Format::kMxfp4, rows, kBlock, 6, 2);
   for (int r = 0; r < 2 * rows; ++r)
-    // Columns 0 to 15 hold codes 0 to 15, rotated by one in each row
+    // Columns 0 to 15 hold codes 0 to 15, rotated by one in each row.
     for (int pair = 0; pair < 16; ++pair)
       weight.bytes[16 * r + pair] =
           static_cast<uint8_t>(((2 * pair + r) & 15) | ((2 * pair + 1 + r) & 15) << 4);
@@ -306,7 +306,7 @@ TEST_F(Packing, FreesTheExpertsOfGeneratedWeightsThatAreNotShared) {
   const RandomMatrix up = random_matrix(Format::kMxfp4, 64, 32, 1, 2),
                      down = random_matrix(Format::kMxfp4, 32, 32, 2, 2);
   const std::vector<float> up_bias(128, 1), down_bias(64, 2);
-  // dense layers are not tested here
+  // Dense layers are not tested here.
   const Matrix no_rows{.rows = 0, .cols = 0, .stored = Elements{}};
   layer_with_bytes.embedding = layer_with_bytes.unembedding = no_rows;
   LayerWeights layer;

@@ -319,7 +319,7 @@ Question random_question(size_t vocab, const std::vector<float>& logits, Dice& d
   if (half()) p.presence_penalty = dice.any_of<float>({1, -0.5f});
   if (half()) p.frequency_penalty = dice.any_of<float>({0.3f, -0.1f});
   if (half())
-    // For different tokens.
+    // Biases for different tokens.
     for (int i = 0; i < std::min(v, 5); ++i)
       p.logit_bias.push_back({(dice.below(2) + 2 * i) % v, dice.any_of<float>({-100, 2.5f, 100})});
   if (p.logit_bias.size() > 1 && vocab < 10) p.logit_bias.resize(1);
@@ -335,7 +335,7 @@ Question random_question(size_t vocab, const std::vector<float>& logits, Dice& d
   question.position = dice.below(131072);
   const int num_prompt = dice.below(40), num_output = dice.below(3000);
   for (int i = 0; i < num_prompt; ++i) question.prompt.push_back(dice.below(vocab));
-  // Low ids more often.
+  // Low ids occur more often.
   for (int i = 0; i < num_output; ++i)
     question.output.push_back(static_cast<TokenId>(std::pow(dice.unit(), 3) * static_cast<double>(vocab)));
   return question;

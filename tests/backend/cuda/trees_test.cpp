@@ -130,7 +130,7 @@ struct TreeOfTest {
 // chunks.
 std::vector<TreeOfTest> trees_of_test() {
   const std::vector<int> forks{-1, -1, 0, 1, 1, 3, 4, 6, 6, 8};
-  // A fork, then a long chain in one branch, and at last a draft in the other.
+  // A fork, then a long chain in one branch, and finally a draft in the other.
   std::vector<int> long_ones{-1, -1};
   for (int draft = 2; draft < 60; ++draft) long_ones.push_back(draft == 40 ? 0 : draft - 1);
   return {{0, 1, forks, {3, 8}},
