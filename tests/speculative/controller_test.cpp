@@ -322,7 +322,7 @@ TEST(Speculator, SetToDraftAlwaysTakesAllThatIsProposed) {
   EXPECT_EQ(drafts[0].tokens.size(), 5u);
 }
 
-// Proposes a tree of three levels: 1 and 2 after the text, then 1 and 2 after each of the previous two.
+// Proposes a tree: 1 and 2 after the text, after each of these two, and after the 1 that follows the 1.
 struct Branching final : Drafter {
   void push(std::span<const TokenId>) override {}
   Proposal propose(int most) override {
