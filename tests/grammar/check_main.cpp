@@ -1,7 +1,8 @@
 // Checks values against a compiled schema, for tests in Python (tests/e2e/test_json_schema.py). Each line in
 // gives a line out:
 //
-//   {"schema": ..., "strict": false, "drops": false, "instances": [...], "texts": [...], "samples": 3, "seed": 1}
+//   {"schema": ..., "strict": false, "drops": false, "instances": [...], "texts": [...],
+//    "samples": 3, "seed": 1}
 //   {"accepted": [...], "texts": [...], "samples": [...], "warnings": [...]}   or   {"error": "..."}
 //
 // An instance is accepted if one of its texts is: members in any order, numbers in any of their forms. A text
