@@ -1,13 +1,14 @@
-// The functions of the CUDA runtime that the backend calls, for a GPU that is emulated: memory is the host's, and everything has ended when
-// the call that asked for it returns.
+// The functions of the CUDA runtime that the backend calls, for the emulated GPU. Device memory is host
+// memory, and every operation has ended when its call returns.
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
 #include <cstring>
 
 namespace {
-constexpr int kMultiprocessors{64};  // as many as a rank needs; tests launch for fewer (pretended.h)
-}
+// Enough for a rank; tests launch for fewer (pretended.h).
+constexpr int kMultiprocessors{64};
+}  // namespace
 
 extern "C" {
 
@@ -70,7 +71,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) 
   return *milliseconds = 0, cudaSuccess;
 }
 
-// There is one GPU, and it has no graphs.
+// One GPU only, and without graphs.
 cudaError_t cudaDeviceCanAccessPeer(int*, int, int) { return cudaErrorNotSupported; }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaErrorNotSupported; }
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) { return cudaErrorNotSupported; }

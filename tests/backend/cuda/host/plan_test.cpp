@@ -1,4 +1,5 @@
-// Tests which kernels a model gets on every kind of GPU, and which groups of experts follow from that. Needs no GPU.
+// Tests which kernels a model uses on every kind of GPU, and the groups of experts that follow from them.
+// Needs no GPU.
 #include "backend/cuda/plan.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +35,7 @@ int count_rows(const Plan& plan, Operation operation, int num_rows) {
       [&](const KernelRow* row) { return row->operation == operation && row->takes(num_rows); }));
 }
 
-// Up to so many rows decoding's kernels run.
+// Returns the largest number of rows that the decode kernels run.
 int most_few_rows(const Target& target) { return multiplies_by_wgmma(target) ? kMaxColumns : kFewTokens; }
 
 TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
@@ -53,7 +54,7 @@ TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
         }
 }
 
-// The split kernels take one block of 64 tokens, and the workspace has room for its sums alone.
+// The split-K kernels take one block of 64 tokens, and the workspace holds the sums of only one block.
 TEST(CudaPlan, SharesTheContractionOfABatchWhereWgmmaMultiplies) {
   const auto is_split = [](const Plan& plan, int rows) {
     const auto* const qkv = std::get_if<Launch<QkvArgs>>(&plan.find(Operation::kQkv, rows)->launcher);
@@ -83,7 +84,8 @@ TEST(CudaPlan, TakesTheRowsOfTheModelsFormats) {
   EXPECT_EQ(choices(plan).size(), plan.chosen().size());
 }
 
-// Who computes a norm, and how many pairs share a pass over an expert, have to be the same for all kernels of a step.
+// All kernels of a step must agree on which kernel computes a norm, and on the number of pairs that share a
+// pass over an expert.
 TEST(CudaPlan, KernelsOfAStepAgreeOnNormsAndGroups) {
   for (const Family family : kFamilies) {
     const Plan plan = plan_of("gpt-oss-120b", target_of(known_gpu(name(family)), {}));
@@ -102,7 +104,7 @@ TEST(CudaPlan, KernelsOfAStepAgreeOnNormsAndGroups) {
     const int few = most_few_rows(plan.target());
     EXPECT_EQ(plan.group_size(few), 8);
     EXPECT_EQ(plan.group_size(few + 1), few == kMaxColumns ? kBatchColumns : kManyColumns);
-    EXPECT_EQ(plan.max_groups(1), 4);  // a group for each chosen expert
+    EXPECT_EQ(plan.max_groups(1), 4);  // one group per chosen expert
   }
 }
 
@@ -112,8 +114,8 @@ Plan plan_with(std::optional<BlockFormat> activations, const char* gpu) {
   return {*named_config("gpt-oss-20b"), options, target_of(known_gpu(gpu), {}), "gpt-oss-20b", activations};
 }
 
-// Steps of few tokens, which decoding takes, keep their rows.
-TEST(CudaPlan, TakesTheActivationsOfPromptsThatAreAskedFor) {
+// Steps of few tokens run on the decode kernels, whose table rows stay the same.
+TEST(CudaPlan, UsesTheRequestedPromptActivations) {
   for (const char* gpu : {"gb10", "b200", "a100"})
     for (const BlockFormat format : kBlockFormats) {
       const Plan plan = plan_with(format, gpu), plain = plan_with({}, gpu);
@@ -131,8 +133,8 @@ TEST(CudaPlan, TakesTheActivationsOfPromptsThatAreAskedFor) {
     }
 }
 
-// Its products would want images, and theirs rows.
-TEST(CudaPlan, MultipliesNothingByWgmmaBesideBlockScaledActivations) {
+// wgmma reads activations as swizzled tiles (images), block-scaled kernels read them row by row.
+TEST(CudaPlan, UsesNoWgmmaWithBlockScaledActivations) {
   const Plan plan = plan_with(BlockFormat::kMxfp8, "h200");
   for (const KernelRow* row : plan.chosen()) EXPECT_FALSE(row->pass.takes_image) << name(*row);
   EXPECT_EQ(plan.group_size(kWideTokens), 64);
@@ -153,7 +155,7 @@ TEST(CudaPlan, SaysWhichKernelsRunByTwin) {
   }
 }
 
-// All that passes activations on for many tokens has them in one order.
+// All kernels that pass activations to each other for many tokens must use one layout.
 TEST(CudaPlan, MultipliesManyTokensByWgmmaOnHopperWhereItsStagesHaveRoom) {
   for (const char* gpu : {"h100", "h200", "b200", "gb10"})
     for (const int budget : {99, 163, 227}) {
@@ -180,7 +182,7 @@ TEST(CudaPlan, RefusesWhatNoRowRuns) {
               AllOf(HasSubstr("qkv"), HasSubstr("F32"), HasSubstr("sm_90"), HasSubstr("--backend cpu")));
 }
 
-// A row that is for one family alone takes the place of the one that is for all others.
+// A row for one family replaces the row for all other families.
 TEST(CudaPlan, TakesAFamilysOwnRow) {
   std::vector<KernelRow> rows(kernel_rows().begin(), kernel_rows().end());
   const auto kernel_on = [&](const char* gpu, Operation operation) {
