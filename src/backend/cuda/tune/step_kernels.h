@@ -28,8 +28,9 @@ struct StepKernels {
   // Rows of the table, of which those of tried operations take every number of rows: for a Plan.
   std::vector<KernelRow> rows{};
 
-  const KernelRow* find(Operation operation) const;  // null: it has none, as of norms that others compute
-  int most_rows() const;                             // see most_rows() in kernel_table.h
+  const KernelRow* find(
+      Operation operation) const;  // null: it has none, as of norms that other kernels compute
+  int most_rows() const;           // the least max_rows of the rows of tried operations
 };
 
 // Those for steps of two rows and more; a single token has kernels of its own. `target` is the GPU's.

@@ -50,11 +50,9 @@ IndexRange own_experts(const Case& c) {
   return c.seed / 100 % 2 ? IndexRange{0, E} : IndexRange{E / 3, (E + 1) / 2};
 }
 
-KernelFinding check_cases(const KernelRow& row, const Target& on, const CaseLimits& limits,
+KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
                           CheckCase check_case) {
   prepare_kernels();
-  Target target = on;  // products that wgmma takes the place of are checked as if there were none
-  if (row.pass.columns > 0) target.has_wgmma = row.pass.takes_image;
   Comparison comparison;
   const OwnedStream stream;
   const Subject subject{row, {stream, target}};
