@@ -49,7 +49,7 @@ std::string why_not_one_launch(const Config& c, const Target& target) {
                      target.num_multiprocessors);
 }
 
-// Weights, and the KV cache, are in one of these formats.
+// The formats of weights and of the KV cache.
 constexpr Format kFormats[]{kF32, kBf16, kE4m3, kMxfp4};
 constexpr EnumSet<Format> kAnyFormat{kF32, kBf16, kE4m3, kMxfp4};
 
@@ -62,7 +62,7 @@ constexpr const char* kMany{"weights are read once for 64 tokens"};
 constexpr const char* kFour{"all four tensor cores of a multiprocessor for one product"};
 constexpr const char* kBlocks{"--prompt-activations"};
 
-// A row of the table: a kernel for a range of rows, and for all or `only` some of its operation's weight formats.
+// A row of the table: a kernel for a range of rows, and for all or `only` some of its operation's formats.
 struct TableRow {
   struct Range {
     int from{1}, to{kAnyRows};
@@ -71,7 +71,7 @@ struct TableRow {
   Range rows{};  // of the step
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // those of rows by wgmma: valid_families()
+  Families families{kEverywhere};  // rows by wgmma are for Hopper: valid_families()
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;
@@ -147,10 +147,12 @@ constexpr TableRow kProjectRows[]{
 // The norm, the router and the first half of the experts in one launch, for a token and for two.
 constexpr TableRow kRouteAndExpertsUpOfOne{.rows = {1, 1}, .engine = kMma, .pass = kFewPass,
     .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &one_hidden,
-    .why_not = &why_not_one_launch, .kernel = "route_and_experts_up: norm, top K, SwiGLU in one launch", .reason = kStrips};
+    .why_not = &why_not_one_launch,
+    .kernel = "route_and_experts_up: norm, top K, SwiGLU in one launch", .reason = kStrips};
 constexpr TableRow kRouteAndExpertsUpOfTwo{.rows = {2, kOwnNorms}, .engine = kMma, .pass = kFewPass,
     .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &two_hidden,
-    .why_not = &why_not_one_launch, .kernel = "route_and_experts_up: norm, top K, SwiGLU in one launch", .reason = kBatch};
+    .why_not = &why_not_one_launch,
+    .kernel = "route_and_experts_up: norm, top K, SwiGLU in one launch", .reason = kBatch};
 
 // The router.
 constexpr TableRow kRouteRows[]{
@@ -285,8 +287,8 @@ int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weight
   return kept;
 }
 
-// Adds the row for one format of weights. Where wgmma replaces a part of its range, that part becomes a row of its
-// own: a plan takes a row as a whole or not at all.
+// Adds the row for one format of weights. Where wgmma replaces a part of its range, that part becomes a row
+// of its own: a plan takes a row as a whole or not at all.
 void add(const OperationRows& of, const TableRow& row, Format weights, std::vector<KernelRow>& all) {
   KernelRow whole{.operation = of.operation,
                   .weights = weights,

@@ -1,5 +1,5 @@
-// The kernel table: which kernel runs which operation, format and number of rows on which family of GPUs. Plain
-// data: a plan (plan.h) is chosen from it at load.
+// The kernel table: which kernel runs which operation, format and number of rows on which family of GPUs. It
+// is plain data, from which a plan (plan.h) is chosen at load.
 #pragma once
 
 #include <initializer_list>
@@ -39,7 +39,7 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
     kHopper{Family::kSm90},
     kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
-// What multiplies matrices. A plan has one engine besides mma.sync, or none. Table rows of that engine replace
+// What multiplies matrices. A plan has at most one engine besides mma.sync. Table rows of that engine replace
 // those of mma.sync that have the same operation, weights and numbers of rows.
 enum class MatrixEngine {
   kAny,          // every plan has the row

@@ -35,7 +35,7 @@ Format weights_of(Operation operation, const BackendOptions& options) {
   return Format::kF32;
 }
 
-// Norms may be part of the kernels that need them, and a single row's keys and values are appended by attend().
+// Kernels that need a norm may compute it, and attend() appends the keys and values of a single row.
 bool is_optional(Operation operation) {
   return operation == Operation::kRmsNorm || operation == Operation::kAppend;
 }
@@ -46,7 +46,7 @@ MatrixEngine engine_of(const Target& target, std::optional<BlockFormat> prompt_a
   return multiplies_by_wgmma(target) ? MatrixEngine::kWgmma : MatrixEngine::kMma;
 }
 
-// The rows of an operation that a plan with this engine may take: those of the engine, and those that they leave.
+// The rows of an operation that the plan may take: those of its engine, and those by mma.sync that it leaves.
 std::vector<const KernelRow*> rows_for(Operation operation, Format weights, const Target& target,
                                        std::optional<BlockFormat> prompt_activations,
                                        std::span<const KernelRow> rows) {

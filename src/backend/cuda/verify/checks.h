@@ -1,11 +1,11 @@
 // The checks of the rows of the kernel table. Each runs the launcher of a row over edge shapes and adversarial
 // values, and compares every number of its results with plain loops in double precision on the host.
 //
-// These loops follow the formulas of model/ops.h, and round to bfloat16 exactly where the kernels do. What remains
-// are float32's roundings, each bounded where it happens. The reference (reference/) would not do: it keeps
-// everything in float32, and so a kernel may differ from it by whole bfloat16 steps, in which a wrong column of a
-// long sum would go unnoticed. (It is also on this floor, out of reach.) That kernels and reference agree on whole
-// models is shown by the golden data.
+// These loops follow the formulas of model/ops.h, and round to bfloat16 exactly where the kernels do. What
+// remains are float32's roundings, each bounded where it happens. The reference (reference/) would not do: it
+// keeps everything in float32, so a kernel may differ from it by whole bfloat16 steps, in which a wrong column
+// of a long sum would go unnoticed. (It is also on this floor, out of reach.) That kernels and reference agree
+// on whole models is shown by the golden data.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@
 
 namespace nibble::cuda::verify {
 
-// The largest cases that a check runs. `nibble verify` runs all; on an emulated GPU the larger ones take minutes.
+// The largest cases that a check runs. `nibble verify` runs all; on an emulated GPU large ones take minutes.
 struct CaseLimits {
   int hidden{kAnyRows}, num_tokens{kAnyRows}, num_positions{kAnyRows};
 };
