@@ -1,11 +1,11 @@
-// The checks of the rows of the kernel table. Each runs the launcher of a row over edge shapes and adversarial
+// The checks of the rows of the kernel table. Each runs the launcher of a row over edge shapes and extreme
 // values, and compares every number of its results with plain loops in double precision on the host.
 //
 // These loops follow the formulas of model/ops.h, and round to bfloat16 exactly where the kernels do. What
 // remains are float32's roundings, each bounded where it happens. The reference (reference/) would not do: it
-// keeps everything in float32, so a kernel may differ from it by whole bfloat16 steps, in which a wrong column
-// of a long sum would go unnoticed. (It is also on this floor, out of reach.) That kernels and reference agree
-// on whole models is shown by the golden data.
+// keeps everything in float32, so a kernel may differ from it by whole bfloat16 steps, in which a wrong
+// column of a long sum would go unnoticed. (It is also on this floor, out of reach.) That kernels and
+// reference agree on whole models is shown by the golden data.
 #pragma once
 
 #include <vector>
