@@ -13,7 +13,7 @@ namespace nibble::cuda {
 class Plan {
  public:
   // Throws InputError where an operation has no row for the model and the target. `source` names the model in the message.
-  // `prompt_activations`: rows with these take the place of those with others, where there are any.
+  // `prompt_activations`: the format of block-scaled products, which then are the plan's engine.
   Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
        std::optional<BlockFormat> prompt_activations = {}, std::span<const KernelRow> rows = kernel_rows());
 

@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(, CudaOps, testing::ValuesIn(rows_to_check()), [](const
 });
 
 TEST_P(CudaOps, AgreesWithPlainLoopsOnEveryShape) {
-  const KernelFinding finding = GetParam().check(GetParam(), this_target(), kCaseLimits);
+  const KernelFinding finding = verify::check_row(GetParam(), this_target(), kCaseLimits);
   EXPECT_TRUE(finding.is_right()) << finding.worst << " times the bound at " << finding.at;
   fmt::print("{:<20} {:>12} numbers, worst {:.3f} of its bound\n  {}\n", name(GetParam()),
              finding.num_compared, finding.worst, finding.at);
@@ -50,7 +50,7 @@ TEST(CudaOpsOnFewMultiprocessors, UnembeddingsAgreeWithPlainLoops) {
   target.num_multiprocessors = 2;
   for (const KernelRow& row : rows_to_check()) {
     if (row.operation != Operation::kUnembed) continue;
-    const KernelFinding finding = row.check(row, target, kCaseLimits);
+    const KernelFinding finding = verify::check_row(row, target, kCaseLimits);
     EXPECT_GT(finding.num_compared, 0u) << name(row);
     EXPECT_TRUE(finding.is_right()) << name(row) << ": " << finding.worst << " times the bound at "
                                     << finding.at;
@@ -70,7 +70,7 @@ TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
           row.operation == Operation::kExpertsUp || row.operation == Operation::kExpertsDown;
       const bool is_of_few = row.pass.columns == kMaxColumns && !row.pass.takes_image && row.to_rows > 1;
       if (!is_of_experts || !is_of_few) continue;
-      const KernelFinding finding = row.check(row, target, kCaseLimits);
+      const KernelFinding finding = verify::check_row(row, target, kCaseLimits);
       EXPECT_GT(finding.num_compared, 0u) << name(row);
       EXPECT_TRUE(finding.is_right()) << name(row) << " in " << kilobytes(budget) << " KB: " << finding.worst
                                       << " times the bound at " << finding.at;
@@ -87,7 +87,7 @@ TEST(CudaOpsOfABatch, AgreeWithPlainLoopsOnFewRows) {
     if (!is_of_experts || row.pass.columns != kBatchColumns || !row.pass.takes_image) continue;
     row.from_rows = 1;
     row.to_rows = kMaxColumns;
-    const KernelFinding finding = row.check(row, this_target(), kCaseLimits);
+    const KernelFinding finding = verify::check_row(row, this_target(), kCaseLimits);
     EXPECT_GT(finding.num_compared, 0u) << name(row);
     EXPECT_TRUE(finding.is_right()) << name(row) << ": " << finding.worst << " times the bound at "
                                     << finding.at;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/kernel_table.h"
+#include "backend/cuda/verify/checks.h"
 
 namespace nibble::cuda {
 
@@ -24,9 +24,9 @@ inline Target this_target() { return target_of(device_caps(), pretended()); }
 
 // The cases that checks of kernels run. Those left out on the emulated GPU would take most of the time.
 #ifdef NIBBLE_EMULATED_GPU
-inline constexpr CaseLimits kCaseLimits{.hidden = 544, .num_tokens = 66, .num_positions = 700};
+inline constexpr verify::CaseLimits kCaseLimits{.hidden = 544, .num_tokens = 66, .num_positions = 700};
 #else
-inline constexpr CaseLimits kCaseLimits{};
+inline constexpr verify::CaseLimits kCaseLimits{};
 #endif
 
 }  // namespace nibble::cuda

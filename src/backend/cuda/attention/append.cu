@@ -59,18 +59,25 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Calls f(kernel) with the kernel for pages of the format.
+template <typename F>
+void with_kernel(KvFormat format, const F& f) {
+  f(format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>);
+}
+
 }  // namespace
 
 void prepare_append() {
-  prefer_shared_memory(append_kernel<KvFormat::kBf16>);
-  prefer_shared_memory(append_kernel<KvFormat::kE4m3>);
+  for (const KvFormat format : {KvFormat::kBf16, KvFormat::kE4m3})
+    with_kernel(format, [](auto* kernel) { prefer_shared_memory(kernel); });
 }
 
 void append(const LaunchContext& gpu, const AppendArgs& args) {
-  launch(
-      gpu, {Operation::kAppend, "append"},
-      args.pages.format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>,
-      {static_cast<unsigned>((args.num_tokens * args.num_kv_heads + kWarps - 1) / kWarps), kThreads}, args);
+  with_kernel(args.pages.format, [&](auto* kernel) {
+    launch(gpu, {Operation::kAppend, "append"}, kernel,
+           {static_cast<unsigned>((args.num_tokens * args.num_kv_heads + kWarps - 1) / kWarps), kThreads},
+           args);
+  });
 }
 
 }  // namespace nibble::cuda

@@ -14,8 +14,10 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "tests/backend/cuda/emulated/emulated_gpu.h"
+#include "tests/backend/cuda/emulated/prepared.h"
 
 #undef __global__
 #undef __device__
@@ -35,9 +37,10 @@
 #define __noinline__
 
 // The toolkit's version is a template that asks the driver.
-#define cudaLaunchKernelEx nibble::emulated::launch
+#define cudaLaunchKernelEx nibble::emulated::launch_prepared
 template <typename... Params>
-cudaError_t cudaFuncSetAttribute(void (*)(Params...), cudaFuncAttribute, int) {
+cudaError_t cudaFuncSetAttribute(void (*kernel)(Params...), cudaFuncAttribute attribute, int value) {
+  nibble::emulated::set_attribute(reinterpret_cast<const void*>(kernel), attribute, value);
   return cudaSuccess;
 }
 
@@ -46,6 +49,12 @@ using std::min;
 using std::signbit;
 
 namespace nibble::emulated {
+
+template <typename... Params, typename... Args>
+cudaError_t launch_prepared(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
+  const cudaError_t error = why_not_prepared(reinterpret_cast<const void*>(kernel), *config);
+  return error == cudaSuccess ? launch(config, kernel, std::forward<Args>(args)...) : error;
+}
 
 // The values that the lanes of a warp passed to exchange().
 template <typename T>

@@ -8,10 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "backend/cuda/plan.h"
+
 namespace nibble::cuda {
 namespace {
-
-KernelFinding check_nothing(const KernelRow&, const Target&, const CaseLimits&) { return {}; }
 
 KernelRow table_row(const char* kernel, Families families) {
   return {.operation = Operation::kQkv,
@@ -19,14 +19,15 @@ KernelRow table_row(const char* kernel, Families families) {
           .activations = Format::kBf16,
           .from_rows = 1,
           .to_rows = kAnyRows,
+          .max_rows = kAnyRows,
+          .engine = MatrixEngine::kAny,
           .families = families,
           .pass = kFewPass,
           .launcher = &qkv,
           .shared_bytes = nullptr,
           .why_not = nullptr,
           .kernel = kernel,
-          .reason = "a test",
-          .check = &check_nothing};
+          .reason = "a test"};
 }
 
 // Returns the names of the rows that a family can run.
@@ -51,18 +52,22 @@ TEST(CudaKernelTable, ARowOfOneFamilyIsNotChosenOnALaterOne) {
 // Expects exactly one table row for every number of rows from the first that an operation is launched with.
 // For many tokens this is a row of mma.sync or, on Hopper, one of wgmma instead.
 void expect_every_number_of_rows_once(Family family, bool by_wgmma) {
-  const Config config = *named_config("gpt-oss-120b");
   Target target = target_of(known_gpu(name(family)), {});
   target.has_wgmma = by_wgmma;
+  std::map<std::pair<Operation, Format>, std::set<const KernelRow*>> chosen;
+  for (const Format dense : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
+    for (const Format kv : {Format::kBf16, Format::kE4m3}) {
+      BackendOptions options;
+      options.dense = {dense, dense, dense};
+      options.kv_format = kv;
+      const Plan plan(*named_config("gpt-oss-120b"), options, target, "a test");
+      for (const KernelRow* row : plan.chosen()) chosen[{row->operation, row->weights}].insert(row);
+    }
   std::map<std::pair<Operation, Format>, std::map<int, int>> ranges;
-  for (const KernelRow* row : rows_valid_for(family, kernel_rows())) {
-    // Block-scaled rows are alternatives to other rows.
-    if (block_format_of(*row)) continue;
-    if (row->why_not && !row->why_not(config, target).empty()) continue;
-    auto& of_operation = ranges[{row->operation, row->weights}];
-    EXPECT_TRUE(of_operation.emplace(row->from_rows, row->to_rows).second)
-        << name(*row) << " on " << name(family);
-  }
+  for (const auto& [operation, rows] : chosen)
+    for (const KernelRow* row : rows)
+      EXPECT_TRUE(ranges[operation].emplace(row->from_rows, row->to_rows).second)
+          << name(*row) << " on " << name(family);
   // Pairs of operation and weight format that gpt-oss may have.
   EXPECT_EQ(ranges.size(), 19u) << name(family);
   for (const auto& [operation, of_operation] : ranges) {
