@@ -53,7 +53,7 @@ bool are_asked_for(const KernelRow& row, const std::vector<const KernelRow*>& ro
 
 Plan::Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
            std::optional<BlockFormat> prompt_activations, std::span<const KernelRow> rows)
-    : target_(target), num_experts_(config.experts().count), experts_per_token_(config.experts_per_token) {
+    : target_(target), prompt_activations_(prompt_activations) {
   if (prompt_activations) target_.has_wgmma = false;  // it takes activations in another layout
   const std::vector<const KernelRow*> valid = rows_valid_for(target.family, rows);
   for (const Operation operation : kOperations) {
@@ -104,14 +104,6 @@ const KernelRow& Plan::row(Operation operation, int num_rows) const {
   const KernelRow* found = find(operation, num_rows);
   NIBBLE_CHECK(found, "no kernel for {} of {} rows", nibble::name(operation), num_rows);
   return *found;
-}
-
-bool Plan::routes_with_experts(int num_tokens) const {
-  return std::holds_alternative<Launch<RouteAndExpertsUpArgs>>(row(Operation::kRoute, num_tokens).launcher);
-}
-
-int Plan::max_groups(int num_tokens) const {
-  return max_num_groups(num_tokens, num_experts_, experts_per_token_, group_size(num_tokens));
 }
 
 std::vector<KernelChoice> choices(const Plan& plan) {

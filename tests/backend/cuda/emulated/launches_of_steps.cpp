@@ -29,13 +29,13 @@ constexpr int kMostTokens{2048};
 constexpr int kNumTokens[]{1,  2,  3,  4,   5,   7,   8,   9,   15,  16,  17,   31,   32,   33,
                            63, 64, 65, 128, 129, 130, 255, 256, 257, 512, 1023, 1024, 1025, 2048};
 
-enum class Sharing { kNone, kUnits, kExperts, kSequences, kNccl };
+enum class Split { kNone, kUnits, kExperts, kSequences, kNccl };
 struct Case {
   std::string name, gpu;
   std::string model{"gpt-oss-20b"};
   DenseFormats dense{};
   Format kv{Format::kBf16};
-  Sharing sharing{Sharing::kNone};
+  Split split{Split::kNone};
   std::optional<BlockFormat> prompt_activations{};
   std::optional<int> shared_budget{};
 };
@@ -47,21 +47,21 @@ std::vector<Case> cases() {
   for (const Family family : kFamilies) {
     const std::string gpu = name(family);
     cases.push_back({gpu, gpu});
-    cases.push_back({.name = gpu + "/two-ranks", .gpu = gpu, .sharing = Sharing::kUnits});
+    cases.push_back({.name = gpu + "/two-ranks", .gpu = gpu, .split = Split::kUnits});
   }
   for (const char* gpu : {"sm_90", "sm_120"}) {
     const auto named = [&](const char* what) { return fmt::format("{}/{}", gpu, what); };
     cases.push_back({.name = named("fp8"), .gpu = gpu, .dense = kFp8, .kv = Format::kE4m3});
     cases.push_back({.name = named("mxfp4"), .gpu = gpu, .dense = kMxfp4});
     cases.push_back({.name = named("120b"), .gpu = gpu, .model = "gpt-oss-120b"});
-    cases.push_back({.name = named("whole-experts"), .gpu = gpu, .sharing = Sharing::kExperts});
-    cases.push_back({.name = named("own-sequences"), .gpu = gpu, .sharing = Sharing::kSequences});
-    cases.push_back({.name = named("nccl"), .gpu = gpu, .sharing = Sharing::kNccl});
+    cases.push_back({.name = named("whole-experts"), .gpu = gpu, .split = Split::kExperts});
+    cases.push_back({.name = named("own-sequences"), .gpu = gpu, .split = Split::kSequences});
+    cases.push_back({.name = named("nccl"), .gpu = gpu, .split = Split::kNccl});
     cases.push_back({.name = named("mxfp8"), .gpu = gpu, .prompt_activations = BlockFormat::kMxfp8});
   }
   cases.push_back({.name = "sm_120/mxfp8x2/two-ranks",
                    .gpu = "sm_120",
-                   .sharing = Sharing::kUnits,
+                   .split = Split::kUnits,
                    .prompt_activations = BlockFormat::kMxfp8x2});
   cases.push_back({.name = "sm_90/99-kb", .gpu = "sm_90", .shared_budget = 99});
   cases.push_back({.name = "sm_90/163-kb", .gpu = "sm_90", .shared_budget = 163});
@@ -116,12 +116,11 @@ struct Setup {
   }
   static Share share_of(const Case& of) {
     const Config whole = whole_config(of);
-    if (of.sharing == Sharing::kNone) return whole_of(whole);
+    if (of.split == Split::kNone) return whole_of(whole);
     const std::vector<int> parts{1, 1};
-    return shares_of(
-        whole, parts, of.name, "two ranks",
-        of.sharing == Sharing::kExperts ? ExpertSplit::kWhole : ExpertSplit::kUnits,
-        of.sharing == Sharing::kSequences ? AttentionSplit::kSequences : AttentionSplit::kHeads)[1];
+    return shares_of(whole, parts, of.name, "two ranks",
+                     of.split == Split::kExperts ? ExpertSplit::kWhole : ExpertSplit::kUnits,
+                     of.split == Split::kSequences ? AttentionSplit::kSequences : AttentionSplit::kHeads)[1];
   }
   static BackendOptions options_of(const Case& of) {
     BackendOptions options;
@@ -238,31 +237,30 @@ struct Setup {
 };
 
 // A line for each launch, and for what each half of a layer leaves for the sum over ranks.
-std::string launches_of(const Setup& setup, Sharing sharing, const StepShape& shape) {
+std::string launches_of(const Setup& setup, Split split, const StepShape& shape) {
   std::string lines;
   emulated::on_launch = [&](const emulated::RecordedLaunch& launch) {
     lines += emulated::text_of(launch, setup.arrays) + "\n";
   };
-  const bool is_shared = sharing != Sharing::kNone;
-  const Model model{setup.config,
-                    setup.weights,
-                    setup.kv,
-                    is_shared,
-                    is_shared && sharing != Sharing::kNccl,
-                    setup.share.has_own_sequences,
-                    setup.work.logits};
-  const Stream stream;
-  run_embed(model, setup.plan, setup.work, shape, stream);
-  for (int half = 0; half < num_halves(model); ++half) {
-    run_half_layer(model, setup.plan, setup.work, shape, half, stream, {});
-    if (is_shared)
-      lines +=
-          emulated::text_of(output_of_half(model, setup.plan, setup.work, shape, half), setup.arrays) + "\n";
+  const bool is_shared = split != Split::kNone;
+  const StepRecipe recipe = cuda::recipe(
+      setup.plan, setup.config,
+      Sharing{is_shared, is_shared && split != Split::kNccl, setup.share.has_own_sequences}, rows_of(shape));
+  const Step step{{setup.config, setup.weights, setup.kv, setup.work.logits},
+                  setup.plan,
+                  recipe,
+                  setup.work,
+                  shape,
+                  Stream{}};
+  embed(step);
+  for (int half = 0; half < num_halves(step.model); ++half) {
+    run_half_layer(step, half, {});
+    if (is_shared) lines += emulated::text_of(output_of_half(step, half), setup.arrays) + "\n";
   }
   for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
     const int count = std::min(kOutputRows, shape.num_outputs - first);
-    run_unembed(model, setup.plan, setup.work, shape, first, count, stream);
-    run_sample(model, setup.plan, setup.work, shape, first, count, stream);
+    unembed(step, first, count);
+    sample(step, first, count);
   }
   emulated::on_launch = nullptr;
   return lines;
@@ -294,7 +292,7 @@ void for_each_step(const F& f) {
       for (const int num_tokens : kNumTokens) {
         if (kind == Kind::kTrees && num_tokens == 1) continue;  // that is no tree
         const StepShape shape = shape_of(kind, num_tokens, setup.share.has_own_sequences);
-        f(fmt::format("{} {}", each.name, name), num_tokens, launches_of(setup, each.sharing, shape));
+        f(fmt::format("{} {}", each.name, name), num_tokens, launches_of(setup, each.split, shape));
       }
     }
   }
