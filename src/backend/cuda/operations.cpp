@@ -9,9 +9,20 @@ namespace {
 
 const DeviceLayer& layer_of(const Step& step, size_t layer) { return step.model.weights.layers[layer]; }
 
-// The rows of an image of the step's activations; 0 where these lie in another layout.
-int image_rows_of(const Step& step, ActivationLayout layout) {
-  return layout == ActivationLayout::kImage ? step.work.image_rows : 0;
+// Activations of the two halves of a layer, in the layout that the recipe gives them.
+Activations of_attention(const Step& step, const ActivationRoom& room) {
+  return room.in(step.recipe.attention_activations);
+}
+Activations of_experts(const Step& step, const ActivationRoom& room) {
+  return room.in(step.recipe.expert_activations);
+}
+// The norm that the router reads, which block-scaled products read in another layout.
+Activations norm_of_router(const Step& step) {
+  return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.data
+                                                                     : of_experts(step, step.work.normed);
+}
+BlockRows blocks_of_norm(const Step& step) {
+  return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.blocks : BlockRows{};
 }
 
 // The residual stream x; with the experts' outputs of the layer before where they are still to be added to it.
@@ -91,13 +102,6 @@ RoutingMailbox mailbox_of(const Step& step, size_t layer) {
           static_cast<uint32_t>(layer)};
 }
 
-int image_pairs_of(const Step& step) {
-  return step.recipe.expert_activations == ActivationLayout::kImage ? step.work.image_pairs : 0;
-}
-BlockRows blocks_of(const Step& step, const BlockRows& blocks) {
-  return step.recipe.expert_activations == ActivationLayout::kBlocks ? blocks : BlockRows{};
-}
-
 }  // namespace
 
 void embed(const Step& step, const MadeDrafts& last_drafts) {
@@ -111,8 +115,7 @@ void norm_before_attention(const Step& step, size_t layer) {
   const StepRecipe& recipe = step.recipe;
   if (recipe.attention_norm_of(layer) != NormIn::kOwnLaunch) return;
   RmsNormArgs args{attention_norm(step, layer), recipe.rows.num_attention_rows, step.work.x,
-                   step.work.normed};
-  args.image_rows = image_rows_of(step, recipe.attention_activations);
+                   of_attention(step, step.work.normed)};
   if (recipe.gathers_own_rows) {
     args.x = nullptr;
     args.rows = parts_of(step.work.input, step.shape).own_rows;
@@ -123,10 +126,9 @@ void norm_before_attention(const Step& step, size_t layer) {
 void qkv(const Step& step, size_t layer) {
   const DeviceLayer& weights = layer_of(step, layer);
   const Workspace& work = step.work;
-  step.plan.qkv(step.stream, {attention_norm(step, layer), work.normed, weights.qkv, weights.qkv_bias,
-                              step.recipe.rows.num_attention_rows, work.qkv_parts,
-                              image_rows_of(step, step.recipe.attention_activations), work.segment_sums,
-                              pages_ahead(step, step.model.kv.pages(layer))});
+  step.plan.qkv(step.stream, {attention_norm(step, layer), of_attention(step, work.normed), weights.qkv,
+                              weights.qkv_bias, step.recipe.rows.num_attention_rows, work.qkv_parts,
+                              work.segment_sums, pages_ahead(step, step.model.kv.pages(layer))});
 }
 
 void append(const Step& step, size_t layer) {
@@ -136,8 +138,8 @@ void append(const Step& step, size_t layer) {
   step.plan.append(step.stream,
                    {parts_of(work.input, step.shape).step(), work.qkv_parts, step.recipe.num_parts == 2,
                     step.recipe.rows.num_attention_rows, config.num_heads, config.num_kv_heads, rope_of(step),
-                    step.model.kv.pages(layer), step.shape.num_tiles > 0 ? work.attended : nullptr,
-                    image_rows_of(step, step.recipe.attention_activations)});
+                    step.model.kv.pages(layer),
+                    step.shape.num_tiles > 0 ? of_attention(step, work.attended) : Activations()});
 }
 
 // Long runs of one sequence's rows are attended to in tiles. The positions of every other row are split over CTAs, whose partial results
@@ -149,12 +151,12 @@ void attend(const Step& step, size_t layer) {
   const DeviceLayer& weights = layer_of(step, layer);
   const StepInput in = parts_of(work.input, shape).step();
   const LayerPages pages = step.model.kv.pages(layer);
-  const int window = weights.kind == LayerKind::kSliding ? config.window : 0,
-            image_rows = image_rows_of(step, step.recipe.attention_activations);
+  const int window = weights.kind == LayerKind::kSliding ? config.window : 0;
+  const Activations attended = of_attention(step, work.attended);
   if (shape.num_tiles > 0)
     step.plan.attend_tiles(step.stream, shape.num_tiles,
-                           {in, config.num_heads, config.num_kv_heads, pages, window, weights.sinks,
-                            work.attended, image_rows, work.tile_totals});
+                           {in, config.num_heads, config.num_kv_heads, pages, window, weights.sinks, attended,
+                            work.tile_totals});
   AttendArgs args{in,
                   work.qkv_parts,
                   step.recipe.num_parts == 2,
@@ -170,8 +172,7 @@ void attend(const Step& step, size_t layer) {
                   chunks_of(step, layer),
                   work.attend_partials,
                   work.attend_tickets,
-                  work.attended,
-                  image_rows,
+                  attended,
                   work.attend_mailbox,
                   work.mailbox_partials};
   const int rows_per_launch = rows_of_attend(config.num_kv_heads, args.max_chunks);
@@ -188,19 +189,16 @@ void project(const Step& step, size_t layer) {
   const bool is_added_up = step.recipe.attention_norm != NormIn::kReader;
   ResidualInput x = is_added_up ? stream(step, /*with_experts=*/false) : stream_before_attention(step, layer);
   if (!step.recipe.project_adds_stream) x.x = nullptr;
-  step.plan.project(step.stream,
-                    {step.work.attended, config.num_heads * config.head_dim, x, weights.o, weights.o_bias,
-                     step.recipe.rows.num_attention_rows, step.work.project_parts,
-                     image_rows_of(step, step.recipe.attention_activations), step.work.segment_sums,
-                     chunks_of(step, layer)});
+  step.plan.project(step.stream, {of_attention(step, step.work.attended), config.num_heads * config.head_dim,
+                                  x, weights.o, weights.o_bias, step.recipe.rows.num_attention_rows,
+                                  step.work.project_parts, step.work.segment_sums, chunks_of(step, layer)});
 }
 
 void norm_before_experts(const Step& step, size_t layer) {
   if (step.recipe.experts_norm != NormIn::kOwnLaunch) return;
   const Workspace& work = step.work;
-  step.plan.rms_norm(step.stream, {experts_norm(step, layer), step.shape.num_tokens, work.x, work.normed,
-                                   blocks_of(step, work.normed_blocks),
-                                   image_rows_of(step, step.recipe.expert_activations)});
+  step.plan.rms_norm(step.stream, {experts_norm(step, layer), step.shape.num_tokens, work.x,
+                                   norm_of_router(step), blocks_of_norm(step)});
 }
 
 void route(const Step& step, size_t layer) {
@@ -211,20 +209,10 @@ void route(const Step& step, size_t layer) {
   if (step.recipe.routing == RoutingBy::kSameLaunch)
     return step.plan.route_and_experts_up(
         step.stream, {experts_norm(step, layer), weights.router, weights.router_bias, T, K, config.experts(),
-                      work.x, mailbox_of(step, layer), up_of(step, layer), work.gated});
-  RouteArgs args{config.hidden,
-                 weights.router,
-                 weights.router_bias,
-                 T,
-                 K,
-                 config.experts(),
-                 work.normed,
-                 work.router_logits,
-                 work.chosen,
-                 work.rank,
-                 work.route_ticket,
-                 groups_of(step),
-                 image_rows_of(step, step.recipe.expert_activations)};
+                      work.x, mailbox_of(step, layer), up_of(step, layer), work.gated.data});
+  RouteArgs args{config.hidden,     weights.router,       weights.router_bias, T,           K,
+                 config.experts(),  norm_of_router(step), work.router_logits,  work.chosen, work.rank,
+                 work.route_ticket, groups_of(step)};
   if (step.recipe.experts_norm == NormIn::kRouter) {
     args.norm = experts_norm(step, layer);
     if (step.recipe.stream_after_attention != StreamIn::kX) args.x = work.x;
@@ -236,12 +224,10 @@ void experts_up(const Step& step, size_t layer) {
   if (step.recipe.routing == RoutingBy::kSameLaunch) return;  // route() has begun with them
   const Config& config = step.model.config;
   const Workspace& work = step.work;
-  step.plan.experts_up(
-      step.stream, {work.normed, groups_of(step), step.shape.num_tokens, config.experts_per_token,
-                    step.recipe.max_groups, up_of(step, layer), work.gated,
-                    blocks_of(step, work.normed_blocks), blocks_of(step, work.gated_blocks), work.gathered,
-                    image_rows_of(step, step.recipe.expert_activations), image_pairs_of(step),
-                    work.router_logits, mailbox_of(step, layer), config.num_experts, config.experts()});
+  step.plan.experts_up(step.stream, {of_experts(step, work.normed), groups_of(step), step.shape.num_tokens,
+                                     config.experts_per_token, step.recipe.max_groups, up_of(step, layer),
+                                     of_experts(step, work.gated), work.gathered, work.router_logits,
+                                     mailbox_of(step, layer), config.num_experts, config.experts()});
 }
 
 void experts_down(const Step& step, size_t layer) {
@@ -249,11 +235,10 @@ void experts_down(const Step& step, size_t layer) {
   const DeviceLayer& weights = layer_of(step, layer);
   const Workspace& work = step.work;
   step.plan.experts_down(
-      step.stream,
-      {work.gated, groups_of(step), mailbox_of(step, layer), config.experts(), config.num_experts,
-       step.shape.num_tokens, config.experts_per_token, step.recipe.max_groups, config.hidden,
-       config.intermediate, weights.down, weights.down_bias, work.experts_out,
-       blocks_of(step, work.gated_blocks), image_pairs_of(step), work.down_turns});
+      step.stream, {of_experts(step, work.gated), groups_of(step), mailbox_of(step, layer), config.experts(),
+                    config.num_experts, step.shape.num_tokens, config.experts_per_token,
+                    step.recipe.max_groups, config.hidden, config.intermediate, weights.down,
+                    weights.down_bias, work.experts_out, work.down_turns});
 }
 
 ResidualInput stream_after_layer(const Step& step) { return stream(step, /*with_experts=*/true); }
@@ -273,7 +258,7 @@ HalfOutput output_of_half(const Step& step, int half) {
             work.x,
             after_attention(step),
             recipe.experts_norm == NormIn::kAllReduce ? layer_of(step, layer).mlp_norm : nullptr,
-            image_rows_of(step, recipe.expert_activations),
+            of_experts(step, work.normed).image_rows,
             nullptr,
             recipe.gathers_own_rows ? parts_of(work.input, step.shape).own_of_rows : nullptr};
   const bool is_last = layer + 1 == step.model.weights.layers.size();  // all ranks then unembed rows of x
@@ -286,7 +271,7 @@ HalfOutput output_of_half(const Step& step, int half) {
           work.x,
           work.x,
           leaves_norm ? layer_of(step, layer + 1).attention_norm : nullptr,
-          image_rows_of(step, recipe.attention_activations),
+          of_attention(step, work.normed).image_rows,
           config.own_experts ? work.pair_weights : nullptr,
           nullptr};
 }
@@ -297,12 +282,12 @@ void unembed(const Step& step, int first, int count) {
   const NormInput norm{stream(step, step.recipe.reader_adds_experts), step.model.weights.final_norm,
                        step.model.config.rms_eps};
   const int* rows = parts_of(work.input, step.shape).output_rows + first;
-  const int image_rows = image_rows_of(step, recipe.activations);
+  const Activations normed = work.normed.in(recipe.activations);
   if (recipe.norm == NormIn::kOwnLaunch)  // of these rows alone
-    step.plan.rms_norm(step.stream, {norm, count, nullptr, work.normed, {}, image_rows, rows});
+    step.plan.rms_norm(step.stream, {norm, count, nullptr, normed, {}, rows});
   step.plan.unembed(step.stream, {norm, rows, count, step.model.weights.unembedding,
-                                  step.model.logits + step.model.weights.first_of_vocab, work.normed,
-                                  image_rows, step.model.config.vocab, work.unembed_deals});
+                                  step.model.logits + step.model.weights.first_of_vocab, normed,
+                                  step.model.config.vocab, work.unembed_deals});
 }
 
 void sample(const Step& step, int first, int count) {

@@ -44,7 +44,7 @@ void Rank::link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint3
   links_.patience_ns = kPatienceNs;
   for (size_t r = 0; r < all.size(); ++r) {
     links_.inboxes[r] = **all[r]->inbox_;
-    links_.outputs[r] = {all[r]->work_->x, all[r]->work_->normed};
+    links_.outputs[r] = {all[r]->work_->x, all[r]->work_->normed.data};
     results_of_all_.push_back(reinterpret_cast<uint32_t*>(all[r]->work_->results));
   }
   logits_ = all.front()->work_->logits;

@@ -14,12 +14,6 @@ enum class NormIn {
   kRouter,     // the router's launch, which needs it first
   kAllReduce   // the sum over ranks before it
 };
-// How activations that a product multiplies lie in memory.
-enum class ActivationLayout {
-  kRows,   // row by row, in bfloat16
-  kImage,  // in an image (layout/image.h)
-  kBlocks  // row by row, in a format of block-scaled products (block_rows.h)
-};
 // How the choice of experts reaches their products.
 enum class RoutingBy {
   kSameLaunch,  // route_and_experts_up: one launch routes and begins with the experts; experts_down gets its choice by mailbox

@@ -131,8 +131,8 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
   keep_tap(on(stream), num_rows, {x, static_cast<int>(tap - taps.begin()), work_.taps});
 }
 
-// y = W x, and the residual, of rows of bfloat16. Returns y in the one or two parts that are in `parts`.
-ResidualInput HeadDrafter::multiply(Stream stream, const __nv_bfloat16* x, int cols, const Strips& weights,
+// y = W x, and the residual, of activations in rows. Returns y in the one or two parts that are in `parts`.
+ResidualInput HeadDrafter::multiply(Stream stream, const Activations& x, int cols, const Strips& weights,
                                     int num_rows, float* parts, ResidualInput residual) const {
   residual.hidden = weights.rows;
   const ProjectArgs args{x, cols, residual, weights, nullptr, num_rows, parts};

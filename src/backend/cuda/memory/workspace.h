@@ -33,18 +33,24 @@ constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   return kRows * num_kv_heads * chunks;
 }
 
+// Room for the same activations in every layout that a plan may choose for them.
+struct ActivationRoom {
+  __nv_bfloat16* data{nullptr};  // of rows, and of an image in the same memory
+  int image_rows{0};
+  BlockRows blocks{};  // only with --prompt-activations
+
+  Activations in(ActivationLayout layout) const;
+};
+
 // Activations of a step of up to T rows, and scratch that kernels hand to each other.
 struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
-  // Room for activations row by row, and for the same as images of so many rows (layout/image.h).
-  __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
-  int image_rows{0}, image_pairs{0};
-  __nv_bfloat16* gathered{
-      nullptr};  // in the place of qkv_parts, which nobody reads any more when pairs are gathered
+  ActivationRoom attended, normed, gated;
+  // An image of pairs, in the room of qkv_parts, which no kernel reads any more when pairs are gathered.
+  Activations gathered;
   // Scratch for qkv_split() and project_split(), in the place of attend_partials, which only attention between the two needs.
   float* segment_sums{nullptr};
-  BlockRows normed_blocks, gated_blocks;  // only with --prompt-activations
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
   SampleResult* results{nullptr};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cuda/activations.h"
 #include "backend/cuda/verify/comparison.h"
 #include "core/bf16.h"
 
@@ -44,6 +45,10 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 // Rows of `cols` columns as an image (layout/image.h) of whole eights of rows, and back.
 std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols);
 std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols);
+// The argument of a kernel for activations in device memory: an image of so many rows or, where these are 0, rows.
+inline cuda::Activations rows_or_image(__nv_bfloat16* data, int image_rows) {
+  return image_rows ? cuda::Activations::image(data, image_rows) : data;
+}
 // Compares the columns that pad a row's last tile with zeros.
 void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int num_rows,
                    int cols);

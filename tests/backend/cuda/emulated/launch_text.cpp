@@ -55,8 +55,6 @@ class Text {
     return words.empty() ? words : words + "}";
   }
 
-  bool is_of_blocks() const { return text.find("_blocks_kernel") != std::string::npos; }
-
   std::string text;
 
  private:
@@ -68,58 +66,69 @@ class Text {
   const NamedArrays& arrays_;
 };
 
+// Activations are given as "name" and "rows": the array, and the rows of the image where it is one.
+void put(Text& to, const char* name, const char* rows, const Activations& a) {
+  if (a.layout != ActivationLayout::kBlocks) to(name, a.data)(rows, a.data ? a.image_rows : 0);
+}
+BlockRows blocks_of(const Activations& a) {
+  return a.layout == ActivationLayout::kBlocks ? a.blocks : BlockRows{};
+}
+
 void put(Text& to, const RmsNormArgs& a) {
-  to("norm", a.norm)("num_tokens", a.num_tokens)("x", a.x)("normed", a.normed)("image_rows", a.image_rows);
+  to("norm", a.norm)("num_tokens", a.num_tokens)("x", a.x);
+  put(to, "normed", "image_rows", a.normed);
   to("blocks", a.blocks.codes ? a.blocks : BlockRows{})("rows", a.rows);
 }
 void put(Text& to, const QkvArgs& a) {
-  to("norm", a.norm)("normed", a.normed)("image_rows", a.image_rows)("weights", a.weights)("bias", a.bias);
-  to("num_tokens", a.num_tokens)("parts", a.parts)("sums", a.sums)("ahead", a.ahead);
+  to("norm", a.norm);
+  put(to, "normed", "image_rows", a.normed);
+  to("weights", a.weights)("bias", a.bias)("num_tokens", a.num_tokens)("parts", a.parts)("sums", a.sums)(
+      "ahead", a.ahead);
 }
 void put(Text& to, const AppendArgs& a) {
   to("input", a.input)("parts", a.parts)("has_rest", a.has_rest)("num_tokens", a.num_tokens);
   to("num_heads", a.num_heads)("num_kv_heads", a.num_kv_heads)("rope", a.rope)("pages", a.pages);
-  to("queries", a.queries)("image_rows", a.queries ? a.image_rows : 0);
+  put(to, "queries", "image_rows", a.queries);
 }
 void put(Text& to, const AttendArgs& a) {
   to("input", a.input)("parts", a.parts)("has_rest", a.has_rest)("num_tokens", a.num_tokens);
   to("num_heads", a.num_heads)("num_kv_heads", a.num_kv_heads)("rope", a.rope)("pages", a.pages);
   to("window", a.window)("sinks", a.sinks)("writes_kv", a.writes_kv)("first_row", a.first_row);
-  to("max_chunks", a.max_chunks)("partials", a.partials)("tickets", a.tickets)("out", a.out);
-  to("image_rows", a.image_rows)("mailbox", a.mailbox)("mailbox_partials", a.mailbox_partials);
+  to("max_chunks", a.max_chunks)("partials", a.partials)("tickets", a.tickets);
+  put(to, "out", "image_rows", a.out);
+  to("mailbox", a.mailbox)("mailbox_partials", a.mailbox_partials);
 }
 void put(Text& to, const AttendTilesArgs& a) {
   to("input", a.input)("num_heads", a.num_heads)("num_kv_heads", a.num_kv_heads)("pages", a.pages);
-  to("window", a.window)("sinks", a.sinks)("attended", a.attended)("image_rows", a.image_rows);
+  to("window", a.window)("sinks", a.sinks);
+  put(to, "attended", "image_rows", a.attended);
   to("mailbox", a.mailbox);
 }
 void put(Text& to, const ProjectArgs& a) {
-  to("attended", a.attended)("image_rows", a.image_rows)("cols", a.cols)("residual", a.residual);
+  put(to, "attended", "image_rows", a.attended);
+  to("cols", a.cols)("residual", a.residual);
   to("weights", a.weights)("bias", a.bias)("num_tokens", a.num_tokens)("parts", a.parts)("sums", a.sums);
   to("attended_chunks", a.attended_chunks);
 }
 void put(Text& to, const RouteArgs& a) {
   to("hidden", a.hidden)("weights", a.weights)("bias", a.bias)("num_tokens", a.num_tokens);
-  to("experts_per_token", a.experts_per_token)("own", a.own)("normed", a.normed)("image_rows", a.image_rows);
+  to("experts_per_token", a.experts_per_token)("own", a.own);
+  put(to, "normed", "image_rows", a.normed);
   to("logits", a.logits)("chosen", a.chosen)("rank", a.rank)("ticket", a.ticket)("groups", a.groups);
   to("norm", a.norm)("x", a.x);
 }
-// Of several layouts of the activations only the one that the kernel reads is given.
 void put(Text& to, const ExpertsUpArgs& a) {
-  const bool has_blocks = to.is_of_blocks();
-  to("normed", has_blocks ? nullptr : a.normed)("image_rows", a.image_rows)(
-      "gathered", a.image_rows ? a.gathered : nullptr);
-  to("gated", has_blocks ? nullptr : a.gated)("image_pairs", a.image_pairs);
-  to("normed_blocks", has_blocks ? a.normed_blocks : BlockRows{});
-  to("gated_blocks", has_blocks ? a.gated_blocks : BlockRows{});
+  put(to, "normed", "image_rows", a.normed);
+  to("gathered", a.normed.image_rows ? a.gathered.data : nullptr);
+  put(to, "gated", "image_pairs", a.gated);
+  to("normed_blocks", blocks_of(a.normed))("gated_blocks", blocks_of(a.gated));
   to("groups", a.groups)("num_tokens", a.num_tokens)("experts_per_token", a.experts_per_token);
   to("max_groups", a.max_groups)("up", a.up)("logits", a.logits)("routing", a.routing);
   to("num_experts", a.num_experts)("own", a.own);
 }
 void put(Text& to, const ExpertsDownArgs& a) {
-  const bool has_blocks = to.is_of_blocks();
-  to("gated", has_blocks ? nullptr : a.gated)("image_pairs", a.image_pairs);
-  to("gated_blocks", has_blocks ? a.gated_blocks : BlockRows{});
+  put(to, "gated", "image_pairs", a.gated);
+  to("gated_blocks", blocks_of(a.gated));
   to("groups", a.groups)("routing", a.routing)("own", a.own)("num_experts", a.num_experts);
   to("num_tokens", a.num_tokens)("experts_per_token", a.experts_per_token)("max_groups", a.max_groups);
   to("hidden", a.hidden)("intermediate", a.intermediate)("weights", a.weights)("bias", a.bias);
@@ -127,7 +136,8 @@ void put(Text& to, const ExpertsDownArgs& a) {
 }
 void put(Text& to, const UnembedArgs& a) {
   to("norm", a.norm)("rows", a.rows)("num_rows", a.num_rows)("weights", a.weights)("logits", a.logits);
-  to("normed", a.normed)("image_rows", a.image_rows)("row_stride", a.row_stride)("deals", a.deals);
+  put(to, "normed", "image_rows", a.normed);
+  to("row_stride", a.row_stride)("deals", a.deals);
 }
 
 // Arguments that kernel files derive from these: copies of types that only these files see.
@@ -151,12 +161,13 @@ void put(Text& to, const DealtUnembedArgs& a) {
 }
 struct SplitArgs {  // prompt/split_dense.cu
   Strips weights;
-  const __nv_bfloat16* activations;
-  int image_rows, num_tokens;
+  Activations activations;
+  int num_tokens;
   float* sums;
 };
 void put(Text& to, const SplitArgs& a) {
-  to("weights", a.weights)("activations", a.activations)("image_rows", a.image_rows);
+  to("weights", a.weights);
+  put(to, "activations", "image_rows", a.activations);
   to("num_tokens", a.num_tokens)("sums", a.sums);
 }
 

@@ -171,14 +171,16 @@ struct Setup {
   // As memory/workspace.cpp does.
   void place_workspace(const Case& of) {
     const GroupRoom groups = group_room(config, kMostTokens, kernel_rows());
-    work.image_rows = whole_eights(kMostTokens);
-    work.image_pairs = whole_eights(kMostTokens * config.experts_per_token) + 8 * groups.num_groups;
+    const int image_rows = whole_eights(kMostTokens),
+              image_pairs = whole_eights(kMostTokens * config.experts_per_token) + 8 * groups.num_groups;
+    work.attended.image_rows = work.normed.image_rows = image_rows;
+    work.gated.image_rows = image_pairs;
     place(work.x, "x");
     place(work.qkv_parts, "qkv_parts");
-    work.gathered = reinterpret_cast<__nv_bfloat16*>(work.qkv_parts);
-    place(work.attended, "attended");
+    work.gathered = Activations::image(reinterpret_cast<__nv_bfloat16*>(work.qkv_parts), image_pairs);
+    place(work.attended.data, "attended");
     place(work.project_parts, "project_parts");
-    place(work.normed, "normed");
+    place(work.normed.data, "normed");
     place(work.router_logits, "router_logits");
     place(work.pair_weights, "pair_weights");
     place(work.chosen, "chosen");
@@ -188,7 +190,7 @@ struct Setup {
     place(work.group_pairs_count, "group_pairs_count");
     place(work.group_image_row, "group_image_row");
     place(work.group_pairs, "group_pairs");
-    place(work.gated, "gated");
+    place(work.gated.data, "gated");
     if (of.prompt_activations) {
       const auto place_rows = [&](BlockRows& rows, const std::string& name, int cols) {
         rows.format = *of.prompt_activations;
@@ -196,8 +198,8 @@ struct Setup {
         place(rows.codes, name + "_codes");
         place(rows.scales, name + "_scales");
       };
-      place_rows(work.normed_blocks, "normed_blocks", config.hidden);
-      place_rows(work.gated_blocks, "gated_blocks", config.intermediate);
+      place_rows(work.normed.blocks, "normed_blocks", config.hidden);
+      place_rows(work.gated.blocks, "gated_blocks", config.intermediate);
     }
     place(work.experts_out, "experts_out");
     place(work.logits, "logits");
