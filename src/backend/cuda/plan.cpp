@@ -72,7 +72,7 @@ std::vector<const KernelRow*> rows_for(Operation operation, Format weights, cons
 
 Plan::Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
            std::optional<BlockFormat> prompt_activations, std::span<const KernelRow> rows)
-    : target_(target), num_experts_(config.experts().count), experts_per_token_(config.experts_per_token) {
+    : target_(target), prompt_activations_(prompt_activations) {
   for (const Operation operation : kOperations) {
     const Format weights = weights_of(operation, options);
     const size_t first = chosen_.size();
@@ -119,14 +119,6 @@ const KernelRow& Plan::row(Operation operation, int num_rows) const {
   const KernelRow* found = find(operation, num_rows);
   NIBBLE_CHECK(found, "no kernel for {} of {} rows", nibble::name(operation), num_rows);
   return *found;
-}
-
-bool Plan::routes_with_experts(int num_tokens) const {
-  return std::holds_alternative<Launch<RouteAndExpertsUpArgs>>(row(Operation::kRoute, num_tokens).launcher);
-}
-
-int Plan::max_groups(int num_tokens) const {
-  return max_num_groups(num_tokens, num_experts_, experts_per_token_, group_size(num_tokens));
 }
 
 std::vector<KernelChoice> choices(const Plan& plan) {

@@ -516,7 +516,7 @@ class SumTest : public testing::Test {
     args.norm.eps = kEps;
     args.num_tokens = kFirstRow + num_rows;
     args.normed = normed.as<__nv_bfloat16>();
-    args.image_rows = norm_image_rows;
+    if (norm_image_rows) args.normed = Activations::image(normed.as<__nv_bfloat16>(), norm_image_rows);
     rms_norm({Stream(rank.stream), this_target()}, args);
     return copied(0, normed.as<uint16_t>(), normed_bytes() / 2);
   }

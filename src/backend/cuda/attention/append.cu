@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
   float2 q[kMaxGroupHeads];
 #pragma unroll
   for (int head = 0; head < kMaxGroupHeads; ++head)
-    if (args.queries && head < group_heads) q[head] = pair_of_head(first_head + head);
+    if (args.queries.data && head < group_heads) q[head] = pair_of_head(first_head + head);
   if (key) {
     const float2 rotated = rotation(k.x, k.y);
     auto* const value = key + size_t{1} * args.num_kv_heads * kPageElements;
@@ -50,10 +50,11 @@ __global__ void __launch_bounds__(kThreads)
   }
 #pragma unroll
   for (int head = 0; head < kMaxGroupHeads; ++head) {
-    if (!args.queries || head >= group_heads) break;
+    if (!args.queries.data || head >= group_heads) break;
     const float2 rotated = rotation(q[head].x, q[head].y);
-    __nv_bfloat16* to =
-        args.queries + first_of_tile(row_index, first_head + head, args.num_heads, args.image_rows) + i;
+    __nv_bfloat16* to = args.queries.data +
+                        first_of_tile(row_index, first_head + head, args.num_heads, args.queries.image_rows) +
+                        i;
     to[0] = query_of(rotated.x);
     to[kHalf] = query_of(rotated.y);
   }

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     // Warps that rank nothing have time for the rows.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
-      ask_for_rows(args.normed, cols, args.num_tokens, shared.activations, stride, thread - first,
+      ask_for_rows(args.normed.data, cols, args.num_tokens, shared.activations, stride, thread - first,
                    32 * warps - first);
     __syncthreads();
   }
@@ -53,20 +53,20 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const Group group = table.group(piece.group);
     const bool is_first = from == share.first;
     // Activations are requested first: behind weights they would wait for those.
-    if (!ranks && is_first) rows.prefetch(args.normed, cols, group.count, row_at(group));
+    if (!ranks && is_first) rows.prefetch(args.normed.data, cols, group.count, row_at(group));
     if (is_first) {
       stream.start_prefetch();
       stream.fill_ring();
     }
-    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
+    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated.data);
     if constexpr (ranks) {
       if (is_first) wait_for_rows();
       epilogue.run(stream, columns_of(group, K, shared.activations, stride), shared);
     } else {
-      rows.store(args.normed, cols, group.count, row_at(group), shared.activations, stride);
+      rows.store(args.normed.data, cols, group.count, row_at(group), shared.activations, stride);
       if (piece.last < share.last) {
         const Group next = table.group(piece.group + 1);
-        rows.prefetch(args.normed, cols, next.count, row_at(next));
+        rows.prefetch(args.normed.data, cols, next.count, row_at(next));
       }
       epilogue.run(stream, {shared.activations, stride, group.count}, shared);
     }
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus, Later());
   const bool asks = is_single && threadIdx.x < 32;
   if (!asks) ring.init();
-  GroupRows<warps, has_two> rows(args.gated, cols, shared.activations, pass_columns);
+  GroupRows<warps, has_two> rows(args.gated.data, cols, shared.activations, pass_columns);
   // `ask_for_next` is called when this piece's rows are in their place.
   const auto run = [&](auto& stream, const Piece& piece, const Group& group, bool is_first,
                        const auto& ask_for_next) {

@@ -260,6 +260,7 @@ class Gpu {
 }  // namespace
 
 std::function<void(const void*, int)> on_prefetch;
+std::function<void(const RecordedLaunch&)> on_launch;
 
 void yield() { multiprocessor->poll(); }
 void sync_cta() { multiprocessor->sync_all(); }

@@ -12,6 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <vector>
 
 // The GPU thread that runs now.
 extern constinit thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
@@ -42,8 +47,38 @@ extern std::function<void(const void* from, int num_bytes)> on_prefetch;
 
 void run(const dim3& grid, const dim3& threads, size_t shared_bytes, const std::function<void()>& kernel);
 
+// A launch as the runtime receives it.
+struct RecordedLaunch {
+  struct Argument {
+    const std::type_info& type;
+    std::span<const uint8_t> bytes;  // padding is zero
+  };
+  const void* kernel;
+  const cudaLaunchConfig_t& config;
+  std::vector<Argument> arguments;
+};
+// While this is set, it gets every launch, and no kernel runs.
+extern std::function<void(const RecordedLaunch&)> on_launch;
+
+template <typename T>
+std::span<const uint8_t> bytes_without_padding(T& value) {
+  if constexpr (!std::is_scalar_v<T>) __builtin_clear_padding(&value);
+  return {reinterpret_cast<const uint8_t*>(&value), sizeof value};
+}
+
 template <typename... Params, typename... Args>
 cudaError_t launch(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
+  if (on_launch) {
+    std::tuple<std::remove_cvref_t<Params>...> values(args...);
+    std::apply(
+        [&](auto&... each) {
+          on_launch({reinterpret_cast<const void*>(kernel),
+                     *config,
+                     {{typeid(each), bytes_without_padding(each)}...}});
+        },
+        values);
+    return cudaSuccess;
+  }
   run(config->gridDim, config->blockDim, config->dynamicSmemBytes, [&] { kernel(args...); });
   return cudaSuccess;
 }

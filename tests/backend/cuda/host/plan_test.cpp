@@ -1,5 +1,4 @@
-// Tests which kernels a model uses on every kind of GPU, and the groups of experts that follow from them.
-// Needs no GPU.
+// Tests which kernels a model uses on every kind of GPU. Needs no GPU.
 #include "backend/cuda/plan.h"
 
 #include <gmock/gmock.h>
@@ -34,9 +33,6 @@ int count_rows(const Plan& plan, Operation operation, int num_rows) {
       plan.chosen().begin(), plan.chosen().end(),
       [&](const KernelRow* row) { return row->operation == operation && row->takes(num_rows); }));
 }
-
-// Returns the largest number of rows that the decode kernels run.
-int most_few_rows(const Target& target) { return multiplies_by_wgmma(target) ? kMaxColumns : kFewTokens; }
 
 TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
   for (const std::string& gpu : known_gpu_names())
@@ -84,30 +80,6 @@ TEST(CudaPlan, TakesTheRowsOfTheModelsFormats) {
   EXPECT_EQ(choices(plan).size(), plan.chosen().size());
 }
 
-// All kernels of a step must agree on which kernel computes a norm, and on the number of pairs that share a
-// pass over an expert.
-TEST(CudaPlan, KernelsOfAStepAgreeOnNormsAndGroups) {
-  for (const Family family : kFamilies) {
-    const Plan plan = plan_of("gpt-oss-120b", target_of(known_gpu(name(family)), {}));
-    for (int tokens = 1; tokens <= kMaxTokens; ++tokens) {
-      for (const Operation operation : {Operation::kQkv, Operation::kRoute})
-        EXPECT_EQ(plan.find(operation, tokens)->pass.takes_norm, plan.has_norms(tokens)) << tokens;
-      for (const Operation operation : {Operation::kExpertsUp, Operation::kExpertsDown})
-        EXPECT_EQ(plan.find(operation, tokens)->pass.columns, plan.group_size(tokens)) << tokens;
-      EXPECT_EQ(plan.routes_with_experts(tokens), tokens <= kOwnNorms);
-      const int most_norms = multiplies_by_wgmma(plan.target()) ? kRouterNorms : kFewTokens;
-      EXPECT_EQ(plan.norms_in_router(tokens), plan.has_norms(tokens) && tokens <= most_norms);
-      EXPECT_EQ(plan.find(Operation::kExpertsUp, tokens)->launcher.index() ==
-                    plan.find(Operation::kRoute, tokens)->launcher.index(),
-                plan.routes_with_experts(tokens));
-    }
-    const int few = most_few_rows(plan.target());
-    EXPECT_EQ(plan.group_size(few), 8);
-    EXPECT_EQ(plan.group_size(few + 1), few == kMaxColumns ? kBatchColumns : kManyColumns);
-    EXPECT_EQ(plan.max_groups(1), 4);  // one group per chosen expert
-  }
-}
-
 Plan plan_with(std::optional<BlockFormat> activations, const char* gpu) {
   BackendOptions options;
   options.max_batch_tokens = kMaxTokens;
@@ -137,7 +109,7 @@ TEST(CudaPlan, UsesTheRequestedPromptActivations) {
 TEST(CudaPlan, UsesNoWgmmaWithBlockScaledActivations) {
   const Plan plan = plan_with(BlockFormat::kMxfp8, "h200");
   for (const KernelRow* row : plan.chosen()) EXPECT_FALSE(row->pass.takes_image) << name(*row);
-  EXPECT_EQ(plan.group_size(kWideTokens), 64);
+  EXPECT_EQ(plan.row(Operation::kRoute, kWideTokens).pass.columns, 64);
 }
 
 TEST(CudaPlan, SaysWhichKernelsRunByTwin) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "backend/cuda/limits.h"
+#include "backend/cuda/recipe.h"
 
 namespace nibble::cuda {
 namespace {
@@ -63,10 +64,13 @@ TEST(CudaTune, ACandidateMakesAStepOfAnyNumberOfRowsThatItCanTake) {
             EXPECT_STREQ(tried->kernel, expected->kernel);
           }
         }
-        EXPECT_EQ(plan.find(kQkv, rows)->pass.takes_norm, plan.has_norms(rows));
-        EXPECT_EQ(plan.find(kExpertsUp, rows)->pass.columns, plan.group_size(rows));
-        EXPECT_EQ(plan.find(kExpertsDown, rows)->pass.takes_image, plan.has_images(rows));
-        EXPECT_EQ(plan.routes_with_experts(rows), kernels.of_rows == kOwnNorms);
+        const StepRecipe step = recipe(plan, *named_config("gpt-oss-120b"), {}, {rows, rows});
+        EXPECT_EQ(plan.find(kRmsNorm, rows) != nullptr, step.attention_norm != NormIn::kReader);
+        EXPECT_EQ(plan.find(kRmsNorm, rows) != nullptr, step.experts_norm != NormIn::kReader);
+        EXPECT_EQ(plan.find(kExpertsUp, rows)->pass.columns, step.group_size);
+        EXPECT_EQ(plan.find(kExpertsDown, rows)->pass.takes_image,
+                  step.attention_activations == ActivationLayout::kImage);
+        EXPECT_EQ(step.routing == RoutingBy::kSameLaunch, kernels.of_rows == kOwnNorms);
       }
       const std::string_view router = kernels.find(kRoute)->kernel, qkv = kernels.find(kQkv)->kernel;
       EXPECT_EQ(kernels.most_rows() < kAnyRows,
