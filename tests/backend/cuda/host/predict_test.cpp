@@ -60,7 +60,7 @@ constexpr PredictedStep kDecode{1, 64, true};
 // Each line of the record holds the read bandwidth measured on the same card, because cards of one kind
 // differ. Where something was measured again, the last line counts.
 TEST(CudaPredict, DecodingIsWithinATenthOfWhatWasMeasured) {
-  std::ifstream file(test::source_path("records/cuda-predict.jsonl"));
+  std::ifstream file(nibble::test::source_path("records/cuda-predict.jsonl"));
   std::set<std::string> gpus;
   std::map<nlohmann::json, nlohmann::json> records;
   for (std::string line; std::getline(file, line);) {
@@ -93,7 +93,7 @@ TEST(CudaPredict, DecodingIsWithinATenthOfWhatWasMeasured) {
 
 // Steps of 1 to 64 sequences as a server runs them, one token per sequence.
 TEST(CudaPredict, AStepOfSeveralSequencesIsWithinASixteenthOfWhatWasMeasured) {
-  std::ifstream file(test::source_path("records/cuda-profile.jsonl"));
+  std::ifstream file(nibble::test::source_path("records/cuda-profile.jsonl"));
   std::set<int> counts, depths;
   for (std::string line; std::getline(file, line);) {
     const nlohmann::json record = nlohmann::json::parse(line);
