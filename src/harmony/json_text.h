@@ -2,9 +2,10 @@
 // Output is one line, with numbers as the official renderer writes them, because a schema's defaults become part of a prompt.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+
+#include "core/json_fwd.h"
 
 namespace nibble::harmony {
 

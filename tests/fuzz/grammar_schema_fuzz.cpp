@@ -1,8 +1,8 @@
 // Compiles the input as a JSON Schema, strict or not by its length, and follows a text. It is refused, or its masks hold what
 // grammar_masks.h says. As a tool's it is never refused.
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "tests/fuzz/grammar_masks.h"
 

@@ -1,11 +1,11 @@
 // Reads any bytes as the body of each request to the server. Accepted values are within the bounds that the engine demands.
 #include <cmath>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "server/api/anthropic_request.h"
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"

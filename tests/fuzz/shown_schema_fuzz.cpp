@@ -1,10 +1,10 @@
 // Shows any JSON as the schema of a tool: what is shown can be read and rendered again, and is not much larger than the schema.
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "harmony/shown_schema.h"
 #include "harmony/typescript.h"
 

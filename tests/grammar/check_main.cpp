@@ -7,12 +7,12 @@
 // sample is a text that was drawn by its masks alone; of those asked for, the ones that came to an end.
 #include <functional>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <string>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/token_mask.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "grammar/matching/matcher.h"

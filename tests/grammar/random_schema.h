@@ -1,10 +1,10 @@
 // Schemas by chance, of what is supported; the same ones on every machine.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
+#include "core/json.h"
 #include "grammar/languages/schema/json_schema.h"
 
 namespace nibble::grammar {

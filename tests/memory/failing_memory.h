@@ -1,15 +1,26 @@
-// Lets an allocation of this program fail: the k-th of all threads but those that are spared. Replaces operator new, and aligned_alloc(), by
-// which Asio takes memory. failing_memory_test.cpp has the definitions.
+// Lets allocations of this program fail: those of all threads that are not spared. Replaces operator new, and aligned_alloc(), by which
+// Asio takes memory. failing_memory_test.cpp has the definitions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace nibble::test {
 
-// Lets the k-th allocation from now on fail, for as long as this lives. 0: none, but they are counted.
+// Which allocations fail. They are counted from 1; those below `min_bytes` neither count nor fail.
+struct Failures {
+  int64_t first{0};  // 0: none, but they are counted
+  int64_t number{1};
+  size_t min_bytes{0};
+  static constexpr int64_t kAll{std::numeric_limits<int64_t>::max()};
+};
+
+// Lets these allocations fail from now on, for as long as this lives.
 class FailingMemory {
  public:
-  explicit FailingMemory(int64_t k);
+  explicit FailingMemory(const Failures& failures);
+  explicit FailingMemory(int64_t k) : FailingMemory(Failures{.first = k}) {}
   ~FailingMemory();
   FailingMemory(const FailingMemory&) = delete;
   FailingMemory& operator=(const FailingMemory&) = delete;

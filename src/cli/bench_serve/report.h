@@ -1,13 +1,13 @@
 // Reports what bench serve measured: a Markdown table that gets a row when a load ends, or JSON with everything.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/bench_serve/latency.h"
 #include "cli/bench_serve/workload.h"
 #include "cli/measure/run_record.h"
+#include "core/json.h"
 
 namespace nibble::cli {
 

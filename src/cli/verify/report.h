@@ -1,9 +1,9 @@
 // The report of a run of `nibble verify`: for an issue, and for what later asks what is proven on this machine (setup/verified.h).
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/json.h"
 #include "setup/machine.h"
 
 namespace nibble::cli {

@@ -1,6 +1,6 @@
 // POST /apply-template: returns the text of the prompt that a chat becomes.
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "server/api/chat_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/prompt.h"

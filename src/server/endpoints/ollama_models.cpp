@@ -2,8 +2,7 @@
 // can be loaded, changed or taken away.
 #include <fmt/chrono.h>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "server/api/ollama_request.h"
 #include "server/endpoints/endpoints.h"
 

@@ -1,9 +1,9 @@
 // GET / and /status, and the files that these pages load. They hold no secret, so they need no key: the pages ask for it where the API
 // does.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/json.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/gzip.h"
 #include "server/http/http_error.h"

@@ -1,6 +1,6 @@
 // GET /status.json: what the page /status shows.
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "model/batch.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/engine_gate.h"

@@ -1,12 +1,12 @@
 // Arithmetic of replicas, held to two servers of the bundled model behind a proxy that were measured.
 #include "cli/predict/serving.h"
+#include "core/json.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "core/random.h"
 #include "engine/scheduler.h"

@@ -1,9 +1,9 @@
 // A number as decimal digits, exactly: bounds of a schema become automata over digits.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/json.h"
 #include "grammar/languages/schema/json_schema.h"
 
 namespace nibble::grammar {

@@ -1,7 +1,6 @@
 // A schema's document: where things are in it, what a $ref names, and the checks that a keyword's value is of the right kind.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -9,6 +8,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "grammar/languages/schema/json_schema.h"
 
 namespace nibble::grammar {

@@ -5,8 +5,7 @@
 // or none behind a comma or a colon, or a new line and up to 20 blanks in front of a member, an item, or the closing bracket.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
+#include "core/json_fwd.h"
 #include "grammar/program/grammar.h"
 
 namespace nibble::grammar {

@@ -1,12 +1,12 @@
 // Holds predictions of speed to what was measured, and to what must be true of any. Needs no GPU.
 #include "backend/cuda/chip/predict.h"
+#include "core/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 

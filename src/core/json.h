@@ -1,0 +1,15 @@
+// JSON of requests, answers and small files: nlohmann/json, which json_fwd.h gives an allocator.
+#pragma once
+
+#include "core/json_fwd.h"
+// After json_fwd.h.
+#include <nlohmann/json.hpp>
+
+namespace nibble {
+
+static_assert(std::is_same_v<JsonArray, nlohmann::json::array_t>);
+static_assert(std::is_same_v<JsonObject, nlohmann::json::object_t>);
+static_assert(std::is_same_v<OrderedJsonArray, nlohmann::ordered_json::array_t>);
+static_assert(std::is_same_v<OrderedJsonObject, nlohmann::ordered_json::object_t>);
+
+}  // namespace nibble
