@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/verify/blocks.h"
@@ -96,7 +97,7 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
   subject.launch(
       RmsNormArgs{input, T, x.data(), bf16(normed), blocks ? blocks->view() : BlockRows{}, image_rows});
-  check(cudaStreamSynchronize(subject.stream()), "checking rms_norm");
+  wait_for_stream(subject.stream(), "checking rms_norm");
 
   const auto actual_x = x.read(comparison, "x");
   auto actual = normed.read(comparison, "normed");
@@ -132,7 +133,7 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
                image_rows_of(subject, T),
                sums.data()};
   subject.launch(args);
-  check(cudaStreamSynchronize(subject.stream()), "checking qkv");
+  wait_for_stream(subject.stream(), "checking qkv");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
   sums.read(comparison, "sums of segments");
@@ -175,7 +176,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
                    image_rows_of(subject, T),
                    sums.data()};
   subject.launch(args);
-  check(cudaStreamSynchronize(subject.stream()), "checking project");
+  wait_for_stream(subject.stream(), "checking project");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
   sums.read(comparison, "sums of segments");
@@ -192,7 +193,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   behind_short_args.attended_chunks = 1;  // rings are then filled in another order
   behind_short_args.parts = parts_behind_short.data();
   subject.launch(behind_short_args);
-  check(cudaStreamSynchronize(subject.stream()), "checking project behind a short attention");
+  wait_for_stream(subject.stream(), "checking project behind a short attention");
   const std::vector<float> behind_short = parts_behind_short.read(comparison, "parts");
   for (int t = 0; t < T; ++t)
     for (int row = 0; row < rows; ++row) {
@@ -276,7 +277,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
     making.x = x.data();
     normed.poison();
     subject.launch(making);
-    check(cudaStreamSynchronize(subject.stream()), "checking route with the norm");
+    wait_for_stream(subject.stream(), "checking route with the norm");
     auto bits = normed.read(comparison, "normed");
     if (args.image_rows) {
       check_padding(comparison, "normed", bits, T, H);
@@ -288,7 +289,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
     logits.poison();
   }
   subject.launch(args);
-  check(cudaStreamSynchronize(subject.stream()), "checking route");
+  wait_for_stream(subject.stream(), "checking route");
 
   const auto actual_logits = logits.read(comparison, "logits");
   if (!with_norm.empty()) compare_bits(comparison, "logits with the norm", E, with_norm, actual_logits);
@@ -333,7 +334,7 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
   const DeviceArray<unsigned> deals(std::vector<unsigned>(1 + kMostDeals));
   args.deals = deals.data();
   subject.launch(args);
-  check(cudaStreamSynchronize(subject.stream()), "checking unembed");
+  wait_for_stream(subject.stream(), "checking unembed");
   for (const unsigned number : deals.read(comparison, "deals")) comparison.equal("deals", 0, 0, number, 0);
 
   const auto actual = logits.read(comparison, "logits");
