@@ -10,6 +10,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # Nor can they assemble a coroutine with this check of UBSan ("Cannot represent a difference across sections").
   target_compile_options(nibble_boost INTERFACE -fno-sanitize=function)
 endif()
+# Asio takes memory by operator new, whose handler can wait for it (core/memory_handler.h), and not by aligned_alloc().
+target_compile_definitions(nibble_boost INTERFACE BOOST_ASIO_DISABLE_STD_ALIGNED_ALLOC BOOST_ASIO_DISABLE_BOOST_ALIGN)
 # GCC 12 inlines only one of the two functions that Asio makes and frees a coroutine's frame with, and takes them for strangers where
 # ThreadSanitizer is on.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)

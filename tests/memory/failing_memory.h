@@ -1,5 +1,5 @@
-// Lets allocations of this program fail: those of all threads that are not spared. Replaces operator new, and aligned_alloc(), by which
-// Asio takes memory. failing_memory_test.cpp has the definitions.
+// Lets allocations of this program fail: those of all threads that are not spared. Replaces operator new; failing_memory_test.cpp has the
+// definitions.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -27,11 +26,15 @@ bool is_to_fail(size_t bytes) {
 }
 
 void* allocate(size_t bytes, size_t alignment) {
-  if (is_to_fail(bytes)) throw std::bad_alloc();
-  void* memory = nullptr;
-  if (::posix_memalign(&memory, std::max(alignment, sizeof(void*)), bytes > 0 ? bytes : 1) != 0)
-    throw std::bad_alloc();
-  return memory;
+  for (;;) {
+    void* memory = nullptr;
+    if (!is_to_fail(bytes) &&
+        ::posix_memalign(&memory, std::max(alignment, sizeof(void*)), bytes > 0 ? bytes : 1) == 0)
+      return memory;
+    const std::new_handler handler = std::get_new_handler();
+    if (!handler) throw std::bad_alloc();
+    handler();
+  }
 }
 
 }  // namespace
@@ -92,13 +95,3 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-
-#if !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)  // sanitizers, which builds by clang have, bring their own
-extern "C" void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
-  if (nibble::test::is_to_fail(bytes)) return nullptr;
-  void* memory = nullptr;
-  errno = ::posix_memalign(&memory, std::max(alignment, sizeof(void*)), bytes);
-  return errno == 0 ? memory : nullptr;
-}
-#endif

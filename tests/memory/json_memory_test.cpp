@@ -54,6 +54,16 @@ TYPED_TEST(JsonMemory, ANullThatCannotBecomeMoreStaysNull) {
             0);
 }
 
+TYPED_TEST(JsonMemory, AValueIsComparedWithATextWithoutMemory) {
+  const auto text = [] { return TypeParam("a string of more bytes than fit in a string"); };
+  EXPECT_EQ(fail_each(text,
+                      [](const TypeParam& value) {
+                        EXPECT_TRUE(value == "a string of more bytes than fit in a string");
+                        EXPECT_TRUE(value != "another string of more bytes than fit in a string");
+                      }),
+            0);
+}
+
 TEST(RemoveMember, LeavesTheOthersInOrder) {
   nlohmann::ordered_json object = {{"z", 1}, {"a", 2}, {"m", 3}};
   remove_member(object, "absent");
