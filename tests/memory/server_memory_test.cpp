@@ -1,5 +1,5 @@
-// Lets allocations of a server fail while it answers a request: one, eight in a row, or all large ones. The request gets a right answer, an error, or a closed connection; the
-// next one is answered right, and nothing is held afterwards.
+// Lets allocations of a server fail while it answers a request: one, eight in a row, or all large ones. The request gets the right answer, an
+// error, or a closed connection; the next one is answered right, and nothing is held afterwards.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
