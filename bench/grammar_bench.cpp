@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/token_mask.h"
 #include "grammar/languages/gbnf.h"
 #include "grammar/languages/lark.h"

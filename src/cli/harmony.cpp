@@ -5,13 +5,13 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "cli/terminal/json_lines.h"
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "harmony/json.h"
 #include "harmony/parse.h"
 #include "harmony/render.h"

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/measure/kernels_json.h"
@@ -15,6 +14,7 @@
 #include "core/available_bytes.h"
 #include "core/bytes_text.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/container.h"
 #include "formats/gguf.h"
 #include "model/checkpoint/synthetic.h"

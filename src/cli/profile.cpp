@@ -6,7 +6,6 @@
 #include <deque>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/measure/backend_sequence.h"
@@ -17,6 +16,7 @@
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/thread_pool.h"
 #include "setup/load.h"
 #include "setup/speculation.h"

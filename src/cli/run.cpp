@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/nodes.h"
@@ -13,6 +12,7 @@
 #include "cli/terminal/speed.h"
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/output.h"
 #include "harmony/json.h"
 #include "harmony/render.h"

@@ -5,11 +5,11 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/terminal/json_lines.h"
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/output.h"
 #include "setup/tokenizer.h"
 

@@ -1,9 +1,10 @@
 // Version, commit and build type of this program, for bug reports and records of measurements.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "core/json.h"
 
 namespace nibble::cli {
 

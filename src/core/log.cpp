@@ -6,8 +6,9 @@
 
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "core/json.h"
 
 namespace nibble::log {
 namespace {

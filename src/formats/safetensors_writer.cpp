@@ -1,9 +1,9 @@
 #include "formats/safetensors_writer.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "core/json.h"
 
 namespace nibble {
 namespace {

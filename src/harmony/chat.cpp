@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "harmony/control_tokens.h"
 #include "harmony/parts.h"
 #include "harmony/shown_schema.h"

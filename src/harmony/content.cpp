@@ -30,8 +30,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "harmony/typescript.h"
 
 namespace nibble::harmony {

@@ -3,12 +3,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "core/error.h"
+#include "core/json.h"
 
 namespace nibble::harmony {
 

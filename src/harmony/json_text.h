@@ -3,9 +3,10 @@
 // writes them, because a schema's default values become part of a prompt.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+
+#include "core/json_fwd.h"
 
 namespace nibble::harmony {
 

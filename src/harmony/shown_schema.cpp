@@ -4,12 +4,13 @@
 #include <cctype>
 #include <initializer_list>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
+#include "core/json.h"
+#include "core/remove_member.h"
 #include "grammar/languages/schema/document.h"
 
 namespace nibble::harmony {
@@ -101,7 +102,7 @@ class Rewriter {
   // caller has rewritten the result.
   Json flatten(const Json& schema) {
     Json out = schema;
-    for (const char* keyword : {"$ref", "allOf", "$defs", "definitions"}) out.erase(keyword);
+    for (const char* keyword : {"$ref", "allOf", "$defs", "definitions"}) remove_member(out, keyword);
     if (const Json* reference = member_of(schema, "$ref"); reference && reference->is_string()) {
       const std::string name = name_of(reference->get<std::string>());
       if (const Json* target = target_of(schema)) merge(out, open(*target, name));
@@ -146,7 +147,7 @@ class Rewriter {
   static void rewrite_values(Json& out) {
     if (const Json* value = member_of(out, "const"); value && !member_of(out, "enum"))
       out["enum"] = Json::array({*value});
-    out.erase("const");
+    remove_member(out, "const");
     const Json* values = array_of(out, "enum");
     if (!values || member_of(out, "type")) return;
     if (std::all_of(values->begin(), values->end(), [](const Json& value) { return value.is_string(); })) {
@@ -211,8 +212,8 @@ class Rewriter {
     if (const Json* patterns = find_object(out, "patternProperties"))
       for (const auto& [pattern, schema] : patterns->items()) add("[key: /" + pattern + "/]", schema);
     if (const Json* others = find_object(out, "additionalProperties")) add("[key: string]", *others);
-    if (out["required"].empty()) out.erase("required");
-    for (const char* keyword : {"patternProperties", "additionalProperties"}) out.erase(keyword);
+    if (out["required"].empty()) remove_member(out, "required");
+    for (const char* keyword : {"patternProperties", "additionalProperties"}) remove_member(out, keyword);
   }
 
   // Rewrites anyOf and oneOf. Next to properties, each variant gets these too, and a union that only lists
@@ -225,8 +226,8 @@ class Rewriter {
     Json variants = Json::array();
     for (const Json& variant : *given)
       if (has_room()) variants.push_back(rewrite(variant, level + 2));
-    out.erase("anyOf");
-    out.erase("oneOf");
+    remove_member(out, "anyOf");
+    remove_member(out, "oneOf");
     if (variants.empty()) return;
     if (find_object(out, "properties")) return spread(out, variants);
     const bool is_object = has_type(out, "object");
@@ -235,7 +236,7 @@ class Rewriter {
       for (Json& variant : variants)
         if (!member_of(variant, "type")) variant["type"] = "object";
     if (is_any_of && join(out, variants)) return;
-    out.erase("type");
+    remove_member(out, "type");
     out["oneOf"] = std::move(variants);
   }
 
@@ -248,7 +249,7 @@ class Rewriter {
     for (const char* keyword : {"type", "properties", "required"})
       if (const auto found = out.find(keyword); found != out.end()) {
         common[keyword] = *found;
-        out.erase(keyword);
+        remove_member(out, keyword);
       }
     for (Json& variant : variants) {
       Json whole = common;
@@ -273,7 +274,7 @@ class Rewriter {
     const auto other = std::find_if_not(variants.begin(), variants.end(), is_null);
     if (variants.size() != 2 || std::count_if(variants.begin(), variants.end(), is_null) != 1) return false;
     if (!member_of(*other, "type") || !(*other)["type"].is_string()) return false;
-    out.erase("type");
+    remove_member(out, "type");
     merge(out, *other);
     out["nullable"] = true;
     return true;

@@ -5,9 +5,10 @@
 #include "harmony/typescript.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
+
+#include "core/json.h"
 
 namespace nibble::harmony {
 

@@ -22,6 +22,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/memory_handler.h"
 #include "core/service_manager.h"
 #include "core/with_memory.h"
 #include "server/exit_codes.h"
@@ -70,6 +71,7 @@ struct Server::Impl {
         signals({.end = [this] { on_signal(); },
                  .leave = [this](int code) { leave(code); },
                  .reload = [this] { post_to_io([this] { reload(); }); }}) {
+    wait_for_memory_while_unwinding();
     notify_service_manager("STATUS=Loading " + given.model_id);
     http->start();
     thread = std::thread([this] { run_io(); });

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "backend/cpu/cpu_options.h"
+#include "core/json.h"
 #include "core/settings.h"
 
 namespace nibble {

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "core/json.h"
 #include "core/mapped_file.h"
 #include "formats/container.h"
 #include "model/draft_head/draft_head.h"

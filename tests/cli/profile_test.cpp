@@ -1,9 +1,9 @@
 #include "cli/profile.h"
+#include "core/json.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 namespace nibble::cli {
 namespace {

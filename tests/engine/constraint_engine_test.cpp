@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <semaphore>
 #include <set>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "engine/engine.h"
 #include "grammar/languages/regex.h"
 #include "grammar/languages/schema/json_schema.h"

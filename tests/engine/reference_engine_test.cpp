@@ -7,8 +7,8 @@
 #include <cstring>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "core/mapped_file.h"
 #include "engine/engine.h"
 #include "formats/container.h"

@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "backend/backend.h"
+#include "core/json.h"
 #include "core/mapped_file.h"
 #include "engine/engine.h"
 #include "grammar/languages/schema/json_schema.h"

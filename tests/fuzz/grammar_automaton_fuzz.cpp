@@ -3,12 +3,12 @@
 // one canonical form. Then the masks of its grammar are checked as grammar_masks.h says.
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "grammar/automata/automaton.h"
 #include "grammar/automata/remaining_lengths.h"
 #include "grammar/program/builder.h"

@@ -1,8 +1,8 @@
 // Compiles the input as a JSON Schema, strict or not depending on its length, and follows a text. It is
 // refused, or its masks pass the checks of grammar_masks.h. As the schema of a tool it is never refused.
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "tests/fuzz/grammar_masks.h"
 

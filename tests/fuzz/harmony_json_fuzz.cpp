@@ -1,10 +1,10 @@
 // Reads any text as a conversation and as a chat in JSON, and renders the result.
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "harmony/chat.h"
 #include "harmony/json.h"
 #include "harmony/render.h"

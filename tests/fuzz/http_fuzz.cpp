@@ -20,12 +20,12 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "core/check.h"
+#include "core/json.h"
 #include "core/log.h"
 #include "harmony/control_tokens.h"
 #include "server/http/http_server.h"

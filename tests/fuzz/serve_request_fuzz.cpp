@@ -2,11 +2,11 @@
 // engine requires.
 #include <cmath>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "server/api/anthropic_request.h"
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"

@@ -1,11 +1,11 @@
 // Shows any JSON as the schema of a tool. The result must be readable and renderable, and not much larger
 // than the schema.
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "harmony/shown_schema.h"
 #include "harmony/typescript.h"
 

@@ -10,12 +10,12 @@
 // returned.
 #include <functional>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <string>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/token_mask.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "grammar/matching/matcher.h"

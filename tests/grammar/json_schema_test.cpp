@@ -1,9 +1,8 @@
 #include "grammar/languages/schema/json_schema.h"
+#include "core/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 
 #include "tests/error_of.h"
 #include "tests/grammar/vocabularies.h"

@@ -1,10 +1,10 @@
 // Random schemas of supported keywords; the same ones on every machine.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
+#include "core/json.h"
 #include "grammar/languages/schema/json_schema.h"
 
 namespace nibble::grammar {

@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 
+#include "core/json.h"
 #include "grammar/languages/regex.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "grammar/program/builder.h"

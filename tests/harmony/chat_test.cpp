@@ -1,8 +1,7 @@
 #include "harmony/chat.h"
+#include "core/json.h"
 
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "harmony/json.h"

@@ -1,9 +1,8 @@
 #include "harmony/shown_schema.h"
+#include "core/json.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 
 #include "harmony/typescript.h"
 

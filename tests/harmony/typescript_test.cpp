@@ -1,8 +1,7 @@
 #include "harmony/typescript.h"
+#include "core/json.h"
 
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 
 namespace nibble::harmony {
 namespace {

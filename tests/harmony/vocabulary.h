@@ -2,11 +2,11 @@
 #pragma once
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
 #include "harmony/json_text.h"
 #include "tests/folders.h"
 #include "text/tokenizer.h"

@@ -1,16 +1,26 @@
-// Makes the k-th allocation of this program fail, counted over all threads that are not spared. Replaces
-// operator new and aligned_alloc(), which Asio uses. failing_memory_test.cpp has the definitions.
+// Makes allocations of this program fail: those of all threads that are not spared. Replaces operator new.
+// failing_memory_test.cpp has the definitions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace nibble::test {
 
-// Makes the k-th allocation from now on fail, during this object's lifetime. With 0 none fails, but all are
-// counted.
+// Which allocations fail. They are counted from 1; those below `min_bytes` neither count nor fail.
+struct Failures {
+  int64_t first{0};  // 0: none, but they are counted
+  int64_t number{1};
+  size_t min_bytes{0};
+  static constexpr int64_t kAll{std::numeric_limits<int64_t>::max()};
+};
+
+// Makes these allocations fail from now on, during this object's lifetime.
 class FailingMemory {
  public:
-  explicit FailingMemory(int64_t k);
+  explicit FailingMemory(const Failures& failures);
+  explicit FailingMemory(int64_t k) : FailingMemory(Failures{.first = k}) {}
   ~FailingMemory();
   FailingMemory(const FailingMemory&) = delete;
   FailingMemory& operator=(const FailingMemory&) = delete;

@@ -6,9 +6,9 @@
 
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/json.h"
 #include "core/random.h"
 #include "server/api/reply.h"
 #include "tests/server/tiny.h"

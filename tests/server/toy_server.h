@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "harmony/control_tokens.h"
 #include "server/server.h"
 #include "tests/engine/toy_backend.h"
 #include "tests/server/connection.h"
@@ -61,7 +62,7 @@ struct Running {
     ServedModel served;
     served.tokenizer = &tiny();
     served.vocab = kToyVocab;
-    served.stop_tokens = {tiny().special("<|return|>").value()};
+    served.stop_tokens = harmony::stop_tokens(tiny());
     served.max_context = backend.config().max_context;
     served.setup = {.backend = "toy",
                     .device = "a test",

@@ -6,13 +6,13 @@
 #include <array>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "core/json.h"
 #include "tests/folders.h"
 
 namespace nibble::test {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "cli/measure/speed_tests.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/random.h"
 #include "core/take_until.h"
 #include "model/ops.h"

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 
 #include "cli/bench/run_requests.h"
 #include "cli/bench_serve/latency.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
+#include "core/json.h"
 #include "setup/load.h"
 #include "setup/speculation.h"
 

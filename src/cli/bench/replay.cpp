@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "cli/bench/run_requests.h"
 #include "cli/measure/sample_statistics.h"
@@ -12,6 +11,7 @@
 #include "cli/terminal/speed.h"
 #include "core/check.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mapped_file.h"
 #include "core/take_until.h"
 #include "harmony/chat.h"

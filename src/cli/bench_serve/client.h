@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/bench_serve/latency.h"
 #include "cli/bench_serve/workload.h"
+#include "core/json.h"
 
 namespace nibble::cli {
 

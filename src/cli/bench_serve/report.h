@@ -2,13 +2,13 @@
 // load, or JSON with all figures.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/bench_serve/latency.h"
 #include "cli/bench_serve/workload.h"
 #include "cli/measure/run_record.h"
+#include "core/json.h"
 
 namespace nibble::cli {
 

@@ -1,9 +1,9 @@
 #include "cli/convert/small_files.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "core/json.h"
 #include "core/mapped_file.h"
 #include "harmony/control_tokens.h"
 #include "model/checkpoint/gguf_tokenizer.h"

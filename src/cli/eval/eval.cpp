@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/eval/compare.h"
@@ -16,6 +15,7 @@
 #include "cli/terminal/new_request.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/mapped_file.h"
 #include "core/progress.h"
 #include "harmony/render.h"

@@ -1,11 +1,11 @@
 // Reports the result of `eval --golden` as a table or as JSON, with the tolerances.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "cli/eval/golden.h"
+#include "core/json.h"
 
 namespace nibble::cli {
 

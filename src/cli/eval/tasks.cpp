@@ -1,12 +1,12 @@
 #include "cli/eval/tasks.h"
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
 
 #include "cli/terminal/json_lines.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "harmony/chat.h"
 #include "harmony/parse.h"
 

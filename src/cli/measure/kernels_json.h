@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
 #include "backend/backend.h"
+#include "core/json.h"
 
 namespace nibble::cli {
 

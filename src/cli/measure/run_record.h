@@ -2,11 +2,11 @@
 // kernel of each operation.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "core/json.h"
 #include "setup/backends.h"
 #include "setup/machine.h"
 

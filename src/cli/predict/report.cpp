@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/measure/run_record.h"
 #include "core/bytes_text.h"
+#include "core/json.h"
 
 namespace nibble::cli {
 namespace {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
 #include "text/tokenizer.h"
 
 namespace nibble::cli {

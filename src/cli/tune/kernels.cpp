@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/measure/kernels_json.h"
+#include "core/json.h"
 #include "core/progress.h"
 
 namespace nibble::cli {

@@ -1,12 +1,12 @@
 // The verdict on a probe that ran in a separate process.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "backend/machine_probe.h"
 #include "cli/verify/child_process.h"
+#include "core/json.h"
 
 namespace nibble::cli {
 

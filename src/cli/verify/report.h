@@ -2,9 +2,9 @@
 // machine (setup/verified.h).
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/json.h"
 #include "setup/machine.h"
 
 namespace nibble::cli {

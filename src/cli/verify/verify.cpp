@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "cli/verify/report.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/log.h"
 #include "core/new_file.h"
 #include "setup/backends.h"

@@ -1,10 +1,10 @@
 #include "grammar/languages/source.h"
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "grammar/languages/gbnf.h"
 #include "grammar/languages/lark.h"
 #include "grammar/languages/regex.h"

@@ -1,7 +1,7 @@
 // Turns nodes into operations: see builder.h.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "grammar/program/builder.h"
 
 namespace nibble::grammar {

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "formats/container_error.h"
 #include "text/bpe_model.h"
 #include "text/expression.h"

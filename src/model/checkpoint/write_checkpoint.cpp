@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/new_file.h"
 #include "formats/safetensors_writer.h"
 

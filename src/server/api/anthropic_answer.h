@@ -2,12 +2,12 @@
 // that stream it. Each harmony message of the model becomes one block.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
 #include "server/api/chat_answer.h"
 #include "server/api/reply.h"
 

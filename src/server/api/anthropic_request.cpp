@@ -1,9 +1,9 @@
 #include "server/api/anthropic_request.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/json.h"
 #include "harmony/parts.h"
 #include "server/api/reasoning_params.h"
 

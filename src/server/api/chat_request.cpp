@@ -1,8 +1,8 @@
 #include "server/api/chat_request.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/json.h"
 #include "server/api/reasoning_params.h"
 
 namespace nibble::server {

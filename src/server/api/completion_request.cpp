@@ -1,6 +1,6 @@
 #include "server/api/completion_request.h"
 
-#include <nlohmann/json.hpp>
+#include "core/json.h"
 
 namespace nibble::server {
 namespace {

@@ -1,7 +1,8 @@
 #include "server/api/error.h"
 
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "core/json.h"
 
 namespace nibble::server {
 

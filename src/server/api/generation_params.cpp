@@ -6,10 +6,10 @@
 #include <charconv>
 #include <climits>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "harmony/json_text.h"
 
 namespace nibble::server {

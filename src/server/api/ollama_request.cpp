@@ -1,9 +1,9 @@
 #include "server/api/ollama_request.h"
 
 #include <climits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/json.h"
 #include "server/api/reasoning_params.h"
 
 namespace nibble::server {

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <climits>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
+
+#include "core/json.h"
 
 namespace nibble::server {
 namespace {

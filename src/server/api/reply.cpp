@@ -1,8 +1,9 @@
 #include "server/api/reply.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
+#include "core/remove_member.h"
 #include "text/utf8_stream.h"
 
 namespace nibble::server {
@@ -99,7 +100,7 @@ void use_function_call(Json& message) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end()) return;
   Json call = std::move((*calls)[0]["function"]);
-  message.erase("tool_calls");
+  remove_member(message, "tool_calls");
   message["function_call"] = std::move(call);
 }
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/json.h"
 #include "harmony/json_text.h"
 #include "harmony/parts.h"
 

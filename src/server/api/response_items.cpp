@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/remove_member.h"
 #include "server/http/random_id.h"
 
 namespace nibble::server {
@@ -108,7 +109,7 @@ void set_arguments(Json& item, const std::string& arguments, ToolKind tool, bool
     if (!given.is_object()) item["operation"]["diff"] = arguments;
     for (const char* key : {"type", "path", "diff"})
       if (const Json text = member(given, key); text.is_string()) item["operation"][key] = text;
-    if (item["operation"]["type"] == "delete_file") item["operation"].erase("diff");
+    if (item["operation"]["type"] == "delete_file") remove_member(item["operation"], "diff");
   } else {
     set_action(item["action"], given, arguments);
   }

@@ -2,11 +2,11 @@
 // the same deltas, so the events add up to the items. Each harmony message of the model becomes one item.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
 #include "server/api/chat_answer.h"
 #include "server/api/reply.h"
 #include "text/tokenizer.h"

@@ -1,10 +1,10 @@
 // The JSON object of a response, and the events of its stream.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "core/json.h"
 #include "server/api/reply.h"
 #include "server/api/response_items.h"
 #include "server/api/response_request.h"

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <climits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/json.h"
+#include "core/remove_member.h"
 #include "server/api/reasoning_params.h"
 #include "server/api/reply.h"
 #include "server/api/response_input.h"
@@ -136,7 +137,7 @@ ResponseRequest read_response(Json body, const RequestDefaults& defaults) {
   read_reasoning(request, read.chat, read.params);
   note_unread(Api::kResponses, request, record, read.params.ignored);
   if (read.store) read.input_items = items_to_store(input.value());
-  read.body.erase("input");  // its content is in read.chat
+  remove_member(read.body, "input");  // its content is in read.chat
   return read;
 }
 

@@ -1,7 +1,7 @@
 #include "server/api/tokenize_request.h"
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
+#include "core/remove_member.h"
 #include "server/api/generation_params.h"
 
 namespace nibble::server {
@@ -15,7 +15,7 @@ TokenizeRequest read_tokenize_request(std::string_view body, const RequestDefaul
   TokenizeRequest read;
   read.with_texts = read_boolean(request, "return_token_strs");
   if (request.find("messages")) {
-    json.erase("return_token_strs");
+    remove_member(json, "return_token_strs");
     read.chat = read_chat(json, defaults);
     read.model = read.chat->params.model;
     read.ignored = read.chat->params.ignored;

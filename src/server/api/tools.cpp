@@ -1,10 +1,10 @@
 #include "server/api/tools.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "harmony/chat.h"
 #include "harmony/json_text.h"
 

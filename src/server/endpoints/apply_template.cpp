@@ -1,6 +1,6 @@
 // POST /apply-template: returns a chat's prompt as text.
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "server/api/chat_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/prompt.h"

@@ -1,11 +1,12 @@
 // POST /v1/chat/completions
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/json.h"
+#include "core/remove_member.h"
 #include "server/api/chat_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/constraint.h"
@@ -76,7 +77,7 @@ class ChatChoices : public ChoiceListener {
       if (uses_functions_) use_function_call(list.back()["message"]);
       if (with_ids_) list.back()["token_ids"] = choice.tokens;
       if (with_reasoning_) continue;
-      for (const char* key : {"reasoning", "reasoning_content"}) list.back()["message"].erase(key);
+      for (const char* key : {"reasoning", "reasoning_content"}) remove_member(list.back()["message"], key);
     }
     return list;
   }

@@ -1,10 +1,10 @@
 // POST /v1/completions: the model continues texts. Control tokens in them are recognised, because here the
 // caller applies the chat template.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
+#include "core/json.h"
 #include "server/api/completion_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/http_error.h"

@@ -1,8 +1,8 @@
 // POST /v1/messages and /v1/messages/count_tokens: Anthropic's Messages API.
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "core/json.h"
 #include "server/api/anthropic_answer.h"
 #include "server/api/anthropic_request.h"
 #include "server/endpoints/endpoints.h"

@@ -1,8 +1,7 @@
 // GET /v1/models and /v1/models/{id}. The rows have the fields of OpenAI's API and of Anthropic's.
 #include <fmt/chrono.h>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/url.h"
 

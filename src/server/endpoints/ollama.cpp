@@ -3,11 +3,11 @@
 #include <fmt/chrono.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "core/clock.h"
+#include "core/json.h"
 #include "server/api/ollama_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/constraint.h"

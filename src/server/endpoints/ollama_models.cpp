@@ -2,8 +2,7 @@
 // served model is the only one; models can't be loaded, changed or deleted.
 #include <fmt/chrono.h>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "server/api/ollama_request.h"
 #include "server/endpoints/endpoints.h"
 

@@ -1,9 +1,9 @@
 // GET / and /status, and the files that these pages load. They hold no secrets, so they need no API key. The
 // pages ask the user for the key when the API needs it.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/json.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/gzip.h"
 #include "server/http/http_error.h"

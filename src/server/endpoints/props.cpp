@@ -1,6 +1,6 @@
 // GET /props and /load: what clients of llama-server and vLLM query.
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/engine_gate.h"
 

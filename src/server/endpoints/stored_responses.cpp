@@ -1,8 +1,8 @@
 // GET and DELETE /v1/responses/{id}, POST /v1/responses/{id}/cancel, GET /v1/responses/{id}/input_items
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "server/endpoints/endpoints.h"
 #include "server/endpoints/responses.h"
 #include "server/http/url.h"

@@ -1,6 +1,6 @@
 // POST /tokenize and /detokenize, GET /tokenizer_info. Answers have the field names of llama-server and vLLM.
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "server/api/tokenize_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/service/prompt.h"

@@ -122,8 +122,6 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
   const bool is_chunked = request_.version() >= 11;
   if (is_chunked) events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
   if (!has_events_) {
-    has_events_ = true;
-    status_ = 200;
     if (!is_chunked) keep_alive_ = false;  // without chunks, closing the connection ends the answer
     std::string head = head_lines(200, stream_type_);
     head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // makes nginx forward each event at once
@@ -131,6 +129,9 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
     events.insert(0, head);
   }
   co_await write(events);
+  // Now: where memory runs out before anything has been sent, the answer is an error with a header of its own.
+  if (!has_events_) status_ = 200;
+  has_events_ = true;
 }
 
 asio::awaitable<void> StreamExchange::end_events(int status) {

@@ -1,8 +1,7 @@
 // Whether the engine makes progress, for probes and the service manager.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "server/service/service.h"
 #include "server/service/stall.h"
 

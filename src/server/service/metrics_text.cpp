@@ -70,6 +70,7 @@ std::string open_metrics(const std::string& text, const std::vector<MetricFamily
     if (family.type == prometheus::MetricType::Counter) counters.insert(family.name);
   std::string out;
   std::istringstream lines(text);
+  lines.exceptions(std::ios::badbit);
   for (std::string line; std::getline(lines, line); out += line + "\n") {
     if (!line.starts_with("# ")) continue;
     const size_t begin = line.find(' ', 2) + 1, end = line.find(' ', begin);
@@ -84,6 +85,7 @@ std::string open_metrics(const std::string& text, const std::vector<MetricFamily
 std::string print_metrics(std::vector<MetricFamily> families, MetricsFormat format) {
   add_vllms(families);
   std::ostringstream text;
+  text.exceptions(std::ios::badbit);  // a stream that is not told to throw swallows std::bad_alloc
   prometheus::TextSerializer().Serialize(text, families);
   return format == MetricsFormat::kOpenMetrics ? open_metrics(text.str(), families) : text.str();
 }

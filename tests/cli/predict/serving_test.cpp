@@ -1,12 +1,12 @@
 // Compares the arithmetic of replicas with measurements of two servers of the bundled model behind a proxy.
 #include "cli/predict/serving.h"
+#include "core/json.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "core/random.h"
 #include "engine/scheduler.h"

@@ -1,5 +1,6 @@
 // Tests how the files of draft heads are read: three formats of one network, and what is refused.
 #include "model/draft_head/draft_head.h"
+#include "core/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +9,6 @@
 #include <cstdint>
 #include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "core/mapped_file.h"
 #include "tests/error_of.h"

@@ -2,8 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "harmony/render.h"
 #include "server/api/anthropic_answer.h"
 #include "server/api/anthropic_request.h"

@@ -1,9 +1,8 @@
 #include "server/api/chat_answer.h"
+#include "core/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 
 #include "core/random.h"
 #include "server/api/reply.h"

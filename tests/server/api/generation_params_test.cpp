@@ -1,9 +1,8 @@
 #include "server/api/generation_params.h"
+#include "core/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 
 #include "server/api/anthropic_request.h"
 #include "server/api/chat_request.h"

@@ -1,10 +1,10 @@
 #include "server/api/reply.h"
+#include "core/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "tests/server/tiny.h"
 

@@ -1,8 +1,7 @@
 #include "server/api/request_defaults.h"
+#include "core/json.h"
 
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 
 #include "server/api/anthropic_request.h"
 #include "server/api/completion_request.h"

@@ -1,9 +1,8 @@
 #include "server/api/response_items.h"
+#include "core/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 
 #include "tests/server/tiny.h"
 

@@ -1,9 +1,8 @@
 #include "server/api/response_request.h"
+#include "core/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 
 #include "harmony/render.h"
 #include "server/http/http_error.h"

@@ -1,11 +1,10 @@
 #include "server/api/tools.h"
+#include "core/json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 
 #include "server/api/anthropic_request.h"
 #include "server/api/chat_request.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/verify/attention_truth.h"
@@ -188,7 +189,7 @@ void check_append_case(Comparison& comparison, const Subject& subject, const Att
   subject.launch(AppendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), c.num_tokens(),
                             c.num_heads, c.num_kv_heads, step.rope(), step.cache.pages(),
                             rows_or_image(bf16(queries), image_rows_of(c))});
-  check(cudaStreamSynchronize(subject.stream()), "checking append");
+  wait_for_stream(subject.stream(), "checking append");
   check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
   const auto actual = queries.read(comparison, "queries");
   for (size_t row = 0; row < step.cache.rows().size(); ++row)
@@ -254,7 +255,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
                      c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
                      c.writes_kv(), row, max_chunks, partials.data(), tickets.data(),
                      rows_or_image(bf16(to), image_rows_of(c)), mailbox.data(), mailbox_partials});
-    check(cudaStreamSynchronize(subject.stream()), "checking attend_rows");
+    wait_for_stream(subject.stream(), "checking attend_rows");
   };
   attend(out, num_partials);
   attend(out_of_last, 0);  // without a mailbox the last CTA to end joins all chunks
@@ -309,7 +310,7 @@ void check_attend_tiles_case(Comparison& comparison, const Subject& subject, con
         gpu, static_cast<int>(tiles.size()),
         AttendTilesArgs{input, c.num_heads, c.num_kv_heads, step.cache.pages(), c.window, device_sinks.data(),
                         rows_or_image(bf16(attended), image_rows_of(c)), mailbox.data()});
-    check(cudaStreamSynchronize(subject.stream()), "checking attention in tiles");
+    wait_for_stream(subject.stream(), "checking attention in tiles");
     return read_attended(comparison, c, attended);
   };
   const auto actual = launch(subject.row, all);

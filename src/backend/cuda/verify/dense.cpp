@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/verify/blocks.h"
@@ -99,7 +100,7 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
   subject.launch(RmsNormArgs{input, T, x.data(), rows_or_image(bf16(normed), image_rows),
                              blocks ? blocks->view() : BlockRows{}});
-  check(cudaStreamSynchronize(subject.stream()), "checking rms_norm");
+  wait_for_stream(subject.stream(), "checking rms_norm");
 
   const auto actual_x = x.read(comparison, "x");
   auto actual = normed.read(comparison, "normed");
@@ -129,7 +130,7 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
   QkvArgs args{norm.input(), given(subject, normed, T), matrix.strips(), device_bias.data(), T, parts.data(),
                sums.data()};
   subject.launch(args);
-  check(cudaStreamSynchronize(subject.stream()), "checking qkv");
+  wait_for_stream(subject.stream(), "checking qkv");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
   sums.read(comparison, "sums of segments");
@@ -171,7 +172,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
                    parts.data(),
                    sums.data()};
   subject.launch(args);
-  check(cudaStreamSynchronize(subject.stream()), "checking project");
+  wait_for_stream(subject.stream(), "checking project");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
   sums.read(comparison, "sums of segments");
@@ -188,7 +189,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   behind_short_args.attended_chunks = 1;  // rings are then filled in a different order
   behind_short_args.parts = parts_behind_short.data();
   subject.launch(behind_short_args);
-  check(cudaStreamSynchronize(subject.stream()), "checking project behind a short attention");
+  wait_for_stream(subject.stream(), "checking project behind a short attention");
   const std::vector<float> behind_short = parts_behind_short.read(comparison, "parts");
   for (int t = 0; t < T; ++t)
     for (int row = 0; row < rows; ++row) {
@@ -271,7 +272,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
     making.x = x.data();
     normed.poison();
     subject.launch(making);
-    check(cudaStreamSynchronize(subject.stream()), "checking route with the norm");
+    wait_for_stream(subject.stream(), "checking route with the norm");
     auto bits = normed.read(comparison, "normed");
     if (args.normed.image_rows) {
       check_padding(comparison, "normed", bits, T, H);
@@ -283,7 +284,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
     logits.poison();
   }
   subject.launch(args);
-  check(cudaStreamSynchronize(subject.stream()), "checking route");
+  wait_for_stream(subject.stream(), "checking route");
 
   const auto actual_logits = logits.read(comparison, "logits");
   if (!with_norm.empty()) compare_bits(comparison, "logits with the norm", E, with_norm, actual_logits);
@@ -322,7 +323,7 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
   const DeviceArray<unsigned> deals(std::vector<unsigned>(1 + kMostDeals));
   args.deals = deals.data();
   subject.launch(args);
-  check(cudaStreamSynchronize(subject.stream()), "checking unembed");
+  wait_for_stream(subject.stream(), "checking unembed");
   for (const unsigned number : deals.read(comparison, "deals")) comparison.equal("deals", 0, 0, number, 0);
 
   const auto actual = logits.read(comparison, "logits");

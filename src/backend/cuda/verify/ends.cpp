@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/sample/sample_rows.h"
 #include "backend/cuda/verify/checks.h"
@@ -106,7 +107,7 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
   args.last_results = device_results.data();
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(T, args);
-  check(cudaStreamSynchronize(subject.stream()), "checking embed");
+  wait_for_stream(subject.stream(), "checking embed");
 
   comparison.equal("step", 0, 0, step.read(comparison, "step")[0], number);
   comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
@@ -234,7 +235,7 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   args.first_output = kFirstOutput;
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(c.num_tokens, args);
-  check(cudaStreamSynchronize(subject.stream()), "checking sample");
+  wait_for_stream(subject.stream(), "checking sample");
   comparison.equal("only greedy rows", -1, 0, sample_rows.are_greedy(), are_greedy);
   outputs.expect_poison(comparison, "outputs", told_bytes);
   const auto* const all_told = reinterpret_cast<const RowOutput*>(outputs.now() + 1);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/verify/blocks.h"
@@ -205,7 +206,7 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
     check(cudaDeviceSynchronize(), "preparing a check");
     subject.launch(ExpertsUpArgs{cuda::Activations(device_blocks.view()), groups.view(), T, K, max_groups,
                                  test.weights(), cuda::Activations(gated.view())});
-    check(cudaStreamSynchronize(subject.stream()), "checking experts_up");
+    wait_for_stream(subject.stream(), "checking experts_up");
     const HostBlocks actual = gated.read(comparison, "gated");
     test.for_each_pair(activations_of(blocks, subject.gpu.target.has_block_products), routing,
                        [&](int pair, const std::vector<Near>& numbers) {
@@ -230,7 +231,7 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
     args.own = own;
   }
   subject.launch(args);
-  check(cudaStreamSynchronize(subject.stream()), "checking experts_up");
+  wait_for_stream(subject.stream(), "checking experts_up");
   if (ranks) mailbox.check_choices(comparison, routing.choices(), own);
   const auto gated = test.read(comparison, image_pairs, groups.image_row_of_pair());
   test.compare(comparison, Activations(T, H, normed), routing, gated);
@@ -266,7 +267,7 @@ void check_route_and_experts_up_case(Comparison& comparison, const Subject& subj
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), T, K, own, x.data(),
                                        routing.view(), test.weights(), test.gated()});
-  check(cudaStreamSynchronize(subject.stream()), "checking route_and_experts_up");
+  wait_for_stream(subject.stream(), "checking route_and_experts_up");
 
   const auto actual_x = x.read(comparison, "x");
   std::vector<int> tokens;
@@ -345,7 +346,7 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   }
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(args);
-  check(cudaStreamSynchronize(subject.stream()), "checking experts_down");
+  wait_for_stream(subject.stream(), "checking experts_down");
 
   const auto actual = out.read(comparison, "out");
   for (const unsigned turn : turns.read(comparison, "turns")) comparison.equal("turn", 0, 0, turn, 0);

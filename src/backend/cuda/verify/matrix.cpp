@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/host_threads.h"
@@ -78,7 +79,7 @@ TestMatrix::TestMatrix(Stream stream, Format format, Origin origin, const Matrix
 void TestMatrix::pack_bf16(Stream stream) {
   const DeviceArray<uint16_t> stored(bf16_);
   pack(stream, PackBf16Args{stored.data(), 0, shape_.rows, shape_.cols, strips_});
-  check(cudaStreamSynchronize(stream), "packing weights");
+  wait_for_stream(stream, "packing weights");
 }
 
 // Quantises on the device with the kernel, and on the host with the code that defines the formats.
@@ -105,7 +106,7 @@ void TestMatrix::quantise_bf16(Stream stream) {
   const DeviceArray<uint16_t> stored(bf16_);
   const DeviceArray<int> largest_scale(std::vector<int>{0});
   quantise(stream, PackBf16Args{stored.data(), 0, shape_.rows, shape_.cols, strips_, largest_scale.data()});
-  check(cudaStreamSynchronize(stream), "quantising weights");
+  wait_for_stream(stream, "quantising weights");
 }
 
 void TestMatrix::pack_mxfp4(Stream stream) {
@@ -113,7 +114,7 @@ void TestMatrix::pack_mxfp4(Stream stream) {
   const DeviceArray<int> largest_scale(std::vector<int>{0});
   pack(stream, {codes.data(), scales.data(), shape_.num_matrices, shape_.rows, shape_.cols, shape_.order,
                 strips_, packed_.as<uint8_t>(), largest_scale.data()});
-  check(cudaStreamSynchronize(stream), "packing weights");
+  wait_for_stream(stream, "packing weights");
 }
 
 double TestMatrix::decode(int matrix, int row, float* to) const {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "backend/cuda/chip/wait.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/shapes.h"
 
@@ -37,7 +38,7 @@ void compare_with_mma(Comparison& comparison, const Subject& subject, const char
   if (!row) return;
   out.poison();
   row->launch(subject.gpu, args);
-  check(cudaStreamSynchronize(subject.stream()), "multiplying once more");
+  wait_for_stream(subject.stream(), "multiplying once more");
   auto by_mma = out.read(comparison, what);
   by_mma.resize(by_wgmma.size());
   compare_bits(comparison, what, cols, by_wgmma, by_mma);

@@ -1,9 +1,9 @@
 // A number as exact decimal digits. Bounds of a schema become automata over digits.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/json.h"
 #include "grammar/languages/schema/json_schema.h"
 
 namespace nibble::grammar {

@@ -2,7 +2,6 @@
 // right type.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "grammar/languages/schema/json_schema.h"
 
 namespace nibble::grammar {

@@ -7,8 +7,7 @@
 // to 20 spaces or tabs before a member, an item, or the closing bracket.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
+#include "core/json_fwd.h"
 #include "grammar/program/grammar.h"
 
 namespace nibble::grammar {

@@ -1,13 +1,13 @@
 // Compares speed predictions with measurements, and with properties that any prediction must have. Needs no
 // GPU.
 #include "backend/cuda/chip/predict.h"
+#include "core/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 

@@ -1,0 +1,29 @@
+// JSON of requests, answers and small files: nlohmann/json, which json_fwd.h gives an allocator.
+#pragma once
+
+#include "core/json_fwd.h"
+// After json_fwd.h.
+#include <nlohmann/json.hpp>
+
+// A value and a text are compared by these. The library's own comparison makes a value of the text, where no exception may leave.
+namespace nlohmann {
+
+inline bool operator==(const json& value, const char* text) noexcept {
+  const auto* own = value.get_ptr<const std::string*>();
+  return own && *own == text;
+}
+inline bool operator==(const ordered_json& value, const char* text) noexcept {
+  const auto* own = value.get_ptr<const std::string*>();
+  return own && *own == text;
+}
+
+}  // namespace nlohmann
+
+namespace nibble {
+
+static_assert(std::is_same_v<JsonArray, nlohmann::json::array_t>);
+static_assert(std::is_same_v<JsonObject, nlohmann::json::object_t>);
+static_assert(std::is_same_v<OrderedJsonArray, nlohmann::ordered_json::array_t>);
+static_assert(std::is_same_v<OrderedJsonObject, nlohmann::ordered_json::object_t>);
+
+}  // namespace nibble

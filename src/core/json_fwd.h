@@ -1,0 +1,65 @@
+// Declares nlohmann::json, with an allocator that waits for memory. Include this file or core/json.h, never the library's own headers: a
+// test holds that. The specialisation below has to come before the first use of std::allocator with these types.
+//
+// The library (3.11.2) allocates where no exception may leave: json's destructor moves the values of an array or object into a
+// std::vector<json> before it destroys them, so that deep values do not recurse, and a std::bad_alloc there ends the process. And where null
+// becomes an array or object (operator[], push_back()), a failed allocation leaves a value that says it is one but points to nothing, which
+// its destructor follows. So these few types wait until a shortage has passed. All else that JSON allocates (the nodes of objects,
+// strings) throws std::bad_alloc at once, as usual.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <new>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace nibble {
+
+// Memory by operator new. Where that fails, tries again for kJsonPatience, then throws std::bad_alloc.
+void* wait_for_json_memory(size_t bytes);
+
+// The values, and what json::array_t and json::object_t are: core/json.h compares.
+using JsonArray = std::vector<nlohmann::json>;
+using JsonObject = std::map<std::string, nlohmann::json, std::less<>,
+                            std::allocator<std::pair<const std::string, nlohmann::json>>>;
+using OrderedJsonArray = std::vector<nlohmann::ordered_json>;
+using OrderedJsonObject =
+    nlohmann::ordered_map<std::string, nlohmann::ordered_json, std::less<>,
+                          std::allocator<std::pair<const std::string, nlohmann::ordered_json>>>;
+
+template <typename T>
+concept JsonPart = std::same_as<T, nlohmann::json> || std::same_as<T, JsonArray> ||
+    std::same_as<T, JsonObject> || std::same_as<T, nlohmann::ordered_json> ||
+    std::same_as<T, OrderedJsonArray> || std::same_as<T, OrderedJsonObject>;
+
+}  // namespace nibble
+
+// Allowed by [namespace.std], since each of these types depends on one that is not the standard library's.
+template <nibble::JsonPart T>
+class std::allocator<T> {
+ public:
+  using value_type = T;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  using propagate_on_container_move_assignment = std::true_type;
+  using is_always_equal = std::true_type;
+
+  constexpr allocator() noexcept = default;
+  template <typename U>
+  constexpr allocator(const allocator<U>&) noexcept {}
+
+  [[nodiscard]] T* allocate(std::size_t number) {
+    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+    if (number > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
+    return static_cast<T*>(nibble::wait_for_json_memory(number * sizeof(T)));
+  }
+  void deallocate(T* memory, std::size_t) noexcept { ::operator delete(memory); }
+
+  friend constexpr bool operator==(const allocator&, const allocator&) noexcept { return true; }
+};

@@ -1,0 +1,14 @@
+// Removes a member of a JSON object that keeps the order of its members.
+#pragma once
+
+#include <string_view>
+
+#include "core/json_fwd.h"
+
+namespace nibble {
+
+// The member may be absent. Use this instead of json's own erase(), which destroys each later member and then makes it anew with a copy of its
+// name: where there is no memory for that, the member is destroyed a second time.
+void remove_member(nlohmann::ordered_json& object, std::string_view name);
+
+}  // namespace nibble

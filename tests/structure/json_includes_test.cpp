@@ -1,0 +1,40 @@
+// The allocator of core/json_fwd.h has to be known before the first use of nlohmann::json, so no other file includes the library's headers.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/folders.h"
+
+namespace {
+
+TEST(JsonIncludes, OnlyCoreIncludesTheLibrary) {
+  int num_found = 0;
+  for (const char* folder : {"src", "tests", "bench"})
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(nibble::test::source_path(folder))) {
+      if (!entry.is_regular_file()) continue;
+      const std::string name =
+          std::filesystem::relative(entry.path(), nibble::test::source_path("")).string();
+      std::ifstream text(entry.path());
+      for (std::string line; std::getline(text, line);) {
+        if (!line.starts_with("#include <nlohmann/")) continue;
+        EXPECT_TRUE(name == "src/core/json.h" || name == "src/core/json_fwd.h")
+            << name << " has " << line << ": include \"core/json.h\" or \"core/json_fwd.h\"";
+        ++num_found;
+      }
+    }
+  EXPECT_EQ(num_found, 2) << "the sources were not found";
+}
+
+TEST(JsonIncludes, MembersAreRemovedByRemoveMember) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(nibble::test::source_path("src"))) {
+    if (entry.path().extension() != ".cpp" && entry.path().extension() != ".h") continue;
+    std::ifstream text(entry.path());
+    for (std::string line; std::getline(text, line);)
+      EXPECT_EQ(line.find(".erase(\""), std::string::npos) << entry.path() << ": " << line;
+  }
+}
+
+}  // namespace
