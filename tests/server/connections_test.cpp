@@ -144,7 +144,7 @@ TEST(Connections, AnswersThatCanNeverBeGivenAreRefusedBeforeTheirPromptsAreToken
   for (int i = 0; i < 1000; ++i)
     prompts += std::string(i > 0 ? "," : "") + "\"" + std::string(100, 'a') + "\"";
   EXPECT_THAT(running.ask("{\"prompt\": [" + prompts + "]}"),
-              AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("the request asks for 1000 answers at once")));
+              AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("the request needs 1000 answers at once")));
   // The last prompt would be refused on its own, if it were looked at.
   EXPECT_THAT(running.ask("{\"prompt\": [" + prompts + ", \"\"]}"), HasSubstr("1001 answers at once"));
 }
