@@ -239,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"a factor that shrinks", SETS_ROPE("factor", 0.5),
                 "'factor' is 0.5; expected a number from 1"},
         Refusal{"another magnitude", SETS_ROPE("attention_factor", 1.0), "expected 1.34657"},
-        Refusal{"a field that changes the result", SETS_ROPE("mscale", 0.707), "\"mscale\" is unknown"},
+        Refusal{"a field that changes the result", SETS_ROPE("mscale", 0.707), "unknown field \"mscale\""},
         Refusal{"half a head turned", SETS_ROPE("partial_rotary_factor", 0.5),
                 "'partial_rotary_factor' is 0.5"},
         Refusal{"truncation that is no truth value", SETS_ROPE("truncate", 0),

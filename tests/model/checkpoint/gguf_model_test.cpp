@@ -263,7 +263,8 @@ TEST_F(DamagedGguf, ExpertsThatAreNotMxfp4AreRefused) {
 
 TEST_F(DamagedGguf, AVectorInBlocksIsRefused) {
   set_type("output_norm.weight", GgmlType::kQ8_0);
-  EXPECT_THAT(error_of_opening(), HasSubstr("'output_norm.weight' is Q8_0; accepted"));
+  EXPECT_THAT(error_of_opening(),
+              HasSubstr("'output_norm.weight' is Q8_0; norms, biases and sinks must be F32, F16 or BF16"));
 }
 
 TEST_F(DamagedGguf, MatricesOfEveryTypeAreAccepted) {
@@ -347,7 +348,7 @@ TEST(GgufConfig, WhatGgufHasNoWordForIsRefused) {
   GgufMetadata metadata;
   Config config = small_config();
   config.swiglu_limit = 5;
-  EXPECT_THAT(error_of([&] { add_config(config, "small", metadata); }), HasSubstr("SwiGLU limit 5"));
+  EXPECT_THAT(error_of([&] { add_config(config, "small", metadata); }), HasSubstr("SwiGLU limit is 5"));
   config = small_config();
   config.rope.truncate = true;
   EXPECT_THAT(error_of([&] { add_config(config, "small", metadata); }), HasSubstr("truncation"));

@@ -69,7 +69,7 @@ TEST(GgufTokenizer, VocabulariesThatGgufHasNoWordForAreRefused) {
   EXPECT_THAT(error_of([&] { add_tokenizer(replaced(json, "{1,3}", ""), "tiny", kTinyVocab, metadata); }),
               HasSubstr("split expression is not o200k's"));
   EXPECT_THAT(error_of([&] { add_tokenizer(json, "tiny", 4000, metadata); }),
-              HasSubstr("the model 4000 rows"));
+              HasSubstr("the model has 4000 rows"));
   EXPECT_THAT(error_of([&] { add_tokenizer("{}", "tiny", kTinyVocab, metadata); }), HasSubstr("tiny"));
 }
 

@@ -83,11 +83,11 @@ TEST(DraftHeadConfig, WhatIsUnknownOrOfAnotherModelIsRefusedByName) {
   EXPECT_THAT(head_refusal("modelopt", [](json& c) { c["vocab_size"] = 201088; }),
               HasSubstr("'vocab_size' is 201088; expected 4096 (the model's value)"));
   EXPECT_THAT(head_refusal("specforge", [](json& c) { c["new_norm"] = true; }),
-              HasSubstr("\"new_norm\" is unknown"));
+              HasSubstr("unknown field \"new_norm\""));
   EXPECT_THAT(head_refusal("modelopt", [](json& c) { c["eagle_config"]["new_norm"] = true; }),
-              HasSubstr("\"new_norm\" is unknown"));
+              HasSubstr("unknown field \"new_norm\""));
   EXPECT_THAT(head_refusal("speculators", [](json& c) { c["new_norm"] = true; }),
-              HasSubstr("\"new_norm\" is unknown"));
+              HasSubstr("unknown field \"new_norm\""));
   EXPECT_THAT(head_refusal("speculators", [](json& c) { c["fc_norm"] = true; }),
               HasSubstr("'fc_norm' is true"));
   EXPECT_THAT(head_refusal("modelopt", [](json& c) { c["eagle_config"]["use_aux_hidden_state"] = false; }),
@@ -179,10 +179,10 @@ TEST(OpenDraftHead, WhatDoesNotFitIsRefusedInALine) {
       CopiedHead("specforge").replace("midlayer.self_attn.q_proj", "midlayer.self_attn.x_proj").refusal(),
       HasSubstr("not an EAGLE-3 head"));
   EXPECT_THAT(CopiedHead("speculators").replace("\"d2t\"", "\"d3t\"").refusal(),
-              HasSubstr("tensor 'd2t' is missing: the head has 1024 of 4096 tokens"));
+              HasSubstr("tensor 'd2t' is missing: the head has 1024 of the model's 4096 tokens"));
   EXPECT_THAT(CopiedHead("specforge").set_d2t(7, 4089).refusal(),
               HasSubstr("'d2t' maps draft id 7 outside the model's 4096 tokens"));
-  EXPECT_THAT(CopiedHead("specforge").set_d2t(7, -8).refusal(), HasSubstr("out of the 4096 tokens"));
+  EXPECT_THAT(CopiedHead("specforge").set_d2t(7, -8).refusal(), HasSubstr("outside the model's 4096 tokens"));
   CopiedHead narrow("specforge");
   narrow.config()["intermediate_size"] = 512;
   EXPECT_THAT(narrow.refusal(), HasSubstr("config.json requires"));
