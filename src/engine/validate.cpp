@@ -29,8 +29,8 @@ Fault find_fault_of_prompt(const GenerationRequest& request, const RequestLimits
   for (size_t i = 0; i < request.prompt.size(); ++i)
     if (!is_token(request.prompt[i], limits))
       return fault(
-          "token {} of the prompt is {}, but token ids are 0 to {}: does it come from another model's "
-          "tokenizer?",
+          "token {} of the prompt is {}, which is not in the vocabulary (ids 0 to {}): does it come from "
+          "another model's tokenizer?",
           i, request.prompt[i], limits.vocab - 1);
   return {};
 }
@@ -55,7 +55,8 @@ Fault find_fault_of_sampling(const SampleParams& params, const RequestLimits& li
                  kMaxPenalty, kMaxPenalty);
   for (const auto& [token, bias] : params.logit_bias) {
     if (!is_token(token, limits))
-      return fault("logit_bias names token {}, but token ids are 0 to {}", token, limits.vocab - 1);
+      return fault("logit_bias names token {}, which is not in the vocabulary (ids 0 to {})", token,
+                   limits.vocab - 1);
     if (!(std::abs(bias) <= kMaxLogitBias))
       return fault("logit_bias of token {} is {}: it must be between -{} and {}", token, bias, kMaxLogitBias,
                    kMaxLogitBias);
@@ -98,8 +99,8 @@ Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& 
     if (run.empty()) return fault("a banned token sequence is empty");
     for (const TokenId token : run)
       if (!is_token(token, limits))
-        return fault("a banned token sequence has token {}, but token ids are 0 to {}", token,
-                     limits.vocab - 1);
+        return fault("a banned token sequence has token {}, which is not in the vocabulary (ids 0 to {})",
+                     token, limits.vocab - 1);
   }
   if (!bans.allowed) return {};
   const auto is_left = [&](TokenId token) {  // at the answer's first place, where most tokens are banned

@@ -60,7 +60,7 @@ TEST(FindFault, SaysWhatIsWrongAndWhatIsAccepted) {
        "the prompt has 256 tokens, but prompt and answer together may "
        "have only 256: shorten the prompt"},
       {[](GenerationRequest& r) { r.prompt[3] = 1000; },
-       "token 3 of the prompt is 1000, but token ids are 0 to 999"},
+       "token 3 of the prompt is 1000, which is not in the vocabulary (ids 0 to 999)"},
       {[](GenerationRequest& r) { r.prompt[0] = -1; }, "token 0 of the prompt is -1"},
       {[](GenerationRequest& r) { r.sample.temperature = -1; }, "temperature is -1: it must be 0 or more"},
       {[](GenerationRequest& r) { r.sample.temperature = kNan; }, "temperature is nan"},
