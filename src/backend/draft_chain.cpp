@@ -62,7 +62,7 @@ DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs
                               .num_drafts = run.num_to_draft,
                               .position = run.first_position + path[0] + static_cast<int>(path.size()) - 1});
   }
-  NIBBLE_CHECK(slots.chains.size() <= kMaxDraftingRuns, "{} runs ask for drafts", slots.chains.size());
+  NIBBLE_CHECK(slots.chains.size() <= kMaxDraftingRuns, "{} runs request drafts", slots.chains.size());
   return slots;
 }
 

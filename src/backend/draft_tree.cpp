@@ -11,7 +11,7 @@ std::vector<PlaceInRun> places_of(const Run& run) {
   std::vector<PlaceInRun> places;
   for (size_t i = 0; i < run.tokens.size(); ++i) {
     const int parent = parent_of(run.parents, i), slot = run.first_position + static_cast<int>(i);
-    NIBBLE_CHECK(parent < static_cast<int>(i) && (parent >= 0 || i == 0), "token {} behind token {}", i,
+    NIBBLE_CHECK(parent < static_cast<int>(i) && (parent >= 0 || i == 0), "token {} after token {}", i,
                  parent);
     PlaceInRun& place = places.emplace_back(PlaceInRun{.position = run.first_position});
     if (parent < 0) continue;

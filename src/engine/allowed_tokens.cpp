@@ -46,7 +46,7 @@ void AllowedTokens::fill(std::span<uint32_t> words) {
 
 std::vector<TokenId> AllowedTokens::push(TokenId token) {
   std::optional<std::vector<TokenId>> forced = try_push(token);
-  NIBBLE_CHECK(forced || fault_, "token {} may not come next", token);
+  NIBBLE_CHECK(forced || fault_, "token {} is not allowed next", token);
   return forced ? std::move(*forced) : std::vector<TokenId>{};
 }
 
@@ -58,7 +58,7 @@ std::optional<std::vector<TokenId>> AllowedTokens::try_push(TokenId token) {
     may_come = constraint_->accept(token);
     if (may_come) forced = constraint_->forced_tokens();
     for (const TokenId next : forced)
-      NIBBLE_CHECK(constraint_->accept(next), "token {} may not come next, and must", next);
+      NIBBLE_CHECK(constraint_->accept(next), "forced token {} is not accepted by the constraint", next);
   });
   return may_come && !fault_ ? std::optional(std::move(forced)) : std::nullopt;
 }

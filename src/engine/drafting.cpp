@@ -15,8 +15,9 @@ std::optional<speculative::Speculator> speculator_of(const EngineOptions& option
   speculative::SpeculationOptions speculation = options.speculation;
   if (speculation.by_cost && !backend.tries_trees()) speculation.topk = 1;
   if (speculation.topk > 1 && !backend.takes_trees())
-    throw InputError("topk is {}, which makes trees of drafts, and the {} backend takes chains: leave it out",
-                     speculation.topk, backend.name());
+    throw InputError(
+        "topk is {}, which makes trees of drafts, but the {} backend supports only chains: leave topk out",
+        speculation.topk, backend.name());
   return std::optional<speculative::Speculator>(std::move(speculation));
 }
 

@@ -56,9 +56,8 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
   if (options.max_sequences < 1)
     throw InputError("max_sequences is {}: it must be 1 or more", options.max_sequences);
   if (options.max_context < 0 || options.max_context > config.max_context)
-    throw InputError(
-        "the context is {} tokens: it must be 1 to {}, which the model was made for, or 0 for all",
-        options.max_context, config.max_context);
+    throw InputError("the context is {} tokens: it must be 1 to {} (the model's limit), or 0 for that limit",
+                     options.max_context, config.max_context);
   if (options.num_kv_caches < 1)
     throw InputError("num_kv_caches is {}: it must be 1 or more", options.num_kv_caches);
   if (options.num_full_pages < 1 || options.num_sliding_pages < 1)
@@ -234,7 +233,7 @@ void Engine::Impl::discard_steps() {
 void Engine::Impl::recover(const std::string& why) {
   discard_steps();
   decode_ended_ns.reset();
-  const std::string message = fmt::format("the request could not be run: {}", why);
+  const std::string message = fmt::format("the request was stopped after an internal failure: {}", why);
   const std::optional<RequestId> youngest = scheduler.youngest();
   scheduler.requeue_running();
   ++num_faults;
@@ -427,7 +426,7 @@ int Engine::Impl::hand_out(Launched& step, StepResult& result, Launched* next) {
       num_tokens += add_tokens(slice, step.trees[i], tokens, made);
     } catch (const std::exception& error) {
       const std::string why =
-          with_memory([&] { return fmt::format("the answer could not go on: {}", cause(error)); });
+          with_memory([&] { return fmt::format("the answer could not be continued: {}", cause(error)); });
       if (sequences.contains(slice.request)) fail(slice.request, why);
     }
     if (next) Drafting::fill_in(slice.request, made, *next);
@@ -522,7 +521,8 @@ int Engine::Impl::add_tokens(const Slice& slice, const DraftTree& chain, std::sp
       failure = sequence.failure_at(static_cast<int>(sequence.tokens().size()) - 1);
       break;
     }
-    NIBBLE_CHECK(token.token >= 0 && token.token < limits.vocab, "token {} of {}", token.token, limits.vocab);
+    NIBBLE_CHECK(token.token >= 0 && token.token < limits.vocab,
+                 "sampled token {} is not below the vocabulary size {}", token.token, limits.vocab);
     add_token(sequence, std::move(token), row == 0);
     if (sequence.fault()) failure = FailedEvent{slice.request, *sequence.fault(), true};
   }

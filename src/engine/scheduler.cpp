@@ -361,7 +361,7 @@ void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& sl
 std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
   for (Running& sequence : running_) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
-                 "request {} awaits {} tokens, behind {} drafts", static_cast<uint64_t>(sequence.request),
+                 "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
     // Not earlier: the page tables of the step before must not change until it is launched.
     add_to_cache(sequence);
@@ -387,7 +387,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     }
     num_tokens = std::min(num_tokens, room);
     NIBBLE_CHECK(num_tokens > 0 || sequence->cache->num_running > 1,
-                 "request {} is alone and has no room after {} tokens",
+                 "request {} runs alone and has no pages after {} tokens",
                  static_cast<uint64_t>(sequence->request), sequence->pages.length());
     // No room for the last in order: it keeps its pages until another sequence needs them.
     if (num_tokens == 0) continue;
@@ -414,7 +414,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
   }
   const auto awaits = [](const Running& sequence) { return sequence.num_awaited > 0; };
   NIBBLE_CHECK(!slices.empty() || is_idle() || std::any_of(running_.begin(), running_.end(), awaits),
-               "{} wait and nobody runs", waiting_.size());
+               "{} sequences wait and none can run", waiting_.size());
   return slices;
 }
 

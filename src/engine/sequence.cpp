@@ -154,16 +154,16 @@ DraftTree Sequence::unknown_chain(int num_drafts) {
 
 FailedEvent Sequence::failure_at(int position) const {
   if (!sampling_.has_bans() && !allowed_.are_listed())  // a constraint alone always leaves a token
-    return {id_, fmt::format("the model gave no number as logit at position {}: its weights may be damaged",
-                             position)};
+    return {id_, fmt::format(
+                     "the model's logits at position {} are all NaN or -infinity: its weights may be damaged",
+                     position)};
   if (!allowed_.depend_on_answer())
-    return {id_, fmt::format("every token is banned at position {}: allow more of them", position), true};
-  return {
-      id_,
-      fmt::format("the grammar and what is banned leave no token at position {}: ban less with bad_words, "
-                  "allowed_token_ids and min_tokens, or ask for another form",
-                  position),
-      true};
+    return {id_, fmt::format("every token is banned at position {}: allow more tokens", position), true};
+  return {id_,
+          fmt::format("the grammar and the bans leave no token at position {}: ban less with bad_words, "
+                      "allowed_token_ids and min_tokens, or request another format",
+                      position),
+          true};
 }
 
 std::optional<TokenId> Sequence::next_forced() const {

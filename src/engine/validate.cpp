@@ -23,15 +23,15 @@ Fault find_fault_of_prompt(const GenerationRequest& request, const RequestLimits
   if (request.prompt.empty()) return fault("the prompt is empty: it needs at least one token");
   if (request.prompt.size() >= static_cast<size_t>(limits.max_context))
     return fault(
-        "the prompt has {} tokens, but prompt and answer together have room for {}: shorten the prompt, or "
-        "give a "
-        "larger context",
+        "the prompt has {} tokens, but prompt and answer together may have only {}: shorten the prompt, or "
+        "set a larger context",
         request.prompt.size(), limits.max_context);
   for (size_t i = 0; i < request.prompt.size(); ++i)
     if (!is_token(request.prompt[i], limits))
       return fault(
-          "token {} of the prompt is {}, the vocabulary has 0 to {}: is it of another model's tokenizer?", i,
-          request.prompt[i], limits.vocab - 1);
+          "token {} of the prompt is {}, which is not in the vocabulary (ids 0 to {}): does it come from "
+          "another model's tokenizer?",
+          i, request.prompt[i], limits.vocab - 1);
   return {};
 }
 
@@ -45,7 +45,8 @@ Fault find_fault_of_sampling(const SampleParams& params, const RequestLimits& li
   if (!(params.min_p >= 0 && params.min_p <= 1))
     return fault("min_p is {}: it must be between 0 and 1", params.min_p);
   if (!(params.repetition_penalty > 0) || std::isinf(params.repetition_penalty))
-    return fault("repetition_penalty is {}: it must be above 0 (1: none)", params.repetition_penalty);
+    return fault("repetition_penalty is {}: it must be above 0 (1 means no penalty)",
+                 params.repetition_penalty);
   if (!(std::abs(params.presence_penalty) <= kMaxPenalty))
     return fault("presence_penalty is {}: it must be between -{} and {}", params.presence_penalty,
                  kMaxPenalty, kMaxPenalty);
@@ -54,7 +55,8 @@ Fault find_fault_of_sampling(const SampleParams& params, const RequestLimits& li
                  kMaxPenalty, kMaxPenalty);
   for (const auto& [token, bias] : params.logit_bias) {
     if (!is_token(token, limits))
-      return fault("logit_bias names token {}, the vocabulary has 0 to {}", token, limits.vocab - 1);
+      return fault("logit_bias names token {}, which is not in the vocabulary (ids 0 to {})", token,
+                   limits.vocab - 1);
     if (!(std::abs(bias) <= kMaxLogitBias))
       return fault("logit_bias of token {} is {}: it must be between -{} and {}", token, bias, kMaxLogitBias,
                    kMaxLogitBias);
@@ -72,15 +74,15 @@ Fault find_fault_of_prompt_logprobs(int num_logprobs) {
 
 Fault find_fault_of_stop(const StopParams& stop, const RequestLimits& limits) {
   if (stop.max_tokens < 0)
-    return fault("max_tokens is {}: it must be 1 or more, or 0 for as many as there is room for",
+    return fault("max_tokens is {}: it must be 1 or more, or 0 for no limit but the context",
                  stop.max_tokens);
   if (stop.min_tokens < 0 || (stop.max_tokens > 0 && stop.min_tokens > stop.max_tokens))
     return fault("min_tokens is {}: it must be 0 or more, and at most max_tokens", stop.min_tokens);
   for (const TokenId token : stop.tokens)
     if (!is_token(token, limits))
-      return fault("stop token {} is not in the vocabulary, which has 0 to {}", token, limits.vocab - 1);
+      return fault("stop token {} is not in the vocabulary (ids 0 to {})", token, limits.vocab - 1);
   if (stop.strings.size() > kMaxStopStrings)
-    return fault("there are {} stop strings: at most {} are accepted", stop.strings.size(), kMaxStopStrings);
+    return fault("{} stop strings: at most {} are accepted", stop.strings.size(), kMaxStopStrings);
   for (size_t i = 0; i < stop.strings.size(); ++i) {
     if (stop.strings[i].empty()) return fault("stop string {} is empty: leave it out", i);
     Utf8Stream utf8;  // replaces invalid bytes, which could match half of a character
@@ -94,10 +96,11 @@ Fault find_fault_of_stop(const StopParams& stop, const RequestLimits& limits) {
 Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& limits) {
   const Bans& bans = request.bans;
   for (const auto& run : bans.runs) {
-    if (run.empty()) return fault("a banned run has no token");
+    if (run.empty()) return fault("a banned token sequence is empty");
     for (const TokenId token : run)
       if (!is_token(token, limits))
-        return fault("a banned run has token {}, the vocabulary has 0 to {}", token, limits.vocab - 1);
+        return fault("a banned token sequence has token {}, which is not in the vocabulary (ids 0 to {})",
+                     token, limits.vocab - 1);
   }
   if (!bans.allowed) return {};
   const auto is_left = [&](TokenId token) {  // at the answer's first place, where most tokens are banned
@@ -107,10 +110,9 @@ Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& 
   };
   for (const TokenId token : *bans.allowed)
     if (!is_token(token, limits))
-      return fault("allowed token {} is not in the vocabulary, which has 0 to {}", token, limits.vocab - 1);
+      return fault("allowed token {} is not in the vocabulary (ids 0 to {})", token, limits.vocab - 1);
   if (std::none_of(bans.allowed->begin(), bans.allowed->end(), is_left))
-    return fault("no token may be chosen: of the {} allowed ones none is left without those that are banned",
-                 bans.allowed->size());
+    return fault("no token can be chosen: all {} allowed tokens are banned", bans.allowed->size());
   return {};
 }
 
@@ -123,14 +125,12 @@ Fault find_fault_of_memory(const GenerationRequest& request, const RequestLimits
   if (needed.full > cache.num_full_pages)
     return fault(
         "{} tokens of prompt and up to {} of answer need {} pages of the KV cache, which has {}: shorten the "
-        "prompt, "
-        "lower max_tokens, or give the cache more memory",
+        "prompt, lower max_tokens, or give the KV cache more memory",
         num_prompt_tokens, num_output_tokens, needed.full, cache.num_full_pages);
   if (needed.sliding > cache.num_sliding_pages)
     return fault(
-        "feeding {} tokens at once needs {} pages of the sliding-window cache, which has {}: lower "
-        "max_batch_tokens, "
-        "or give the cache more memory",
+        "running {} prompt tokens in one step needs {} pages of the sliding-window cache, which has {}: "
+        "lower max_batch_tokens, or give the KV cache more memory",
         std::min(num_prompt_tokens, cache.max_batch_tokens), needed.sliding, cache.num_sliding_pages);
   return {};
 }

@@ -10,13 +10,13 @@
 
 namespace nibble::harmony {
 
-void Field::refuse(std::string_view accepted) const {
+void Field::refuse(std::string_view accepted, std::string_view reason) const {
   constexpr size_t kMaxShown{60};
   std::string shown =
       // In ASCII, so that the text can be cut at any byte.
       value_->dump(-1, ' ', /*ensure_ascii=*/true);
   if (shown.size() > kMaxShown) shown = shown.substr(0, kMaxShown) + "...";
-  throw InputError("{} must be {}, not {}", place_, accepted, shown);
+  throw InputError("{} must be {}, not {}{}{}", place_, accepted, shown, reason.empty() ? "" : ": ", reason);
 }
 
 void Field::look_into() const {

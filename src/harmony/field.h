@@ -36,8 +36,8 @@ class Field {
   const Json& value() const { return *value_; }
   const std::string& place() const { return place_; }
 
-  // Throws InputError: "messages[2].role must be one of ..., not 7".
-  [[noreturn]] void refuse(std::string_view accepted) const;
+  // Throws InputError: "messages[2].role must be one of ..., not 7", then ": REASON" if one is given.
+  [[noreturn]] void refuse(std::string_view accepted, std::string_view reason = {}) const;
 
   // The members of an object; any other value is refused. A member that is null counts as absent.
   std::optional<Field> find(const char* key) const;

@@ -71,7 +71,7 @@ void PagePool::give_back(PageId page) {
 }
 
 void PagePool::keep(PageId page) {
-  NIBBLE_CHECK(is_held(page) && !is_kept(page), "page {} is not held, or kept already",
+  NIBBLE_CHECK(is_held(page) && !is_kept(page), "page {} is not held, or is already kept",
                static_cast<size_t>(page));
   at(page).is_kept = true;
 }

@@ -35,7 +35,7 @@ SequencePages::~SequencePages() {
 }
 
 void SequencePages::resume(const Prefix& prefix) {
-  NIBBLE_CHECK(full_.empty() && length_ == 0, "{} positions are here already", length_);
+  NIBBLE_CHECK(full_.empty() && length_ == 0, "the sequence already has {} positions", length_);
   // If copying throws, nothing has been shared yet.
   std::vector<PageId> full = prefix.full, sliding = prefix.sliding;
   full_ = std::move(full);

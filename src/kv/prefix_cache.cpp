@@ -70,7 +70,7 @@ Prefix PrefixCache::find(std::span<const TokenId> tokens, std::string_view salt)
 PrefixCache::Pages PrefixCache::add(std::optional<PageId> before, std::span<const TokenId> tokens,
                                     Pages filled, std::string_view salt) {
   NIBBLE_CHECK(tokens.size() == static_cast<size_t>(kPageTokens), "{} tokens", tokens.size());
-  NIBBLE_CHECK(!before || full_pool_->is_kept(*before), "the page before is not known");
+  NIBBLE_CHECK(!before || full_pool_->is_kept(*before), "the previous page is not in the cache");
   std::optional<PageId> full = find_run(before, tokens, salt);
   if (!full) {
     full = filled.full;
@@ -111,7 +111,8 @@ void PrefixCache::clear() {
 
 void PrefixCache::forget_full(PageId page) {
   TokenRun& run = at(page);
-  NIBBLE_CHECK(run.num_after == 0, "page {} goes before those that need it", static_cast<size_t>(page));
+  NIBBLE_CHECK(run.num_after == 0, "page {} is dropped before the pages that follow it",
+               static_cast<size_t>(page));
   if (run.before) --at(*run.before).num_after;
   if (run.sliding) sliding_pool_->forget(*run.sliding);  // no sequence can continue after this page any more
   run.sliding.reset();

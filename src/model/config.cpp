@@ -52,7 +52,7 @@ Config read_sizes(const Fields& fields) {
   if (config.num_heads % config.num_kv_heads != 0)
     fields.refuse("num_key_value_heads", fmt::format("a divisor of the {} query heads", config.num_heads));
   config.head_dim = fields.integer({"head_dim"}, 2, kMaxHeadDim);
-  if (config.head_dim % 2 != 0) fields.refuse("head_dim", "an even number: RoPE turns pairs");
+  if (config.head_dim % 2 != 0) fields.refuse("head_dim", "an even number, because RoPE rotates pairs");
   config.num_experts = fields.integer({"num_local_experts", "num_experts"}, 1, kMaxExperts);
   config.experts_per_token =
       fields.integer({"num_experts_per_tok", "experts_per_token"}, 1, config.num_experts);
@@ -71,7 +71,7 @@ std::vector<LayerKind> read_layer_kinds(const Fields& fields, int num_layers) {
   const std::optional<Element> field = fields.find("layer_types");
   if (!field) return alternating(num_layers);
   const std::string accepted =
-      fmt::format("a list of {} times \"{}\" or \"{}\"", num_layers, kSlidingName, kFullName);
+      fmt::format("a list of {} entries, each \"{}\" or \"{}\"", num_layers, kSlidingName, kFullName);
   simdjson::dom::array types;
   if (field->get(types) || types.size() != static_cast<size_t>(num_layers))
     fields.refuse("layer_types", accepted);
@@ -99,8 +99,7 @@ void check_attention_factor(const Fields& fields, double factor) {
   const double concentration = 0.1 * std::log(factor) + 1;
   if (fields.find("attention_factor") &&
       std::abs(fields.number("attention_factor", 0, 1e6) - concentration) > 1e-4)
-    fields.refuse("attention_factor",
-                  fmt::format("{:.6g} alone, which follows from the factor", concentration));
+    fields.refuse("attention_factor", fmt::format("{:.6g}, which follows from the factor", concentration));
 }
 
 // Reads the object `rope_scaling` or `rope_parameters`. Absent numbers get the defaults of transformers.
@@ -137,8 +136,7 @@ RopeConfig read_rope(const Fields& fields) {
   const bool has_old = fields.find("rope_scaling").has_value();
   const bool has_new = fields.find("rope_parameters").has_value();
   if (!has_old && !has_new)
-    fields.refuse("rope_parameters",
-                  "an object (or, in the older spelling, 'rope_scaling' and 'rope_theta')");
+    fields.refuse("rope_parameters", "an object (or the older fields 'rope_scaling' and 'rope_theta')");
   const RopeConfig rope = read_rope_object(fields, has_new ? "rope_parameters" : "rope_scaling");
   if (has_old && has_new && read_rope_object(fields, "rope_scaling") != rope)
     fields.refuse("rope_scaling", "the same as 'rope_parameters'");
@@ -166,7 +164,7 @@ std::vector<TokenId> read_eos(const Fields& fields, int vocab) {
 void check_architectures(const Fields& fields) {
   const std::optional<Element> field = fields.find("architectures");
   if (field && std::string(simdjson::minify(*field)) != R"(["GptOssForCausalLM"])")
-    fields.refuse("architectures", R"(["GptOssForCausalLM"] alone)");
+    fields.refuse("architectures", R"(["GptOssForCausalLM"])");
 }
 
 Config read_huggingface(const Fields& fields) {
@@ -202,7 +200,7 @@ Config read_openai(const Fields& fields) {
   const double max_context = config.rope.original_context * config.rope.factor;
   if (max_context > kMaxContext)
     fields.refuse("rope_scaling_factor",
-                  fmt::format("a factor that leads to at most {} positions", kMaxContext));
+                  fmt::format("a factor that gives at most {} positions", kMaxContext));
   config.max_context = static_cast<int>(max_context);
   return config;
 }
@@ -219,8 +217,8 @@ void check_yarn(const Config& config, const std::string& origin) {
   const double low = corner(rope.beta_fast), high = corner(rope.beta_slow);
   if (!(low >= 0 && low < high && high <= config.head_dim / 2.0 - 1))
     throw InputError(
-        "{}: YaRN would blend from pair {:.4g} to pair {:.4g} of the {} of a head; 'rope_theta', "
-        "'beta_fast', 'beta_slow' and the original context must put them in order and within",
+        "{}: YaRN would blend from pair {:.4g} to pair {:.4g} of a head's {}; 'rope_theta', 'beta_fast', "
+        "'beta_slow' and the original context must put both in ascending order and in range",
         origin, low, high, config.head_dim / 2);
 }
 

@@ -132,8 +132,7 @@ void convert_blocks(Weights& weights, const std::function<bool(const Matrix&)>& 
   for (const auto& [key, group] : groups)
     log::info("{}: {} tensors of {} {}, {}, {} bytes to {}", key.first, group.num_tensors, key.second,
               key.first == "experts" ? "repacked" : "to BF16",
-              group.is_exact ? "the same numbers" : "rounded to nearest", group.bytes_before,
-              group.bytes_after);
+              group.is_exact ? "exact" : "rounded to nearest", group.bytes_before, group.bytes_after);
 }
 
 std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weights, bool takes_blocks,

@@ -23,11 +23,10 @@ std::string shown(Fields::Element value) {
 }  // namespace
 
 Fields::Fields(Element object, std::string where) : where_(std::move(where)) {
-  if (object.get(object_)) throw InputError("{}: is {}; accepted: an object {{...}}", where_, shown(object));
+  if (object.get(object_)) throw InputError("{}: expected an object {{...}}, not {}", where_, shown(object));
   std::set<std::string_view> names;
   for (const auto [name, value] : object_)
-    if (!names.insert(name).second)
-      throw InputError("{}: {:?} stands there twice", where_, name.substr(0, 80));
+    if (!names.insert(name).second) throw InputError("{}: duplicate field {:?}", where_, name.substr(0, 80));
 }
 
 std::optional<Fields::Element> Fields::find(std::string_view name) const {
@@ -52,7 +51,7 @@ int Fields::integer(Names names, int least, int most) const {
     int64_t number{0};
     if (value->get(number) || number < least || number > most) refuse(name, accepted);
     if (found && *found != number)
-      throw InputError("{}: '{}' is {} but '{}', which means the same, is {}", where_, found_name, *found,
+      throw InputError("{}: '{}' is {}, but '{}', which means the same, is {}", where_, found_name, *found,
                        name, number);
     if (!found) found_name = name;
     found = number;
@@ -87,29 +86,29 @@ bool Fields::boolean_or(std::string_view name, bool otherwise) const {
 void Fields::must_be(std::string_view name, std::string_view text) const {
   const std::optional<Element> value = find(name);
   std::string_view found;
-  if (value && (value->get(found) || found != text)) refuse(name, fmt::format("{:?} alone", text));
+  if (value && (value->get(found) || found != text)) refuse(name, fmt::format("{:?}", text));
 }
 
 void Fields::must_be_flag(std::string_view name, bool value) const {
-  if (boolean_or(name, value) != value) refuse(name, fmt::format("{} alone", value));
+  if (boolean_or(name, value) != value) refuse(name, fmt::format("{}", value));
 }
 
 void Fields::must_be_number(std::string_view name, double value) const {
   const std::optional<Element> field = find(name);
   double found{0};
-  if (field && (field->get(found) || found != value)) refuse(name, fmt::format("{} alone", value));
+  if (field && (field->get(found) || found != value)) refuse(name, fmt::format("{}", value));
 }
 
 void Fields::only(Names names) const {
   for (const auto [name, value] : object_)
     if (std::find(names.begin(), names.end(), name) == names.end() && !value.is_null())
-      throw InputError("{}: {:?} is unknown, and may change what the model computes", where_,
+      throw InputError("{}: unknown field {:?}, which may change what the model computes", where_,
                        name.substr(0, 80));
 }
 
 void Fields::refuse(std::string_view name, const std::string& accepted) const {
   const std::optional<Element> value = find(name);
-  throw InputError("{}: '{}' is {}; accepted: {}", where_, name, value ? shown(*value) : "missing", accepted);
+  throw InputError("{}: '{}' is {}; expected {}", where_, name, value ? shown(*value) : "missing", accepted);
 }
 
 }  // namespace nibble

@@ -69,8 +69,8 @@ float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes) {
 
 QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) {
   NIBBLE_CHECK(matrix.blocks() || matrix.format() == Format::kF32 || matrix.format() == Format::kBf16,
-               "of {}", name(matrix.format()));
-  NIBBLE_CHECK(format == Format::kE4m3 || format == Format::kMxfp4, "to {}", name(format));
+               "can't quantise {}", name(matrix.format()));
+  NIBBLE_CHECK(format == Format::kE4m3 || format == Format::kMxfp4, "can't quantise to {}", name(format));
   const size_t rows = as_size(matrix.rows), cols = as_size(matrix.cols);
   const bool is_fp8 = format == Format::kE4m3;
   // First the codes, then the scales, aligned for a float.
@@ -110,7 +110,7 @@ std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> wei
         for (Matrix* matrix : matrices) {
           if (format == Format::kMxfp4 && as_size(matrix->cols) % kMxfp4BlockSize != 0)
             throw InputError(
-                "{}: {} has rows of {} elements, MXFP4 takes whole blocks of {}: leave it out of "
+                "{}: {} has rows of {} elements, but MXFP4 needs whole blocks of {}: leave it out of "
                 "--mxfp4-layers",
                 converted.source, group, matrix->cols, kMxfp4BlockSize);
           bytes.before += matrix_bytes(matrix->format(), as_size(matrix->rows), as_size(matrix->cols));

@@ -130,7 +130,7 @@ std::string_view name(Format format) { return row(format).name; }
 
 size_t num_bytes(Format format, size_t num_elements) {
   const FormatRow& layout = row(format);
-  NIBBLE_CHECK(num_elements % layout.block_elements == 0, "{} elements are no whole blocks of {}",
+  NIBBLE_CHECK(num_elements % layout.block_elements == 0, "{} elements are not whole blocks of {}",
                num_elements, layout.name);
   return num_elements / layout.block_elements * layout.block_bytes;
 }

@@ -25,7 +25,7 @@ struct Counts {
 // Reads the next number. Throws InputError unless it is below `end`.
 int below(Reader& reader, uint32_t end, const char* what) {
   const auto value = reader.number<uint32_t>();
-  if (value >= end) throw InputError("{} {}, where there are {}", what, value, end);
+  if (value >= end) throw InputError("{} {} is out of range: it must be below {}", what, value, end);
   return static_cast<int>(value);
 }
 int at_most(Reader& reader, int most, const char* what) {
@@ -36,8 +36,8 @@ int at_most(Reader& reader, int most, const char* what) {
 void check_reach(const PageTableView& table, int first_read, int end) {
   const int end_page = table.first_page + static_cast<int>(table.pages.size());
   if (first_read / kPageTokens < table.first_page || (end - 1) / kPageTokens >= end_page)
-    throw InputError("positions {} to {} are not in pages {} to {}", first_read, end - 1, table.first_page,
-                     end_page - 1);
+    throw InputError("pages {2} to {3} do not cover positions {0} to {1}", first_read, end - 1,
+                     table.first_page, end_page - 1);
 }
 
 int num_pages_of(const Config& config) { return (config.max_context + kPageTokens - 1) / kPageTokens; }
@@ -86,8 +86,9 @@ ReceivedBatch::ReceivedBatch(std::span<const uint8_t> bytes, const Room& room, c
   // Each count is checked alone first, so that the total in bytes() can't overflow.
   if (all.runs > rows || all.tokens > rows || all.outputs > rows || all.pages > bytes.size() ||
       all.bytes() != bytes.size())
-    throw InputError("a step of {} runs, {} tokens, {} pages and {} outputs in {} bytes, of at most {} rows",
-                     all.runs, all.tokens, all.pages, all.outputs, bytes.size(), rows);
+    throw InputError(
+        "invalid step: {} runs, {} tokens, {} pages and {} outputs in {} bytes; at most {} rows are accepted",
+        all.runs, all.tokens, all.pages, all.outputs, bytes.size(), rows);
   struct Sizes {
     size_t tokens, full, sliding, outputs;
   };
@@ -107,10 +108,10 @@ ReceivedBatch::ReceivedBatch(std::span<const uint8_t> bytes, const Room& room, c
     seen.pages += size.full + size.sliding;
     seen.outputs += size.outputs;
     if (size.tokens == 0 || size.outputs > size.tokens)
-      throw InputError("run {} has no tokens for its outputs", i);
+      throw InputError("invalid step: run {} has no tokens, or more outputs than tokens", i);
   }
   if (seen.tokens != all.tokens || seen.pages != all.pages || seen.outputs != all.outputs)
-    throw InputError("the runs of a step are not what it says");
+    throw InputError("invalid step: its totals do not match its runs");
 
   tokens_.resize(all.tokens);
   for (TokenId& token : tokens_) token = below(reader, static_cast<uint32_t>(config.vocab), "token");
@@ -124,7 +125,7 @@ ReceivedBatch::ReceivedBatch(std::span<const uint8_t> bytes, const Room& room, c
     int next = 0;
     for (size_t i = 0; i < size.outputs; ++i) {
       const int index = below(reader, static_cast<uint32_t>(size.tokens), "output");
-      if (index < next) throw InputError("outputs that do not ascend");
+      if (index < next) throw InputError("invalid step: the indices of outputs must ascend");
       next = index + 1;
       outputs_.push_back({.token_index = index, .prompt = {}, .output = {}});
     }

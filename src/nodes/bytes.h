@@ -52,7 +52,7 @@ class Reader {
     return value;
   }
   std::span<const uint8_t> raw(size_t count) {
-    if (count > left_.size()) throw InputError("a message ends {} bytes early", count - left_.size());
+    if (count > left_.size()) throw InputError("a message is {} bytes too short", count - left_.size());
     const auto taken = left_.first(count);
     left_ = left_.subspan(count);
     return taken;

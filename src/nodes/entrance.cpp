@@ -36,7 +36,8 @@ Entrance::Entrance(asio::io_context& io, const tcp::endpoint& address, int num_n
     acceptor_.bind(address);
     acceptor_.listen();
   } catch (const boost::system::system_error& error) {
-    throw InputError("--head {}: node 0 can't listen there: {}", text_of(address), error.code().message());
+    throw InputError("--head {}: node 0 can't listen on this address: {}", text_of(address),
+                     error.code().message());
   }
 }
 

@@ -60,7 +60,7 @@ class Hash {
 std::optional<std::string> difference(const Facts& head, int rank, const Facts& follower) {
   for (size_t i = 0; i < kNumFacts; ++i)
     if (head[i] != follower[i])
-      return fmt::format("node {} has {} than node 0: {}, and node 0 {}", rank, kFactNames[i], follower[i],
+      return fmt::format("node {} has {} than node 0: {}; node 0 has {}", rank, kFactNames[i], follower[i],
                          head[i]);
   return std::nullopt;
 }

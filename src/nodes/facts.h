@@ -11,10 +11,13 @@
 namespace nibble::nodes {
 
 enum class Fact { kProgram, kModel, kWeights, kFormats, kKernels, kDeviceLinks, kSplit };
-inline constexpr std::string_view kFactNames[]{"another nibble", "a model of another shape",
-                                               "other weights",  "other formats",
-                                               "other kernels",  "another NCCL",
-                                               "another split"};
+inline constexpr std::string_view kFactNames[]{"a different version of nibble",
+                                               "a different model shape",
+                                               "different weights",
+                                               "different formats",
+                                               "different kernels",
+                                               "a different version of NCCL",
+                                               "a different split"};
 inline constexpr size_t kNumFacts{std::size(kFactNames)}, kFactBytes{64};
 
 // One text per fact, of printable ASCII and at most kFactBytes.

@@ -44,7 +44,7 @@ asio::awaitable<Bytes> read_bytes(tcp::socket& socket, size_t count, std::string
   Bytes bytes(count);
   error_code error;
   co_await asio::async_read(socket, asio::buffer(bytes), told(error));
-  if (error) throw InputError("{} closed the connection, or said too little in time", who);
+  if (error) throw InputError("{} closed the connection, or did not send its message in time", who);
   co_return bytes;
 }
 asio::awaitable<void> write_bytes(tcp::socket& socket, Bytes bytes, std::string who) {
@@ -63,9 +63,9 @@ Bytes joined(const Parts&... parts) {
 std::string refusal(Answer answer, int rank) {
   switch (answer) {
     case Answer::kNoSuchRank:
-      return fmt::format("there is no node {} to join", rank);
+      return fmt::format("--node-rank {} is out of range", rank);
     case Answer::kTaken:
-      return fmt::format("a node {} has joined already: --node-rank names each one once", rank);
+      return fmt::format("node {} has already joined: --node-rank must be different on each node", rank);
     default:
       return "the secret is wrong";
   }
@@ -76,9 +76,11 @@ std::string refusal(Answer answer, int rank) {
 asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head) {
   const Bytes hello = co_await read_bytes(socket, kHelloBytes, "it");
   Reader greeting(hello);
-  if (greeting.number<uint64_t>() != kMagic) throw InputError("it is no nibble that talks as this one");
+  if (greeting.number<uint64_t>() != kMagic)
+    throw InputError("it is not a nibble with this protocol version");
   const auto channel = greeting.number<uint32_t>();
-  if (channel > static_cast<uint32_t>(Channel::kData)) throw InputError("it asks for an unknown connection");
+  if (channel > static_cast<uint32_t>(Channel::kData))
+    throw InputError("it requested an unknown kind of connection");
 
   Writer writer;
   writer.number(kMagic);
@@ -123,7 +125,8 @@ asio::awaitable<Invitation> join_head(tcp::socket& socket, Secret secret, Facts 
 
   const Bytes challenge = co_await read_bytes(socket, kChallengeBytes, who);
   if (Reader(challenge).number<uint64_t>() != kMagic)
-    throw InputError("--head {}: what answers there is no nibble that talks as this one", address);
+    throw InputError("--head {}: the program at this address is not a nibble with this protocol version",
+                     address);
 
   writer.number(static_cast<uint32_t>(joining.rank));
   put(writer, facts);
@@ -138,9 +141,9 @@ asio::awaitable<Invitation> join_head(tcp::socket& socket, Secret secret, Facts 
   const std::span reply = std::span(signed_reply).subspan(kDigestBytes);
   const auto answer = static_cast<Answer>(reader.number<uint32_t>());
   if (answer == Answer::kWrongSecret)
-    throw InputError("--head {}: the head has another secret than this node", address);
+    throw InputError("--head {}: the head has a different secret than this node", address);
   if (!secret.is_proof(proof, kHeadProof, joined(hello, challenge, signed_request, reply)))
-    throw InputError("--head {}: what answers there does not have the secret", address);
+    throw InputError("--head {}: the program at this address does not have the secret", address);
   const Facts theirs = facts_of(reader);
   if (const auto differs = difference(theirs, joining.rank, cut(facts)))
     throw InputError("--head {}: {}", address, *differs);
@@ -150,8 +153,8 @@ asio::awaitable<Invitation> join_head(tcp::socket& socket, Secret secret, Facts 
   constexpr int kMostPages{1 << 24}, kMostRows{1 << 16};
   if (room.num_full_pages < 1 || room.num_full_pages > kMostPages || room.num_sliding_pages < 1 ||
       room.num_sliding_pages > kMostPages || room.max_batch_tokens < 1 || room.max_batch_tokens > kMostRows)
-    throw InputError("--head {}: it has no room: {} and {} pages, {} rows", address, room.num_full_pages,
-                     room.num_sliding_pages, room.max_batch_tokens);
+    throw InputError("--head {}: the head sent invalid limits: {} full and {} sliding pages, {} rows",
+                     address, room.num_full_pages, room.num_sliding_pages, room.max_batch_tokens);
   GroupId group;
   std::ranges::copy(reader.raw(group.size()), group.begin());
   co_return Invitation{room, group};

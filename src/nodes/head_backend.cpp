@@ -15,7 +15,7 @@ auto run_or_lose(NodeLinks& links, const Part& part) {
   } catch (const NodeLost&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string why = fmt::format("node {} could not go on: {}", links.share().rank, error.what());
+    const std::string why = fmt::format("node {} failed: {}", links.share().rank, error.what());
     links.lose(why);
     links.check_alive();
     throw NodeLost(why);

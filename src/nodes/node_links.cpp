@@ -89,9 +89,11 @@ tcp::endpoint read_address(const std::string& text) {
   const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
   if (colon == std::string::npos || failure != std::errc{} || end != last || port == 0 || error ||
       address.is_v6() != is_v6)
-    throw InputError("--head '{}': accepted is an address of node 0 and a port, as 192.168.100.1:7000", text);
+    throw InputError("--head '{}': expected an address of node 0 and a port, such as 192.168.100.1:7000",
+                     text);
   if (address.is_unspecified() || address.is_multicast())
-    throw InputError("--head '{}': name one address of node 0, that of the link between the nodes", text);
+    throw InputError("--head '{}': expected one address of node 0: that of the network between the nodes",
+                     text);
   return {address, port};
 }
 
@@ -304,14 +306,14 @@ bool NodeLinks::wait(std::optional<std::chrono::seconds> patience) {
 }
 
 void NodeLinks::must_wait() {
-  if (!wait(kStepPatience)) throw NodeLost("the head has ended in the middle of a step");
+  if (!wait(kStepPatience)) throw NodeLost("the head has ended during a step");
 }
 
 void NodeLinks::check(const Header& got, const Header& expected, int rank) {
   if (got.kind == expected.kind && got.bytes == expected.bytes && got.number == expected.number) return;
   const std::string why =
-      fmt::format("node {} sent message {} of kind {} with {} bytes, not {} of {} with {}", rank, got.number,
-                  static_cast<uint32_t>(got.kind), got.bytes, expected.number,
+      fmt::format("node {} sent message {} (kind {}, {} bytes); expected message {} (kind {}, {} bytes)",
+                  rank, got.number, static_cast<uint32_t>(got.kind), got.bytes, expected.number,
                   static_cast<uint32_t>(expected.kind), expected.bytes);
   watch_.lose(why);
   throw NodeLost(why);

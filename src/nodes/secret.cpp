@@ -28,8 +28,9 @@ Digest random_nonce() {
 Secret::Secret(std::string bytes, const std::string& origin) : bytes_(std::move(bytes)) {
   start_sodium();
   if (bytes_.size() < kLeastBytes)
-    throw InputError("{}: a secret needs at least {} bytes, as 'openssl rand -hex 32' gives; this one has {}",
-                     origin, kLeastBytes, bytes_.size());
+    throw InputError(
+        "{}: a secret needs at least {} bytes, but this one has {}; 'openssl rand -hex 32' makes one", origin,
+        kLeastBytes, bytes_.size());
 }
 
 Digest Secret::prove(std::string_view purpose, std::span<const uint8_t> message) const {

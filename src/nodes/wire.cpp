@@ -38,7 +38,7 @@ std::optional<Wire::Fault> Wire::wait(std::optional<std::chrono::seconds> patien
   else
     io_.run();
   if (num_under_way_ > 0) {
-    if (!fault_) fault_ = {connections_.begin()->first, "it did not send what it should in time", true};
+    if (!fault_) fault_ = {connections_.begin()->first, "it did not send or receive its data in time", true};
     close_here();
     io_.restart();
     io_.run();

@@ -44,7 +44,8 @@ std::vector<KernelChoice> ReferenceBackend::kernels() const {
   const LayerWeights& layer = weights_->layers.front();
   std::vector<KernelChoice> rows;
   const auto add = [&](Operation operation, std::string_view weights) {
-    rows.push_back({operation, std::string(weights), "F32", "plain loops", "the reference has no other"});
+    rows.push_back(
+        {operation, std::string(weights), "F32", "plain loops", "the only kernel of the reference"});
   };
   add(Operation::kEmbed, stored_name(weights_->embedding));
   add(Operation::kQkv, stored_name(layer.q));
@@ -98,7 +99,8 @@ StepResult ReferenceBackend::step(const Batch& batch) {
 void check(const BackendOptions& options) {
   // The reference has a float32 cache only; other backends round keys and values to their formats.
   if (options.kv_format == Format::kE4m3)
-    throw InputError("--kv-dtype fp8: the reference keeps keys and values in float32: try --backend cpu");
+    throw InputError(
+        "--kv-dtype fp8: the reference backend keeps keys and values in float32; use --backend cpu");
 }
 
 MemoryPlan plan(const Config& config, const BackendOptions& options) {

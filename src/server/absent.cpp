@@ -5,16 +5,16 @@
 namespace nibble::server {
 namespace {
 
-constexpr std::string_view kNoVectors{
-    "gpt-oss writes text and has no embeddings; run a model for them elsewhere"};
-constexpr std::string_view kNoRanking{"gpt-oss writes text and does not rank; run a model for it elsewhere"};
+constexpr std::string_view kNoVectors{"gpt-oss has no embeddings; use an embedding model on another server"};
+constexpr std::string_view kNoRanking{
+    "gpt-oss does not rank or score texts; use a reranking model on another server"};
 constexpr std::string_view kNoMedia{"gpt-oss reads and writes text only"};
 constexpr std::string_view kNoStore{
-    "nibble keeps no files, batches or conversations; send requests one by one"};
-constexpr std::string_view kNoTraining{"nibble runs a model and trains none"};
-constexpr std::string_view kOneModel{"nibble serves the one model that it was started with"};
+    "nibble does not store files, batches or conversations; send requests one by one"};
+constexpr std::string_view kNoTraining{"nibble serves a model, but does not train or evaluate models"};
+constexpr std::string_view kOneModel{"nibble serves only the model that it was started with"};
 constexpr std::string_view kOtherApi{
-    "this is another server's own API; use /v1/completions or /v1/chat/completions"};
+    "this API belongs to another server; use /v1/completions or /v1/chat/completions"};
 
 constexpr AbsentEndpoint kAbsent[] = {
     {"/v1/embeddings", kNoVectors},
@@ -29,7 +29,7 @@ constexpr AbsentEndpoint kAbsent[] = {
     {"/v1/score", kNoRanking},
     {"/score", kNoRanking},
     {"/classify", kNoRanking},
-    {"/v1/moderations", "nothing is moderated here"},
+    {"/v1/moderations", "nibble has no moderation model"},
     {"/v1/audio", kNoMedia},
     {"/v1/images", kNoMedia},
     {"/v1/videos", kNoMedia},
@@ -42,17 +42,17 @@ constexpr AbsentEndpoint kAbsent[] = {
     {"/v1/assistants", kNoStore},
     {"/v1/threads", kNoStore},
     {"/v1/conversations",
-     "nibble keeps no conversations of this kind: name a stored response in previous_response_id"},
+     "nibble does not store conversations: name a stored response in previous_response_id"},
     {"/v1/responses/compact",
      "nibble does not compact conversations: ask the model for a summary, or set truncation to auto"},
     {"/v1/messages/batches", kNoStore, ErrorForm::kAnthropic},
     {"/v1/fine_tuning", kNoTraining},
     {"/v1/evals", kNoTraining},
-    {"/v1/load_lora_adapter", "there are no adapters here"},
-    {"/v1/unload_lora_adapter", "there are no adapters here"},
-    {"/lora-adapters", "there are no adapters here"},
+    {"/v1/load_lora_adapter", "nibble does not support LoRA adapters"},
+    {"/v1/unload_lora_adapter", "nibble does not support LoRA adapters"},
+    {"/lora-adapters", "nibble does not support LoRA adapters"},
     {"/infill", "gpt-oss does not fill in text between a prefix and a suffix"},
-    {"/slots", "requests have no slots here; /status.json shows what runs"},
+    {"/slots", "nibble has no slots; /status.json shows the running answers"},
     {"/completion", kOtherApi},
     {"/generate", kOtherApi},
     {"/generate_stream", kOtherApi},

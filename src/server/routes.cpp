@@ -139,8 +139,8 @@ void check_method(const Route& route, const Exchange& exchange) {
   const std::string methods = methods_of(with_v1(exchange.path()));
   // Some agents try a WebSocket first and fall back to POST on 426.
   const bool wants_upgrade = !exchange.header("Upgrade").empty();
-  HttpError error(wants_upgrade ? 426 : 405, "'{}' takes {}, not {}{}", route.path, methods,
-                  exchange.method(), wants_upgrade ? ": there are no WebSockets here, only HTTP/1.1" : "");
+  HttpError error(wants_upgrade ? 426 : 405, "'{}' accepts {}, not {}{}", route.path, methods,
+                  exchange.method(), wants_upgrade ? "; WebSockets are not supported, only HTTP/1.1" : "");
   error.header = {{"Allow", methods}};
   if (wants_upgrade) {
     error.header.emplace_back("Upgrade", "HTTP/1.1");
@@ -152,7 +152,8 @@ void check_method(const Route& route, const Exchange& exchange) {
 void check_encoding(const Exchange& exchange) {
   const std::string_view encoding = exchange.header("Content-Encoding");
   if (encoding.empty() || equals_ignoring_case(encoding, "identity")) return;
-  HttpError error(415, "Content-Encoding '{}' is not read here: send the body as it is, without one",
+  HttpError error(415,
+                  "Content-Encoding '{}' is not supported: send the body uncompressed, without this header",
                   encoding);
   error.header = {{"Accept-Encoding", "identity"}};
   throw error;
@@ -171,15 +172,14 @@ std::string advice_for(const Exchange& exchange) {
   if (!meant.empty()) {
     const std::string_view host = exchange.header("Host");
     return fmt::format(
-        "the endpoint is {}. Set the client's base URL to 'http://{}/v1' for OpenAI's API, to 'http://{}' "
-        "for "
-        "Anthropic's and Ollama's",
+        "the endpoint is {}. Set the client's base URL to 'http://{}/v1' for OpenAI's API, or to 'http://{}' "
+        "for Anthropic's and Ollama's",
         meant, host, host);
   }
   std::vector<std::string_view> paths;
   for (const Route& known : kRoutes)
     if (std::find(paths.begin(), paths.end(), known.path) == paths.end()) paths.push_back(known.path);
-  return fmt::format("there are {}", fmt::join(paths, ", "));
+  return fmt::format("available paths: {}", fmt::join(paths, ", "));
 }
 
 // Returns the key of "Authorization: Bearer KEY", else that of X-Api-Key (Anthropic) or api-key (Azure).
@@ -228,14 +228,13 @@ void Routes::admit(const Exchange& exchange) {
   const bool is_open =
       route && (route->is_public || (service_.options.has_open_metrics && route->path == "/metrics"));
   if (!is_open && !service_.keys.empty() && !find_key(service_, exchange))
-    throw HttpError(
-        401,
-        "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing or its key is not "
-        "known here");
+    throw HttpError(401,
+                    "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing, or its "
+                    "key is unknown");
   if (!route && exchange.path() == "*") return;  // OPTIONS * is about the whole server
   if (const AbsentEndpoint* absent = find_absent(with_v1(exchange.path())))
     throw HttpError(501, "{} is not available: {}", absent->path, absent->reason);
-  if (!route) throw HttpError(404, "there is no '{}' here; {}", exchange.path(), advice_for(exchange));
+  if (!route) throw HttpError(404, "'{}' does not exist; {}", exchange.path(), advice_for(exchange));
   check_method(*route, exchange);
   check_encoding(exchange);
   if (exchange.method() == "OPTIONS") return;

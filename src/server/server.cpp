@@ -53,7 +53,7 @@ AccessRules access_rules(const ServerOptions& options) {
   for (const std::string& host : rules.hosts)
     if (const auto name = split_authority(host); host != "*" && !(name && name->host == host))
       throw InputError(
-          "--allowed-host '{}': accepted is a name or an address, [IPV6] in brackets, without a port", host);
+          "--allowed-host '{}': expected a host name or an address without a port; IPv6 in brackets", host);
   const HttpAddress& address = options.address;
   const bool is_open = options.api_keys.empty() && address.unix_socket.empty() && is_local(address);
   if (!is_open && rules.hosts.empty()) return rules;
@@ -131,7 +131,7 @@ void Server::Impl::run_io() {
       io->run();
       is_running = false;
     } catch (const std::exception& error) {
-      log::warn("the I/O thread goes on after: {}", error.what());
+      log::warn("error in a handler; the I/O thread continues: {}", error.what());
     }
   }
 }
@@ -139,7 +139,7 @@ void Server::Impl::run_io() {
 // On the signal thread. While the model loads nothing can be lost, so the process ends at once. The signal's
 // default action is not enough: it does not end process 1 of a container.
 void Server::Impl::on_signal() {
-  notify_service_manager("STOPPING=1\nSTATUS=Finishing the requests that run");
+  notify_service_manager("STOPPING=1\nSTATUS=Finishing running requests");
   if (!is_open) leave(kInterruptedCode);
   const ServerOptions& options = service.options;
   signals.leave_after(
@@ -169,17 +169,17 @@ asio::awaitable<void> Server::Impl::drain() {
   http->drain();
   service.state = ServiceState::kLeaving;
   if (const auto delay = service.options.shutdown_delay; delay.count() > 0) {
-    log::info("leaving: requests are taken for {} s more", delay.count());
+    log::info("shutting down: new requests are accepted for another {} s", delay.count());
     asio::steady_timer timer(*io, delay);
     error_code error;
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
   }
   service.state = ServiceState::kDraining;
-  log::info("draining: {} requests run or wait", service.gate->num_choices());
+  log::info("draining: {} answers are running or waiting", service.gate->num_choices());
   if (co_await wait_until_idle(service.options.shutdown_timeout)) {
     end_as(ServerEnd::kComplete, 0);
   } else {
-    log::warn("{} requests are cancelled: --shutdown-timeout has passed", service.gate->num_choices());
+    log::warn("cancelling {} answers: --shutdown-timeout has passed", service.gate->num_choices());
     service.gate->cancel_all();
     if (!co_await wait_until_idle(service.options.last_words)) {
       service.gate->end_all();  // the engine hangs

@@ -55,7 +55,7 @@ DraftModel::CatchUp DraftModel::run() {
     return draft(readings);
   } catch (const std::exception& error) {
     has_failed_ = true;
-    log::warn("the model that drafts could not be run, and is not asked again: {}", error.what());
+    log::warn("the draft model failed and is disabled: {}", error.what());
     return {};
   }
 }

@@ -105,7 +105,7 @@ Speculator::Speculator(const SpeculationOptions& options)
                       start({}, nullptr)->lines_.size() == 1) {
   NIBBLE_CHECK(options_.max_drafts > 0 && options_.max_drafts <= kMaxDrafts && options_.topk > 0 &&
                    options_.topk <= kMaxTopk,
-               "{} drafts, {} for one place", options_.max_drafts, options_.topk);
+               "{} drafts, {} per position", options_.max_drafts, options_.topk);
 }
 
 std::unique_ptr<Track> Speculator::start(std::span<const TokenId> prompt, const Prediction* prediction,

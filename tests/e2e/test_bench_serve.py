@@ -101,7 +101,7 @@ def test_what_can_not_be_reached_is_one_clear_line(url, said):
 
 def test_another_path_or_model_is_told_as_the_server_says_it(server):
     done = bench(server.url + "/nowhere")
-    assert done.returncode == 2 and "HTTP 404: there is no '/nowhere/v1/models' here" in done.stderr
+    assert done.returncode == 2 and "HTTP 404: '/nowhere/v1/models' does not exist" in done.stderr
     done = bench(server.url, "--model", "other")
     assert done.returncode == 2 and "HTTP 404: The model `other` does not exist" in done.stderr
 

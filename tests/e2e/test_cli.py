@@ -248,7 +248,7 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--nodes", "9"], "a whole number from 2 to 8"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--nodes", "2"], "each node needs --node-rank R, and --head"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES[:-1], "spark:7000"], "an address of node 0 and a port"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES[:-1], "0.0.0.0:7000"], "name one address of node 0"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES[:-1], "0.0.0.0:7000"], "expected one address of node 0"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES], "--secret-file FILE, or the variable NIBBLE_SECRET"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--secret-file", "/nowhere"], "/nowhere"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--node-rank", "2"], "2 nodes are numbered from 0 to 1"),

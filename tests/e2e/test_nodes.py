@@ -84,11 +84,11 @@ def test_tasks_are_solved_by_two_nodes(place, split):
 @pytest.mark.parametrize(
     "flags, env, told",
     [
-        ([], {"NIBBLE_SECRET_FILE": "other"}, "the head has another secret than this node"),
-        (["--kv-dtype", "fp8"], {}, "node 1 has other formats than node 0"),
-        (["--tensor-split", "1,1", "--experts-activations", "float"], {}, "node 1 has other kernels than node 0"),
-        (["--isa", "portable", "--experts-activations", "int8"], {}, "node 1 has other kernels than node 0"),
-        (["--expert-parallel"], {}, "node 1 has another split than node 0: parts 1,1, whole experts, and node 0 parts 1,1"),
+        ([], {"NIBBLE_SECRET_FILE": "other"}, "the head has a different secret than this node"),
+        (["--kv-dtype", "fp8"], {}, "node 1 has different formats than node 0"),
+        (["--tensor-split", "1,1", "--experts-activations", "float"], {}, "node 1 has different kernels than node 0"),
+        (["--isa", "portable", "--experts-activations", "int8"], {}, "node 1 has different kernels than node 0"),
+        (["--expert-parallel"], {}, "node 1 has a different split than node 0: parts 1,1, whole experts; node 0 has parts 1,1"),
     ],
 )
 def test_a_node_that_differs_is_refused_with_a_line_on_both_sides(place, tmp_path, flags, env, told):

@@ -162,7 +162,7 @@ def test_calls_are_shown_and_take_their_results(page):
 
 def test_a_schema_is_sent_and_its_answer_or_refusal_shown(page, server):
     page.settings(schema="{")
-    assert "no JSON" in page.text("#schema-fault") and page.find("#settings").is_displayed()
+    assert "not valid JSON" in page.text("#schema-fault") and page.find("#settings").is_displayed()
     page.fill("#schema", json.dumps(SCHEMA))
     page.click("#save-settings")
     page.ask(QUESTION)
@@ -488,7 +488,7 @@ def test_the_status_shows_what_runs_and_how_it_was_set_up(page, server):
     kernels = page.js("[...document.querySelectorAll('#kernels tbody tr')].map((row) => row.innerText.split('\\t'))")
     assert {"embed", "attend", "experts up"} <= {row[0] for row in kernels} and all(row[4] and row[5] for row in kernels)
     memory = page.js("[...document.querySelectorAll('#memory tbody tr')].map((row) => row.innerText.split('\\t'))")
-    assert [row[0] for row in memory] == ["weights", "weights in the backend's layout", "KV cache", "workspace", "total", "was free beside it at the start"]
+    assert [row[0] for row in memory] == ["weights", "weights in the backend's layout", "KV cache", "workspace", "total", "left free at the start"]
     assert all(re.fullmatch(r"[\d.]+ [kMG]?B", row[1]) for row in memory)
     endless.close()
     page.wait("document.querySelector('#now dd').textContent === '0'")

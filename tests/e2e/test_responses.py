@@ -215,11 +215,11 @@ def test_what_was_not_stored_or_does_not_fit_is_not_found(server):
     "request_, param, told",
     [
         (dict(), "input", "is missing"),
-        (dict(input=[]), "input", "not empty"),
+        (dict(input=[]), "input", "non-empty"),
         (dict(input=[{"role": "user"}]), "input[0].content", "is missing"),
         (dict(input=[{"role": "user", "content": [{"type": "input_image"}]}]), "input[0].content[0].type", "nothing else"),
         (dict(input=[{"type": "function_call_output", "call_id": "x", "output": ""}]), "input", "call_id 'x'"),
-        (dict(input="x", tool_choice="required"), "tool_choice", "where no tool is offered"),
+        (dict(input="x", tool_choice="required"), "tool_choice", "if no tool is offered"),
         (dict(input="x", text={"format": {"type": "grammar"}}), "text.format.type", "json_schema"),
         (dict(input="x", text={"format": {"type": "json_schema", "schema": {"$dynamicRef": "#x"}}}), "text.format", "'$dynamicRef'"),
         (dict(input="x", background=True, store=False), "background", "must be false"),
@@ -227,8 +227,8 @@ def test_what_was_not_stored_or_does_not_fit_is_not_found(server):
         (dict(input="x", include=["everything"]), "include[0]", "one of the values"),
         (dict(input="x", reasoning={"effort": "huge"}), "reasoning.effort", "low, medium or high"),
         (dict(input="x", max_output_tokens=0), "max_output_tokens", "from 1"),
-        (dict(input="x", conversation="c"), "conversation", "must be absent: the conversation is input and previous_response_id"),
-        (dict(input="x", prompt={"id": "p"}), "prompt", "must be absent: the conversation is input and previous_response_id"),
+        (dict(input="x", conversation="c"), "conversation", 'must be absent, not "c": send the conversation in input or previous_response_id'),
+        (dict(input="x", prompt={"id": "p"}), "prompt", 'must be absent, not {"id":"p"}: send the conversation in input or previous_response_id'),
     ],
 )
 def test_refusals_name_the_parameter(server, request_, param, told):

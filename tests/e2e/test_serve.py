@@ -599,7 +599,7 @@ def test_after_the_timeout_what_runs_is_cancelled_and_told_so():
         stream = first_event(server.post("/v1/completions", {**ENDLESS, "stream": True}))
         server.process.send_signal(signal.SIGTERM)
         assert status_of(whole) == 503
-        assert b'"error":{"message":"the server is shutting down' in stream.read()
+        assert b'"error":{"message":"the server shut down' in stream.read()
         assert server.process.wait(timeout=10) == 130
 
 
@@ -666,9 +666,9 @@ def test_the_log_has_requests_and_no_texts():
     "flags, told",
     [
         (["--api-key-file", "/nowhere"], "--api-key-file '/nowhere' can't be read: No such file"),
-        (["--api-key-file", "/dev/null"], "--api-key-file '/dev/null' has no key. It needs one on a line"),
+        (["--api-key-file", "/dev/null"], "--api-key-file '/dev/null' has no key. Expected one per line"),
         (["--api-key", ""], "--api-key: the key is empty"),
-        (["--host", "example.com"], "--host 'example.com': accepted is an address"),
+        (["--host", "example.com"], "--host 'example.com': expected an address"),
         (["--max-sequences", "0"], "--max-sequences"),
         (["--ctx-size=4096"], "no flag '--ctx-size=4096' here, its name is --context; 'nibble serve' accepts "),
         (["--parallel", "4"], "its name is --max-sequences"),
@@ -687,4 +687,4 @@ def test_a_flag_that_can_not_be_used_is_one_clear_line(flags, told):
 def test_an_address_in_use_is_one_clear_line(server):
     done = subprocess.run([NIBBLE, "serve", "tiny", "--port", str(server.port)], capture_output=True, timeout=60)
     assert done.returncode == 2
-    assert done.stderr.decode().startswith(f"nibble: 127.0.0.1:{server.port} can't be listened on")
+    assert done.stderr.decode().startswith(f"nibble: can't listen on 127.0.0.1:{server.port}")

@@ -118,7 +118,7 @@ def test_a_unix_socket_serves_and_is_gone_afterwards(tmp_path):
         )
         assert b"data: [DONE]" in answer
         second = subprocess.run([NIBBLE, "serve", "tiny", "--unix-socket", path], capture_output=True, timeout=60)
-        assert second.returncode == 2 and b"can't be listened on: Address already in use" in second.stderr
+        assert second.returncode == 2 and f"can't listen on --unix-socket '{path}': Address already in use" in second.stderr.decode()
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=10) == 0
         assert not path.exists()

@@ -131,7 +131,7 @@ def test_what_cannot_be_drafted_with_is_refused_in_a_line():
     for flags, why in [
         (("--speculate", "eagle3"), b"auto, off, ngram, suffix, eagle3=FOLDER, model=MODEL"),
         (("--speculate", "model=synthetic:gpt-oss-20b"), b"a vocabulary of 201088 tokens and tiny one of 4096"),
-        (("--speculate", "eagle3=/nowhere"), b"/nowhere: is no draft head"),
+        (("--speculate", "eagle3=/nowhere"), b"/nowhere: not a draft head"),
         (("--speculate", f"eagle3={HEAD.parents[1] / 'tiny-gpt-oss'}"), b"'architectures'"),
         (("--speculative-config", '{"method": "suffix", "topk": 9}'), b"topk must be a whole number from 1 to 8"),
         (("--speculative-config", '{"method": "medusa"}'), b"must be ngram, suffix, eagle3 or draft_model"),

@@ -195,7 +195,7 @@ TEST_P(EngineConstraint, OneThatLeavesOnlyBannedTokensFailsItsAnswer) {
   GenerationRequest asked = constrained(tokens_of("none"), grammar::compile_regex("[abc]+").grammar, 50);
   asked.bans.allowed = std::make_shared<Tokens>(tokens_of("xyz"));
   const FailedEvent failed = toy.ask(asked).failed.value();
-  EXPECT_THAT(failed.message, HasSubstr("the grammar and what is banned leave no token at position 3"));
+  EXPECT_THAT(failed.message, HasSubstr("the grammar and the bans leave no token at position 3"));
   EXPECT_TRUE(failed.is_requests_own);
   asked.bans.allowed = std::make_shared<Tokens>(tokens_of("xyzb;"));
   EXPECT_THAT(toy.ask(asked).text, testing::MatchesRegex("b+"));

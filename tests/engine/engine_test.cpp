@@ -209,7 +209,7 @@ TEST_P(EngineFault, ARowWithoutNumbersFailsItsRequestAlone) {
   both_are_in.release();
   const Answer& failed = toy.answers.wait_for(second);
   EXPECT_EQ(failed.tokens.size(), 2u);
-  EXPECT_THAT(failed.failed.value().message, HasSubstr("no number as logit at position 4"));
+  EXPECT_THAT(failed.failed.value().message, HasSubstr("logits at position 4 are all NaN"));
   EXPECT_FALSE(failed.failed->is_requests_own);
   EXPECT_EQ(toy.answers.wait_for(first).tokens, run_alone(good));
 }
@@ -242,7 +242,7 @@ TEST(EngineTrees, AreChainsWhereTheBackendTakesNoneAndCostDecidesElseRefused) {
   given.speculation = drafts_of(likeliest(toy_logits), 5, 2);
   ChainBackend backend(given, toy_logits);
   EXPECT_THAT(error_of([&] { Engine(backend, tokenizer(), given); }),
-              HasSubstr("topk is 2, which makes trees of drafts, and the toy backend takes chains"));
+              HasSubstr("topk is 2, which makes trees of drafts, but the toy backend supports only chains"));
   given.speculation.by_cost = true;
   Engine engine(backend, tokenizer(), given);
 }

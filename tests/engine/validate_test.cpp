@@ -58,10 +58,10 @@ TEST(FindFault, SaysWhatIsWrongAndWhatIsAccepted) {
   const Case cases[] = {
       {[](GenerationRequest& r) { r.prompt.clear(); }, "the prompt is empty"},
       {[](GenerationRequest& r) { r.prompt.resize(256, 1); },
-       "the prompt has 256 tokens, but prompt and answer together have "
-       "room for 256: shorten the prompt"},
+       "the prompt has 256 tokens, but prompt and answer together may "
+       "have only 256: shorten the prompt"},
       {[](GenerationRequest& r) { r.prompt[3] = 1000; },
-       "token 3 of the prompt is 1000, the vocabulary has 0 to 999"},
+       "token 3 of the prompt is 1000, which is not in the vocabulary (ids 0 to 999)"},
       {[](GenerationRequest& r) { r.prompt[0] = -1; }, "token 0 of the prompt is -1"},
       {[](GenerationRequest& r) { r.sample.temperature = -1; }, "temperature is -1: it must be 0 or more"},
       {[](GenerationRequest& r) { r.sample.temperature = kNan; }, "temperature is nan"},
@@ -107,10 +107,10 @@ TEST(FindFault, SaysWhatIsWrongAndWhatIsAccepted) {
       {[](GenerationRequest& r) {
          r.bans.runs = {{1}, {}};
        },
-       "a banned run has no token"},
-      {[](GenerationRequest& r) { r.bans.runs = {{1000}}; }, "a banned run has token 1000"},
+       "a banned token sequence is empty"},
+      {[](GenerationRequest& r) { r.bans.runs = {{1000}}; }, "a banned token sequence has token 1000"},
       {[](GenerationRequest& r) { r.bans.allowed = std::make_shared<std::vector<TokenId>>(); },
-       "no token may be chosen"},
+       "no token can be chosen"},
       {[](GenerationRequest& r) { r.bans.allowed = std::make_shared<std::vector<TokenId>>(1, -1); },
        "allowed token -1 is not in the vocabulary"},
       {[](GenerationRequest& r) {
@@ -118,8 +118,8 @@ TEST(FindFault, SaysWhatIsWrongAndWhatIsAccepted) {
          r.bans.runs = {{1}};
          r.stop = {.min_tokens = 1, .tokens = {2}};
        },
-       "of the 2 allowed ones none is left"},
-      {[](GenerationRequest& r) { r.stop.strings.resize(17, "a"); }, "there are 17 stop strings: at most 16"},
+       "all 2 allowed tokens are banned"},
+      {[](GenerationRequest& r) { r.stop.strings.resize(17, "a"); }, "17 stop strings: at most 16"},
   };
   for (const Case& spoiled : cases) {
     GenerationRequest bad = request();

@@ -174,20 +174,20 @@ INSTANTIATE_TEST_SUITE_P(
     Sizes, ConfigRefuses,
     testing::Values(
         Refusal{"no layers", SETS("num_hidden_layers", 0),
-                "'num_hidden_layers' is 0; accepted: a whole number from 1"},
+                "'num_hidden_layers' is 0; expected a whole number from 1"},
         Refusal{"no experts", SETS("num_local_experts", 0),
-                "'num_local_experts' is 0; accepted: a whole number"},
+                "'num_local_experts' is 0; expected a whole number"},
         Refusal{"more chosen than there are", SETS("num_local_experts", 3),
-                "'num_experts_per_tok' is 4; accepted: a "
+                "'num_experts_per_tok' is 4; expected a "
                 "whole number from 1 to 3"},
         Refusal{"a negative width", SETS("hidden_size", -2880), "'hidden_size' is -2880"},
         Refusal{"a width of half blocks", SETS("hidden_size", 2896),
-                "'hidden_size' is 2896; accepted: a multiple of 32"},
+                "'hidden_size' is 2896; expected a multiple of 32"},
         Refusal{"an expert of half blocks", SETS("intermediate_size", 100), "'intermediate_size' is 100"},
         Refusal{"heads that do not divide", SETS("num_key_value_heads", 7),
-                "'num_key_value_heads' is 7; accepted: a "
+                "'num_key_value_heads' is 7; expected a "
                 "divisor of the 64"},
-        Refusal{"an odd head", SETS("head_dim", 45), "'head_dim' is 45; accepted: an even number"},
+        Refusal{"an odd head", SETS("head_dim", 45), "'head_dim' is 45; expected an even number"},
         Refusal{"no head dimension", [](json& o) { o.erase("head_dim"); }, "'head_dim' is missing"},
         Refusal{"a vocabulary of 2^40", SETS("vocab_size", 1ull << 40), "'vocab_size' is 1099511627776"},
         Refusal{"2^64 - 1 layers", SETS("num_hidden_layers", ~0ull),
@@ -208,22 +208,22 @@ INSTANTIATE_TEST_SUITE_P(
     Architecture, ConfigRefuses,
     testing::Values(
         Refusal{"another model", SETS("model_type", "llama"),
-                "'model_type' is \"llama\"; accepted: \"gpt_oss\" alone"},
+                "'model_type' is \"llama\"; expected \"gpt_oss\""},
         Refusal{"another head", SETS("architectures", {"GptOssForSequenceClassification"}),
                 "'architectures' is"},
         Refusal{"tied embeddings", SETS("tie_word_embeddings", true), "'tie_word_embeddings' is true"},
         Refusal{"no attention bias", SETS("attention_bias", false), "'attention_bias' is false"},
         Refusal{"another activation", SETS("hidden_act", "gelu"), "'hidden_act' is \"gelu\""},
         Refusal{"another quantisation", SETS("quantization_config", {{"quant_method", "gptq"}}),
-                "'quantization_config': 'quant_method' is \"gptq\"; accepted: \"mxfp4\" alone"},
-        Refusal{"a quantisation that is a text", SETS("quantization_config", "mxfp4"), "accepted: an object"},
+                "'quantization_config': 'quant_method' is \"gptq\"; expected \"mxfp4\""},
+        Refusal{"a quantisation that is a text", SETS("quantization_config", "mxfp4"), "expected an object"},
         Refusal{"too few layer types", [](json& o) { o["layer_types"].erase(0); },
-                "accepted: a list of 24 times \"sliding_attention\" or \"full_attention\""},
+                "expected a list of 24 entries, each \"sliding_attention\" or \"full_attention\""},
         Refusal{"an unknown layer type", [](json& o) { o["layer_types"][3] = "chunked_attention"; },
                 "'layer_types' is"},
         Refusal{"layer types that are no list", SETS("layer_types", "full_attention"), "'layer_types' is"},
         Refusal{"a stop token outside", SETS("eos_token_id", 201088),
-                "'eos_token_id' is 201088; accepted: token ids"},
+                "'eos_token_id' is 201088; expected token ids"},
         Refusal{"a negative stop token", SETS("eos_token_id", {200002, -1}),
                 "'eos_token_id' is [200002,-1]"}));
 
@@ -237,13 +237,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"no type", [](json& o) { o["rope_scaling"].erase("rope_type"); }, "'type' is missing"},
         Refusal{"no factor", [](json& o) { o["rope_scaling"].erase("factor"); }, "'factor' is missing"},
         Refusal{"a factor that shrinks", SETS_ROPE("factor", 0.5),
-                "'factor' is 0.5; accepted: a number from 1"},
-        Refusal{"another magnitude", SETS_ROPE("attention_factor", 1.0), "accepted: 1.34657 alone"},
-        Refusal{"a field that changes the result", SETS_ROPE("mscale", 0.707), "\"mscale\" is unknown"},
+                "'factor' is 0.5; expected a number from 1"},
+        Refusal{"another magnitude", SETS_ROPE("attention_factor", 1.0), "expected 1.34657"},
+        Refusal{"a field that changes the result", SETS_ROPE("mscale", 0.707), "unknown field \"mscale\""},
         Refusal{"half a head turned", SETS_ROPE("partial_rotary_factor", 0.5),
                 "'partial_rotary_factor' is 0.5"},
         Refusal{"truncation that is no truth value", SETS_ROPE("truncate", 0),
-                "'truncate' is 0; accepted: true or"},
+                "'truncate' is 0; expected true or"},
         Refusal{"corners in the wrong order", SETS_ROPE("beta_slow", 64.0),
                 "YaRN would blend from pair 8.093 to pair"},
         Refusal{"a corner before the first pair", SETS_ROPE("original_max_position_embeddings", 128),
@@ -255,7 +255,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          {"original_max_position_embeddings", 4096}}),
                 "'rope_scaling' is {"},
         Refusal{"two thetas that differ", SETS_ROPE("rope_theta", 10000),
-                "'rope_theta' is 150000; accepted: 10000"}));
+                "'rope_theta' is 150000; expected 10000"}));
 
 TEST(Config, TextThatIsNoConfigurationIsRefused) {
   const auto error = [](const std::string& text) { return error_of([&] { parse_config(text, "x.json"); }); };
@@ -265,9 +265,9 @@ TEST(Config, TextThatIsNoConfigurationIsRefused) {
   EXPECT_THAT(error("{\"head_dim\": 1e999}"), StartsWith("x.json: bad number: "));
   EXPECT_THAT(error(std::string(40, '[') + std::string(40, ']')),
               StartsWith("x.json: JSON nested too deep: "));
-  EXPECT_EQ(error("[1]"), "x.json: is [1]; accepted: an object {...}");
-  EXPECT_EQ(error("{\"head_dim\": 64, \"head_dim\": 45}"), "x.json: \"head_dim\" stands there twice");
-  EXPECT_EQ(error("{}"), "x.json: 'num_hidden_layers' is missing; accepted: a whole number from 1 to 1024");
+  EXPECT_EQ(error("[1]"), "x.json: expected an object {...}, not [1]");
+  EXPECT_EQ(error("{\"head_dim\": 64, \"head_dim\": 45}"), "x.json: duplicate field \"head_dim\"");
+  EXPECT_EQ(error("{}"), "x.json: 'num_hidden_layers' is missing; expected a whole number from 1 to 1024");
 }
 
 TEST(Config, ALongValueIsShownInPartAndOnOneLine) {
@@ -279,7 +279,7 @@ TEST(Config, ALongValueIsShownInPartAndOnOneLine) {
   for (int i = 0; i < 100; ++i) long_text += "\xC3\xA9";
   object["model_type"] = long_text;
   EXPECT_EQ(error_of([&] { parse(object); }),
-            "config.json: 'model_type' is \"" + long_text.substr(0, 78) + "...; accepted: \"gpt_oss\" alone");
+            "config.json: 'model_type' is \"" + long_text.substr(0, 78) + "...; expected \"gpt_oss\"");
 }
 
 }  // namespace

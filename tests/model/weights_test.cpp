@@ -223,24 +223,24 @@ TEST_F(OpenWeightsFrom, DenseTensorsMayBeFloat32) {
 TEST_F(OpenWeightsFrom, AMissingTensorIsNamed) {
   tensors_.erase("model.layers.1.self_attn.sinks");
   EXPECT_THAT(error_of_opening(),
-              HasSubstr("tensor 'model.layers.1.self_attn.sinks' is missing among the 59"));
+              HasSubstr("tensor 'model.layers.1.self_attn.sinks' is missing (59 tensors are present)"));
 }
 
 TEST_F(OpenWeightsFrom, AWrongShapeIsNamedWithTheNeededOne) {
   tensor("model.layers.2.self_attn.q_proj.weight").shape = {64, 96};
   EXPECT_THAT(error_of_opening(),
               HasSubstr("model.safetensors: tensor 'model.layers.2.self_attn.q_proj.weight' is "
-                        "BF16 [64, 96], config.json needs BF16 or F32 [96, 64]"));
+                        "BF16 [64, 96]; config.json requires BF16 or F32 [96, 64]"));
 }
 
 TEST_F(OpenWeightsFrom, AWrongTypeIsNamedWithTheNeededOne) {
   tensor("model.norm.weight").dtype = DType::kF16;
-  EXPECT_THAT(error_of_opening(), HasSubstr("is F16 [64], config.json needs BF16 or F32 [64]"));
+  EXPECT_THAT(error_of_opening(), HasSubstr("is F16 [64]; config.json requires BF16 or F32 [64]"));
 }
 
 TEST_F(OpenWeightsFrom, ScalesOfAnotherTypeAreRefused) {
   tensor("model.layers.0.mlp.experts.down_proj_scales").dtype = DType::kI8;
-  EXPECT_THAT(error_of_opening(), HasSubstr("is I8 [5, 64, 3], config.json needs U8 [5, 64, 3]"));
+  EXPECT_THAT(error_of_opening(), HasSubstr("is I8 [5, 64, 3]; config.json requires U8 [5, 64, 3]"));
 }
 
 TEST_F(OpenWeightsFrom, ATensorOfNoUseMeansAnotherModel) {
@@ -248,7 +248,7 @@ TEST_F(OpenWeightsFrom, ATensorOfNoUseMeansAnotherModel) {
   config_.layer_kinds.pop_back();
   config_json_ = to_json(config_);
   EXPECT_THAT(error_of_opening(), HasSubstr("'model.layers.2."));
-  EXPECT_THAT(error_of_opening(), HasSubstr("19 of 60 tensors have no place"));
+  EXPECT_THAT(error_of_opening(), HasSubstr("19 of 60 tensors are not part of the model"));
 }
 
 TEST_F(OpenWeightsFrom, ExpertsThatWereExpandedAreRefusedByName) {
@@ -259,19 +259,19 @@ TEST_F(OpenWeightsFrom, ExpertsThatWereExpandedAreRefusedByName) {
       tensors_.erase(name + "_scales");
       tensors_[name] = {DType::kBf16, {5, 1, 1}, std::vector<std::byte>(10)};
     }
-  EXPECT_THAT(error_of_opening(),
-              HasSubstr("experts that were expanded from MXFP4. nibble takes them as released, "
-                        "'model.layers.0.mlp.experts.gate_up_proj_blocks'"));
+  EXPECT_THAT(error_of_opening(), HasSubstr("experts expanded from MXFP4. nibble needs them as released: "
+                                            "'model.layers.0.mlp.experts.gate_up_proj_blocks'"));
 }
 
 TEST_F(OpenWeightsFrom, TensorsOfAnotherModelAreNoCheckpoint) {
   tensors_ = {{"model.wte.weight", {DType::kBf16, {1}, std::vector<std::byte>(2)}}};
-  EXPECT_THAT(error_of_opening(), HasSubstr("is no gpt-oss checkpoint"));
+  EXPECT_THAT(error_of_opening(), HasSubstr("not a gpt-oss checkpoint"));
 }
 
 TEST_F(OpenWeightsFrom, AFolderWithoutConfigIsRefused) {
   std::filesystem::remove(folder_.path() / "hf" / "config.json");
-  EXPECT_THAT(error_of([&] { open_weights(folder_.path() / "hf"); }), HasSubstr("there is no config.json"));
+  EXPECT_THAT(error_of([&] { open_weights(folder_.path() / "hf"); }),
+              HasSubstr("no config.json next to the tensors"));
 }
 
 TEST(OpenWeights, WhatIsNoCheckpointIsRefusedInOneLine) {

@@ -77,10 +77,10 @@ TEST(BatchCode, RefusesWhatABackendCouldNotRun) {
   EXPECT_THAT(refusal_of(steps), HasSubstr("page 10"));
   steps = {};
   steps.runs[0].first_position = 61;  // its last token would be in a third page
-  EXPECT_THAT(refusal_of(steps), HasSubstr("are not in pages 0 to 1"));
+  EXPECT_THAT(refusal_of(steps), HasSubstr("pages 0 to 1 do not cover positions"));
   steps = {};
   steps.runs[0].first_position = 40;  // its window reaches position 25, in the first page
-  EXPECT_THAT(refusal_of(steps), HasSubstr("are not in pages 1 to 1"));
+  EXPECT_THAT(refusal_of(steps), HasSubstr("pages 1 to 1 do not cover positions"));
   steps = {};
   steps.runs[0].first_position = 4096;
   EXPECT_THAT(refusal_of(steps), HasSubstr("position 4096"));

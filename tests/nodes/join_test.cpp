@@ -46,9 +46,9 @@ TEST(HeadAddress, IsOneAddressAndAPort) {
   EXPECT_EQ(read_address("[::1]:65535"), tcp::endpoint(asio::ip::make_address("::1"), 65535));
   for (const char* text : {"", "7000", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:7x",
                            "spark:7000", "::1:7000", "[10.0.0.1]:7"})
-    EXPECT_THAT(error_of([&] { read_address(text); }), HasSubstr("accepted is")) << text;
+    EXPECT_THAT(error_of([&] { read_address(text); }), HasSubstr("expected an address")) << text;
   for (const char* text : {"0.0.0.0:7000", "[::]:7000"})
-    EXPECT_THAT(error_of([&] { read_address(text); }), HasSubstr("name one address")) << text;
+    EXPECT_THAT(error_of([&] { read_address(text); }), HasSubstr("expected one address")) << text;
 }
 
 TEST(Interface, IsTheOneThatLeadsToAnAddress) {
@@ -89,21 +89,21 @@ TEST_F(Join, IsRefusedToWhoDiffersAndTheHeadGoesOnWaiting) {
   auto head = lead();
   NodeOptions wrong = options(1);
   wrong.secret = Secret("another secret of bytes", "the test");
-  EXPECT_THAT(refusal_of(wrong), HasSubstr("the head has another secret than this node"));
+  EXPECT_THAT(refusal_of(wrong), HasSubstr("the head has a different secret than this node"));
   for (size_t fact = 0; fact < kNumFacts; ++fact) {
     wrong = options(1);
     wrong.facts[fact] = "mine";
-    EXPECT_THAT(refusal_of(wrong), HasSubstr(fmt::format("node 1 has {} than node 0: mine, and node 0 {}",
+    EXPECT_THAT(refusal_of(wrong), HasSubstr(fmt::format("node 1 has {} than node 0: mine; node 0 has {}",
                                                          kFactNames[fact], test_facts()[fact])));
   }
   wrong = options(1);
   wrong.rank = 2;
-  EXPECT_THAT(refusal_of(wrong), HasSubstr("there is no node 2 to join"));
+  EXPECT_THAT(refusal_of(wrong), HasSubstr("--node-rank 2 is out of range"));
   const auto follower = NodeLinks::join(options(1));
   EXPECT_EQ(follower->room(), kSmallRoom);
   const auto links = head.get();
   EXPECT_EQ(follower->group(), kTestGroup);
-  EXPECT_THAT(refusal_of(options(1)), HasSubstr("a node 1 has joined already"));
+  EXPECT_THAT(refusal_of(options(1)), HasSubstr("node 1 has already joined"));
   links->end_all();
 }
 
@@ -237,7 +237,7 @@ TEST_F(Join, AMessageThatIsNotTheExpectedOneEndsTheGroup) {
     std::vector<float> terms(3);
     return loss_of([&] { follower->add_up(terms); });
   });
-  EXPECT_THAT(loss_of([&] { links->meet(); }), HasSubstr("node 1 sent message 1 of kind 2 with 12 bytes"));
+  EXPECT_THAT(loss_of([&] { links->meet(); }), HasSubstr("node 1 sent message 1 (kind 2, 12 bytes)"));
   EXPECT_NE(other.get(), "nothing was lost");
 }
 
@@ -247,7 +247,7 @@ TEST_F(Join, AStepThatIsTooLongEndsTheGroup) {
   const auto links = head.get();
   auto other = std::async(std::launch::async, [&] { return loss_of([&] { follower->receive_step(10); }); });
   links->send_step(Bytes(11));
-  EXPECT_THAT(other.get(), HasSubstr("with 11 bytes, not 1 of 1 with 10"));
+  EXPECT_THAT(other.get(), HasSubstr("11 bytes); expected message 1 (kind 1, 10 bytes)"));
 }
 
 }  // namespace

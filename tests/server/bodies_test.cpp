@@ -62,8 +62,7 @@ TEST(Server, BodiesShareOneLimitAndShortOnesAreTakenNextToLargeOnes) {
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 429 "));
     EXPECT_THAT(answer, HasSubstr("\r\nRetry-After: 1\r\n"));
     EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
-    EXPECT_THAT(refused.read(),
-                HasSubstr("the bodies of other requests fill the 3145728 bytes that there are"));
+    EXPECT_THAT(refused.read(), HasSubstr("the bodies of other requests use the 3145728 bytes of memory"));
   } while (answer == kGoOn);
   EXPECT_THAT(running.ask(completion_of(16 << 10)), HasSubstr("\"text\":\"!!!!\""));
 

@@ -48,7 +48,7 @@ TEST(Server, AnAnswerRepeatsNoMoreOfItsPromptsThanABodyMayHave) {
   EXPECT_THAT(answer(8, "true"), StartsWith("HTTP/1.1 200 "));  // 2 * 8 * 20 bytes
   const std::string refusal = answer(9, "true");
   EXPECT_THAT(refusal, StartsWith("HTTP/1.1 400 "));
-  EXPECT_THAT(refusal, HasSubstr("repeat 360 bytes of prompts, at most 320 are accepted"));
+  EXPECT_THAT(refusal, HasSubstr("repeat 360 bytes of prompts, but at most 320 are accepted"));
   EXPECT_THAT(refusal, HasSubstr(R"("param":"echo")"));
   EXPECT_THAT(answer(9, "false"), StartsWith("HTTP/1.1 200 "));
 }

@@ -70,9 +70,8 @@ TEST(Server, SaysThatItStandsStillWhileAModelHangsAndRecoversWithIt) {
   EXPECT_THAT(get(running, "/health"), StartsWith("HTTP/1.1 200 "));
   const Asked asked(running);
   for (const char* path : {"/health", "/live"})
-    EXPECT_THAT(get(running, path),
-                AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr(R"("status":"stalled")"),
-                      HasSubstr("requests wait, and no step of the model has ended for")));
+    EXPECT_THAT(get(running, path), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr(R"("status":"stalled")"),
+                                          HasSubstr("requests are waiting, but no step has finished for")));
   EXPECT_THAT(get(running, "/metrics"),
               AllOf(HasSubstr("nibble:engine_seconds_without_step{"),
                     testing::Not(HasSubstr("nibble:engine_seconds_without_step{model_name=\"toy\"} 0\n"))));

@@ -88,7 +88,7 @@ TEST_F(NodesTest, TellWhatDecidesResults) {
               HasSubstr("cpu portable, experts in float"));
   EXPECT_EQ(difference([](Settings& s) { s.threads = 7; }), "none");
   EXPECT_EQ(difference([](Settings& s) { s.expert_parallel = true; }),
-            "node 1 has another split than node 0: parts 1,1, whole experts, and node 0 parts 1,1");
+            "node 1 has a different split than node 0: parts 1,1, whole experts; node 0 has parts 1,1");
   // The longest possible text is sent and compared in full.
   Settings eight = of_node(1);
   eight.nodes = 8;
@@ -103,9 +103,8 @@ TEST_F(NodesTest, AreNoMoreThanTheHeadsOfKeysAndValuesDivideInto) {
   const Model tiny = open_model(test::source_path("models/tiny-gpt-oss"), {});
   Settings three = of_node(0);
   three.nodes = 3;
-  EXPECT_THAT(
-      error_of([&] { node_options(tiny, resolve(three)); }),
-      HasSubstr("has 2 heads of keys and values, of which every part takes as many: 3 does not divide them"));
+  EXPECT_THAT(error_of([&] { node_options(tiny, resolve(three)); }),
+              HasSubstr("has 2 key/value heads, which can't be split evenly into 3 parts"));
 }
 
 }  // namespace

@@ -52,13 +52,13 @@ class ConfigReader {
   int64_t integer(std::string_view key) const {
     const GgufValue* value = find(key);
     const std::optional<int64_t> number = value ? value->integer() : std::nullopt;
-    if (!number) refuse(key, value ? "is no whole number" : "is missing");
+    if (!number) refuse(key, value ? "is not a whole number" : "is missing");
     return *number;
   }
   double number(std::string_view key) const {
     const GgufValue* value = find(key);
     const std::optional<double> number = value ? value->number() : std::nullopt;
-    if (!number || !std::isfinite(*number)) refuse(key, value ? "is no finite number" : "is missing");
+    if (!number || !std::isfinite(*number)) refuse(key, value ? "is not a finite number" : "is missing");
     return *number;
   }
   double number_or(std::string_view key, double otherwise) const {
@@ -68,13 +68,13 @@ class ConfigReader {
   // where they differ.
   void must_be(std::string_view key, double expected) const {
     if (find(key) && number(key) != expected)
-      refuse(key, fmt::format("is {}; accepted: {}", number(key), expected));
+      refuse(key, fmt::format("is {}; expected {}", number(key), expected));
   }
   std::string text_or(std::string_view key, std::string_view otherwise) const {
     const GgufValue* value = find(key);
     if (!value) return std::string(otherwise);
     const std::optional<std::string_view> text = value->text();
-    if (!text) refuse(key, "is no string");
+    if (!text) refuse(key, "is not a string");
     return std::string(*text);
   }
 
@@ -91,18 +91,19 @@ void check_architecture(const Gguf& gguf) {
   const GgufValue* value = gguf.value("general.architecture");
   const std::optional<std::string_view> name = value ? value->text() : std::nullopt;
   if (name == kArchitecture) return;
-  throw InputError("{}: 'general.architecture' is {}; accepted: \"{}\"{}", gguf.files[0].string(),
-                   name ? in_quotes(*name) : "missing", kArchitecture,
-                   name == "gptoss" ? " (this is Ollama's spelling, whose tensors have other names: take the "
-                                      "file from which it was made)"
-                                    : "");
+  throw InputError(
+      "{}: 'general.architecture' is {}; expected \"{}\"{}", gguf.files[0].string(),
+      name ? in_quotes(*name) : "missing", kArchitecture,
+      name == "gptoss"
+          ? " (Ollama's name; its tensors have other names too: use the file from which it was converted)"
+          : "");
 }
 
 void check_keys(const Gguf& gguf) {
   for (const auto& [key, value] : gguf.metadata)
     if (key.starts_with(kConfigPrefix) &&
         std::ranges::find(kKnownKeys, key.substr(kConfigPrefix.size())) == std::end(kKnownKeys))
-      throw InputError("{}: metadata {} are unknown, and may change what the model computes",
+      throw InputError("{}: unknown metadata key {}, which may change what the model computes",
                        gguf.files[0].string(), in_quotes(key));
 }
 
@@ -111,17 +112,18 @@ void check_keys(const Gguf& gguf) {
 Json layer_types(const ConfigReader& reader, int64_t num_layers) {
   constexpr std::string_view kKey{"attention.sliding_window_pattern"};
   constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // the checks of config.json are stricter
-  if (num_layers < 1 || num_layers > kMostLayers) reader.refuse("block_count", "is no number of layers");
+  if (num_layers < 1 || num_layers > kMostLayers)
+    reader.refuse("block_count", "is not a valid number of layers");
   const GgufValue* value = reader.find(kKey);
   std::vector<int64_t> slides;
   if (value && value->type == GgufType::kArray) {
     const auto flags = value->element_type == GgufType::kBool ? value->integers() : std::nullopt;
     if (!flags || flags->size() != static_cast<size_t>(num_layers))
-      reader.refuse(kKey, fmt::format("is no list of {} booleans, nor a number", num_layers));
+      reader.refuse(kKey, fmt::format("is neither a list of {} booleans nor a number", num_layers));
     slides = *flags;
   } else {
     const int64_t period = value ? reader.integer(kKey) : kDefaultPeriod;
-    if (period < 1) reader.refuse(kKey, fmt::format("is {}; accepted: 1 and more", period));
+    if (period < 1) reader.refuse(kKey, fmt::format("is {}; expected 1 or more", period));
     for (int64_t i = 0; i < num_layers; ++i) slides.push_back(i % period < period - 1);
   }
   Json types = Json::array();
@@ -133,7 +135,7 @@ Json rope_scaling(const ConfigReader& reader) {
   const std::string type = reader.text_or("rope.scaling.type", "none");
   if (type == "none") return {{"rope_type", "default"}};
   if (type != "yarn")
-    reader.refuse("rope.scaling.type", fmt::format("is {}; accepted: yarn, none", in_quotes(type)));
+    reader.refuse("rope.scaling.type", fmt::format("is {}; expected yarn or none", in_quotes(type)));
   return {{"rope_type", "yarn"},
           {"factor", reader.number("rope.scaling.factor")},
           {"original_max_position_embeddings", reader.integer("rope.scaling.original_context_length")},
@@ -146,7 +148,7 @@ Json rope_scaling(const ConfigReader& reader) {
 Json eos(const Gguf& gguf) {
   Json ids = Json::array();
   const auto refuse = [&](std::string_view key) {
-    throw InputError("{}: metadata '{}' are no token ids", gguf.files[0].string(), key);
+    throw InputError("{}: metadata '{}' is not a token id or a list of them", gguf.files[0].string(), key);
   };
   constexpr std::string_view kOne{"tokenizer.ggml.eos_token_id"}, kMany{"tokenizer.ggml.eos_token_ids"};
   if (const GgufValue* value = gguf.value(kOne)) {
@@ -200,22 +202,22 @@ Config gguf_config(const Gguf& gguf) {
   reader.must_be("rope.freq_base_swa", reader.number("rope.freq_base"));
   reader.must_be("vocab_size", static_cast<double>(vocab_size(gguf)));
   return parse_config(config.dump(),
-                      fmt::format("{}: its metadata, in the words of a config.json", reader.path()));
+                      fmt::format("{}: its metadata, converted to a config.json", reader.path()));
 }
 
 void add_config(const Config& config, const std::string& origin, GgufMetadata& metadata) {
   if (config.swiglu_limit != Config{}.swiglu_limit)
-    throw InputError("{}: has the SwiGLU limit {}; GGUF has no key for it and takes {}", origin,
+    throw InputError("{}: the SwiGLU limit is {}; GGUF has no key for it and assumes {}", origin,
                      config.swiglu_limit, Config{}.swiglu_limit);
   if (config.rope.factor != 1 && config.rope.truncate)
-    throw InputError("{}: has YaRN with truncation; GGUF has no key for it and takes none", origin);
+    throw InputError("{}: uses YaRN with truncation, for which GGUF has no key", origin);
   const auto key = [](std::string_view name) { return std::string(kConfigPrefix) + std::string(name); };
   const auto add = [&](std::string_view name, int value) {
     metadata.add(key(name), static_cast<uint32_t>(value));
   };
   const auto add_float = [&](std::string_view name, double value) {
     if (static_cast<double>(static_cast<float>(value)) != value)
-      throw InputError("{}: {} is {}, which GGUF's float32 does not hold", origin, name, value);
+      throw InputError("{}: {} is {}, which GGUF's float32 can't represent", origin, name, value);
     metadata.add(key(name), static_cast<float>(value));
   };
   metadata.add("general.architecture", kArchitecture);

@@ -93,18 +93,18 @@ GgufModel::GgufModel(const std::filesystem::path& path)
   }
   for (const GgufTensor& tensor : gguf_.tensors)
     if (!used.contains(&tensor))
-      throw InputError("{}: tensor '{}' has no place in the model that the metadata describe ({} layers)",
-                       gguf_.files[tensor.file_index].string(), tensor.name, config_.num_layers);
+      throw InputError(
+          "{}: unexpected tensor '{}': the model that the metadata describe ({} layers) does not use it",
+          gguf_.files[tensor.file_index].string(), tensor.name, config_.num_layers);
 }
 
 const GgufTensor* GgufModel::find(const std::string& name, const Shape& shape) const {
   const GgufTensor* tensor = gguf_.find(name);
   if (!tensor)
-    throw InputError(
-        "{}: tensor '{}' is missing among the {} that are there; all files of the model are needed",
-        gguf_.files[0].string(), name, gguf_.tensors.size());
+    throw InputError("{}: tensor '{}' is missing ({} tensors are present); all files of the model are needed",
+                     gguf_.files[0].string(), name, gguf_.tensors.size());
   if (tensor->shape != shape)
-    throw InputError("{}: tensor '{}' is {} {}, the metadata need {}",
+    throw InputError("{}: tensor '{}' is {} {}; the metadata require {}",
                      gguf_.files[tensor->file_index].string(), name, nibble::name(tensor->type),
                      tensor->shape, shape);
   return tensor;
@@ -137,11 +137,10 @@ void GgufModel::check(const TensorSpec& spec, const Place& place) const {
       throw InputError("{}: tensor '{}' is {}; {}", gguf_.files[tensor->file_index].string(), tensor->name,
                        name(tensor->type), what);
     };
-    if (is_experts(spec) && tensor->type != GgmlType::kMxfp4)
-      refuse("nibble has kernels for experts in MXFP4 alone");
+    if (is_experts(spec) && tensor->type != GgmlType::kMxfp4) refuse("experts must be MXFP4");
     if (is_vector(spec) && tensor->type != GgmlType::kF32 && tensor->type != GgmlType::kF16 &&
         tensor->type != GgmlType::kBf16)
-      refuse("accepted for norms, biases and sinks: F32, F16, BF16");
+      refuse("norms, biases and sinks must be F32, F16 or BF16");
   }
 }
 

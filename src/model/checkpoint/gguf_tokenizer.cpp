@@ -30,18 +30,18 @@ class VocabularyReader {
     const auto text = value ? value->text() : std::nullopt;
     if (text != expected)
       refuse(key,
-             fmt::format("is {}; accepted: {}", text ? in_quotes(*text) : "missing", in_quotes(expected)));
+             fmt::format("is {}; expected {}", text ? in_quotes(*text) : "missing", in_quotes(expected)));
   }
   std::vector<std::string_view> texts(std::string_view key) const {
     const GgufValue* value = find(key);
     const auto list = value ? value->texts() : std::nullopt;
-    if (!list) refuse(key, value ? "is no list of strings" : "is missing");
+    if (!list) refuse(key, value ? "is not a list of strings" : "is missing");
     return *list;
   }
   std::vector<int64_t> integers(std::string_view key) const {
     const GgufValue* value = find(key);
     const auto list = value ? value->integers() : std::nullopt;
-    if (!list) refuse(key, value ? "is no list of numbers" : "is missing");
+    if (!list) refuse(key, value ? "is not a list of whole numbers" : "is missing");
     return *list;
   }
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const {
@@ -52,7 +52,7 @@ class VocabularyReader {
     try {
       return TokenizerJson(text).dump();
     } catch (const TokenizerJson::type_error&) {
-      refuse(key, fmt::format("holds {}, which is not UTF-8", in_quotes(text)));
+      refuse(key, fmt::format("contains {}, which is not UTF-8", in_quotes(text)));
     }
   }
 
@@ -90,7 +90,7 @@ bool has_tokenizer(const Gguf& gguf) {
 std::string tokenizer_json(const Gguf& gguf) {
   const VocabularyReader reader(gguf);
   if (!has_tokenizer(gguf))
-    throw InputError("{}: holds no vocabulary; --tokenizer names another, '--tokenizer bytes' does without",
+    throw InputError("{}: has no vocabulary: choose one with --tokenizer, or use '--tokenizer bytes'",
                      gguf.files[0].string());
   reader.must_be("model", kModel);
   reader.must_be("pre", kPre);
@@ -100,8 +100,8 @@ std::string tokenizer_json(const Gguf& gguf) {
     reader.refuse("token_type", fmt::format("has {} entries for {} tokens", types.size(), tokens.size()));
   if (const GgufTensor* embedding = gguf.find("token_embd.weight");
       embedding && !embedding->shape.empty() && tokens.size() > embedding->shape[0])
-    reader.refuse("tokens",
-                  fmt::format("has {} entries, the embedding {} rows", tokens.size(), embedding->shape[0]));
+    reader.refuse("tokens", fmt::format("has {} entries, but the embedding has {} rows", tokens.size(),
+                                        embedding->shape[0]));
 
   std::string added, vocabulary, pairs;
   for (size_t id = 0; id < tokens.size(); ++id) {
@@ -115,16 +115,16 @@ std::string tokenizer_json(const Gguf& gguf) {
                               R"("normalized":false,"special":true}})",
                               id, token));
     else
-      reader.refuse("token_type",
-                    fmt::format("is {} for token {}; accepted: 1 (normal), 3 (control), 4 (user-defined), "
-                                "5 (unused)",
-                                types[id], id));
+      reader.refuse(
+          "token_type",
+          fmt::format("is {} for token {}; expected 1 (normal), 3 (control), 4 (user-defined) or 5 (unused)",
+                      types[id], id));
   }
   for (const std::string_view merge : merges) {
     const size_t space = merge.find(' ');
     if (space == std::string_view::npos)
       reader.refuse("merges",
-                    fmt::format("holds {}, which has no space between two tokens", in_quotes(merge)));
+                    fmt::format("contains {}, which has no space between two tokens", in_quotes(merge)));
     append_item(pairs, fmt::format("[{},{}]", reader.quoted("merges", merge.substr(0, space)),
                                    reader.quoted("merges", merge.substr(space + 1))));
   }
@@ -142,14 +142,13 @@ std::string tokenizer_json(const Gguf& gguf) {
 void add_tokenizer(std::string_view json, const std::string& origin, int vocab, GgufMetadata& metadata) {
   const BpeModel model = read_tokenizer_json(json, origin);  // throws on an unsupported vocabulary
   if (model.split_expression != kO200kExpression)
-    throw InputError("{}: its split expression is not o200k's, and GGUF has no name for another", origin);
+    throw InputError("{}: its split expression is not o200k's; GGUF has no name for another", origin);
   if (!model.takes_whole_pieces && !merging_makes_all_tokens(model))
     throw InputError(
-        "{}: has tokens that merging does not make, and no 'ignore_merges': GGUF has no word for that",
-        origin);
+        "{}: has tokens that merging can't produce, and no 'ignore_merges': GGUF can't express that", origin);
   if (model.vocabulary.num_ids() > vocab)
-    throw InputError("{}: has ids up to {}, the model {} rows", origin, model.vocabulary.num_ids() - 1,
-                     vocab);
+    throw InputError("{}: has ids up to {}, but the model has {} rows", origin,
+                     model.vocabulary.num_ids() - 1, vocab);
 
   std::vector<std::string> tokens;
   std::vector<int32_t> types(static_cast<size_t>(vocab), kUnused);

@@ -97,7 +97,7 @@ class Checkpoint {
     for (const Naming& naming : kNamings)
       if (!naming_ && container.find(naming.recognised_by)) naming_ = &naming;
     if (!naming_)
-      throw InputError("{}: is no gpt-oss checkpoint: has neither '{}' (Hugging Face) nor '{}' (OpenAI)",
+      throw InputError("{}: not a gpt-oss checkpoint: it has neither '{}' (Hugging Face) nor '{}' (OpenAI)",
                        source_, kNamings[0].recognised_by, kNamings[1].recognised_by);
   }
 
@@ -108,7 +108,7 @@ class Checkpoint {
     const bool is_code = spec.dtype == DType::kU8;
     const bool fits_dtype = tensor->dtype == spec.dtype || (!is_code && tensor->dtype == DType::kF32);
     if (!fits_dtype || tensor->shape != place.shape)
-      throw InputError("{}: tensor '{}' is {} {}, config.json needs {} {}", file_of(*tensor), place.name,
+      throw InputError("{}: tensor '{}' is {} {}; config.json requires {} {}", file_of(*tensor), place.name,
                        tensor->dtype, tensor->shape, is_code ? "U8" : "BF16 or F32", place.shape);
     used_.insert(tensor);
     const size_t row_bytes = tensor->data.size() / place.shape[0];
@@ -119,9 +119,8 @@ class Checkpoint {
     for (const Tensor& tensor : container_.tensors)
       if (!used_.contains(&tensor))
         throw InputError(
-            "{}: {} of {} tensors have no place in the model that config.json describes ({} layers), '{}' "
-            "for "
-            "one; one of the two is of another model",
+            "{}: {} of {} tensors are not part of the model that config.json describes ({} layers), for "
+            "example '{}': the tensors and config.json are of different models",
             file_of(tensor), container_.tensors.size() - used_.size(), container_.tensors.size(),
             config_.num_layers, tensor.name);
   }
@@ -135,12 +134,12 @@ class Checkpoint {
       const std::string dequantised = spec.name.substr(0, spec.name.size() - kBlocks.size());
       if (const Tensor* tensor = container_.find(dequantised))
         throw InputError(
-            "{}: '{}' is {} {}: experts that were expanded from MXFP4. nibble takes them as released, '{}' "
-            "and scales",
+            "{}: '{}' is {} {}: experts expanded from MXFP4. nibble needs them as released: '{}' and its "
+            "scales",
             file_of(*tensor), dequantised, tensor->dtype, tensor->shape, place.name);
     }
     throw InputError(
-        "{}: tensor '{}' is missing among the {} that are there; all files of the checkpoint are needed, and "
+        "{}: tensor '{}' is missing ({} tensors are present); all files of the checkpoint are needed, and "
         "the config.json of the same model",
         source_, place.name, container_.tensors.size());
   }
@@ -155,8 +154,7 @@ class Checkpoint {
 Config config_beside(const fs::path& folder) {
   const fs::path file = folder / "config.json";
   std::error_code error;
-  if (!fs::exists(file, error))
-    throw InputError("{}: there is no config.json beside the tensors", folder.string());
+  if (!fs::exists(file, error)) throw InputError("{}: no config.json next to the tensors", folder.string());
   return read_config(file);
 }
 

@@ -68,9 +68,9 @@ class NewFolder {
   explicit NewFolder(const fs::path& folder) : folder_(folder) {
     std::error_code error;
     is_made_ = fs::create_directories(folder, error);
-    if (error) throw InputError("{}: cannot be made a folder: {}", folder.string(), error.message());
+    if (error) throw InputError("{}: can't create the folder: {}", folder.string(), error.message());
     const bool is_empty = fs::is_empty(folder, error);
-    if (error || !is_empty) throw InputError("{}: is not an empty folder; give a new one", folder.string());
+    if (error || !is_empty) throw InputError("{}: not an empty folder; choose a new one", folder.string());
   }
   ~NewFolder() {
     if (is_kept_) return;

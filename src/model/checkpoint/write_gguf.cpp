@@ -57,8 +57,8 @@ class Planner {
     const bool is_router = spec.name.find(".router.") != std::string::npos;
     if (spec.kind != TensorKind::kDense || is_router) return GgmlType::kF32;
     if (dense_ != GgmlType::kBf16 && spec.shape[1] % block_elements(dense_) != 0)
-      throw InputError("{}: {} has rows of {} elements, {} takes whole blocks of {}", source_.name, spec.name,
-                       spec.shape[1], name(dense_), block_elements(dense_));
+      throw InputError("{}: {} has rows of {} elements, but {} needs whole blocks of {}", source_.name,
+                       spec.name, spec.shape[1], name(dense_), block_elements(dense_));
     if (dense_ != GgmlType::kBf16) return dense_;
     return exact_dtype(source_, spec, room_) == DType::kBf16 ? GgmlType::kBf16 : GgmlType::kF32;
   }
@@ -167,7 +167,8 @@ std::string gguf_key_of_file(std::string_view name) { return "nibble.file." + st
 void write_gguf(const TensorSource& source, const std::filesystem::path& file, const GgufOptions& options,
                 ThreadPool& pool, const ReportProgress& report) {
   std::error_code error;
-  if (std::filesystem::exists(file, error)) throw InputError("{}: exists; give a new name", file.string());
+  if (std::filesystem::exists(file, error))
+    throw InputError("{}: already exists; choose a new name", file.string());
   GgufMetadata metadata;
   add_config(source.config, source.name, metadata);
   add_files(source, options.files, metadata);

@@ -32,7 +32,7 @@ class HeadFile {
         }
     if (layer_.empty())
       throw InputError(
-          "{}: is no EAGLE-3 head: has neither 'midlayer.self_attn.q_proj.weight' nor "
+          "{}: not an EAGLE-3 head: it has neither 'midlayer.self_attn.q_proj.weight' nor "
           "'layers.0.self_attn.q_proj.weight'",
           file());
   }
@@ -48,16 +48,16 @@ class HeadFile {
   const Tensor& need(std::string_view name, const Shape& shape) {
     const Tensor* tensor = find(name);
     if (!tensor)
-      throw InputError("{}: tensor '{}' is missing among the {} that are there", file(), name,
+      throw InputError("{}: tensor '{}' is missing ({} tensors are present)", file(), name,
                        container_.tensors.size());
     check(*tensor, shape);
     if (tensor->dtype != DType::kBf16 && tensor->dtype != DType::kF32)
-      throw InputError("{}: tensor '{}' is {}; accepted: BF16 or F32", file(), tensor->name, tensor->dtype);
+      throw InputError("{}: tensor '{}' is {}; expected BF16 or F32", file(), tensor->name, tensor->dtype);
     return *tensor;
   }
   void check(const Tensor& tensor, const Shape& shape) const {
     if (tensor.shape != shape)
-      throw InputError("{}: tensor '{}' is {}, config.json needs {}", file(), tensor.name, tensor.shape,
+      throw InputError("{}: tensor '{}' is {}; config.json requires {}", file(), tensor.name, tensor.shape,
                        shape);
   }
   Matrix matrix(std::string_view name, int rows, int cols) {
@@ -71,8 +71,8 @@ class HeadFile {
   void refuse_unused() const {
     for (const Tensor& tensor : container_.tensors)
       if (!used_.contains(&tensor))
-        throw InputError("{}: tensor '{}' has no place in the head that config.json describes", file(),
-                         tensor.name);
+        throw InputError("{}: unexpected tensor '{}': the head that config.json describes does not use it",
+                         file(), tensor.name);
   }
   std::string file() const {
     return container_.files.empty() ? std::string("the head") : container_.files.front().string();
@@ -95,18 +95,19 @@ std::vector<TokenId> read_tokens(HeadFile& file, const DraftHeadConfig& config) 
   const Tensor* differences = file.find("d2t");
   if (!differences) {
     if (config.draft_vocab < config.vocab)
-      throw InputError("{}: tensor 'd2t' is missing: the head has {} of {} tokens, and nothing says which",
-                       file.file(), config.draft_vocab, config.vocab);
+      throw InputError(
+          "{}: tensor 'd2t' is missing: the head has {} of the model's {} tokens, and 'd2t' says which",
+          file.file(), config.draft_vocab, config.vocab);
     std::iota(tokens.begin(), tokens.end(), 0);
   } else {
     file.check(*differences, {tokens.size()});
     if (differences->dtype != DType::kI64)
-      throw InputError("{}: tensor 'd2t' is {}; accepted: I64", file.file(), differences->dtype);
+      throw InputError("{}: tensor 'd2t' is {}; expected I64", file.file(), differences->dtype);
     for (size_t i = 0; i < tokens.size(); ++i) {
       int64_t difference{0};
       std::memcpy(&difference, differences->data.data() + i * sizeof(difference), sizeof(difference));
       if (difference < -static_cast<int64_t>(i) || difference >= config.vocab - static_cast<int64_t>(i))
-        throw InputError("{}: 'd2t' leads from draft id {} out of the {} tokens of the model", file.file(), i,
+        throw InputError("{}: 'd2t' maps draft id {} outside the model's {} tokens", file.file(), i,
                          config.vocab);
       tokens[i] = static_cast<TokenId>(static_cast<int64_t>(i) + difference);
     }
@@ -114,7 +115,7 @@ std::vector<TokenId> read_tokens(HeadFile& file, const DraftHeadConfig& config) 
   if (const Tensor* has_draft = file.find("t2d")) {
     file.check(*has_draft, {static_cast<uint64_t>(config.vocab)});
     if (has_draft->dtype != DType::kBool)
-      throw InputError("{}: tensor 't2d' is {}; accepted: BOOL", file.file(), has_draft->dtype);
+      throw InputError("{}: tensor 't2d' is {}; expected BOOL", file.file(), has_draft->dtype);
     for (const TokenId token : tokens)
       if (has_draft->data[static_cast<size_t>(token)] == std::byte{0})
         throw InputError("{}: 'd2t' and 't2d' disagree about token {}", file.file(), token);
@@ -142,8 +143,7 @@ DraftHead with_parts_of(const Weights& model, DraftHead head) {
     if (!matrix.is_gone()) return;
     if (models.is_gone())
       throw InputError(
-          "{}: the head has no lm_head of its own and would use the model's, which was quantised: leave "
-          "lm_head out of "
+          "{}: the head has no lm_head and needs the model's, which was quantised: leave lm_head out of "
           "--mxfp4-layers and --fp8-layers",
           head.source);
     matrix = models;
@@ -157,7 +157,7 @@ std::shared_ptr<const DraftHead> open_draft_head(const fs::path& folder, const C
   const fs::path config_file = folder / "config.json";
   std::error_code error;
   if (!fs::exists(config_file, error))
-    throw InputError("{}: is no draft head: there is no config.json in it", folder.string());
+    throw InputError("{}: not a draft head: no config.json in this folder", folder.string());
   auto head = std::make_shared<DraftHead>();
   head->source = folder.string();
   head->config =

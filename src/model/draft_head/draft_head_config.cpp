@@ -30,7 +30,7 @@ void must_be_one_of(const Fields& fields, std::string_view name,
 // Reads a field that must have the model's value.
 int of_model(const Fields& fields, std::string_view name, int value) {
   if (fields.integer({name}, 1, kMaxDraftContext) != value)
-    fields.refuse(name, fmt::format("{}, the model's: the head was made for another", value));
+    fields.refuse(name, fmt::format("{} (the model's value): the head was made for another model", value));
   return value;
 }
 
@@ -72,7 +72,7 @@ void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& conf
   if (config.num_heads % config.num_kv_heads != 0)
     fields.refuse("num_key_value_heads", fmt::format("a divisor of the {} query heads", config.num_heads));
   config.head_dim = fields.integer_or("head_dim", config.hidden / config.num_heads, 2, kMaxDraftHeadDim);
-  if (config.head_dim % 2 != 0) fields.refuse("head_dim", "an even number: RoPE turns pairs");
+  if (config.head_dim % 2 != 0) fields.refuse("head_dim", "an even number, because RoPE rotates pairs");
   config.rms_eps = static_cast<float>(fields.number_or("rms_norm_eps", config.rms_eps, 1e-30, 1));
   fields.must_be("hidden_act", "silu");
   fields.must_be_flag("attention_bias", false);
@@ -92,11 +92,11 @@ void read_taps(const Fields& fields, std::string_view name, int first, const Con
   const std::optional<Element> field = fields.find(name);
   if (!field) {
     if (num_layers < 6)
-      fields.refuse(name, "a list of 3 layers, because the model has too few for the usual ones");
+      fields.refuse(name, "a list of 3 layers: the model has too few layers for the default");
     config.taps = {1, num_layers / 2 - 1, num_layers - 4};
     return;
   }
-  const std::string accepted = fmt::format("3 ascending layers of {} to {}", first, first + num_layers - 1);
+  const std::string accepted = fmt::format("3 ascending layers from {} to {}", first, first + num_layers - 1);
   simdjson::dom::array list;
   if (field->get(list) || list.size() != config.taps.size()) fields.refuse(name, accepted);
   int before = -1;
@@ -215,7 +215,7 @@ DraftHeadConfig parse_draft_head_config(std::string_view text, const std::string
                                         const Config& model) {
   simdjson::dom::parser parser;
   const Fields fields(parse_untrusted_json(parser, text, kMaxDraftDepth, origin), origin);
-  if (!fields.find("architectures")) fields.refuse("architectures", "that of an EAGLE-3 head");
+  if (!fields.find("architectures")) fields.refuse("architectures", "the architecture of an EAGLE-3 head");
   must_be_one_of(fields, "architectures",
                  {R"(["LlamaForCausalLMEagle3"])", R"(["Eagle3Speculator"])", R"(["Eagle3DraftModel"])"});
   return fields.find("transformer_layer_config") ? read_speculators(fields, model)

@@ -29,22 +29,21 @@ class Tensors {
     std::vector<TokenId> ids = elements<TokenId>(name, DType::kI32, shape);
     for (const TokenId id : ids)
       if (id < 0 || static_cast<uint64_t>(id) >= vocab)
-        throw InputError("{}: tensor '{}' has token {}, the vocabulary has {}", file_, name, id, vocab);
+        throw InputError("{}: tensor '{}' has token {}, but the vocabulary has {}", file_, name, id, vocab);
     if (ids.empty()) throw InputError("{}: tensor '{}' is empty", file_, name);
     return ids;
   }
   uint64_t extent(const std::string& name, size_t axis) const {
     const Tensor& tensor = at(name);
     if (axis >= tensor.shape.size())
-      throw InputError("{}: tensor '{}' is {}: golden data have more dimensions there", file_, name,
-                       tensor.shape);
+      throw InputError("{}: tensor '{}' is {}: golden data need more dimensions", file_, name, tensor.shape);
     return tensor.shape[axis];
   }
 
  private:
   const Tensor& at(const std::string& name) const {
     const Tensor* tensor = container_.find(name);
-    if (!tensor) throw InputError("{}: there is no tensor '{}', which golden data must have", file_, name);
+    if (!tensor) throw InputError("{}: tensor '{}' is missing; golden data need it", file_, name);
     return *tensor;
   }
   template <typename T>
@@ -55,9 +54,8 @@ class Tensors {
     };
     if (tensor.dtype != dtype ||
         !std::equal(shape.begin(), shape.end(), tensor.shape.begin(), tensor.shape.end(), accepts))
-      throw InputError(
-          "{}: tensor '{}' is {} {}, golden data have {} of {} dimensions there that fit the other tensors",
-          file_, name, tensor.dtype, tensor.shape, dtype, shape.size());
+      throw InputError("{}: tensor '{}' is {} {}; expected {} with {} dimensions that fit the other tensors",
+                       file_, name, tensor.dtype, tensor.shape, dtype, shape.size());
     std::vector<T> copy(tensor.data.size() / sizeof(T));
     std::memcpy(copy.data(), tensor.data.data(), tensor.data.size());
     return copy;
@@ -97,8 +95,8 @@ GoldenSet read_index(const std::filesystem::path& file) {
     const auto index = nlohmann::json::parse(read_text_file(file));
     set.vocab = index.at("vocab").get<int>();
     if (set.vocab <= kGoldenTop)
-      throw InputError("{}: a vocabulary of {} has no {} likeliest tokens", file.string(), set.vocab,
-                       kGoldenTop);
+      throw InputError("{}: a vocabulary of {} tokens; golden data need more than {}", file.string(),
+                       set.vocab, kGoldenTop);
     for (const auto& entry : index.at("prompts")) {
       set.prompts.push_back(
           read_prompt(tensors, entry.at("name").get<std::string>(), static_cast<uint64_t>(set.vocab)));

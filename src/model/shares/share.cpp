@@ -54,10 +54,8 @@ std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, st
   const int num_ranks = static_cast<int>(parts.size()), group = whole.num_heads / whole.num_kv_heads;
   const bool has_own_sequences = attention == AttentionSplit::kSequences;
   if (!has_own_sequences && whole.num_kv_heads % num_ranks != 0)
-    throw InputError(
-        "{} {}: {} has {} heads of keys and values, of which every part takes as many: {} does not divide "
-        "them",
-        flag, num_ranks, source, whole.num_kv_heads, num_ranks);
+    throw InputError("{} {}: {} has {} key/value heads, which can't be split evenly into {} parts", flag,
+                     num_ranks, source, whole.num_kv_heads, num_ranks);
   const bool has_whole = split == ExpertSplit::kWhole;
   std::vector<Share> shares(parts.size());
   for (size_t rank = 0; rank < parts.size(); ++rank) {
@@ -78,11 +76,11 @@ std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, st
     share.vocab = part_of_rank(whole.vocab, kStripVocab, parts, rank);
     if (share.kv_heads.count == 0 || own == 0 || share.vocab.count == 0)
       throw InputError(
-          "{} {}: {} has {} heads of keys and values and {}, of which part {} would have {} "
-          "and {}: take fewer parts, or a more even --tensor-split",
+          "{} {}: {} has {} key/value heads and {}; part {} would have {} and {}: use fewer parts, or a more "
+          "even --tensor-split",
           flag, num_ranks, source, whole.num_kv_heads,
           has_whole ? fmt::format("{} experts", whole.num_experts)
-                    : fmt::format("{} units an expert", whole.intermediate),
+                    : fmt::format("{} units per expert", whole.intermediate),
           rank, share.kv_heads.count, own);
   }
   return shares;

@@ -15,7 +15,7 @@ using harmony::Field;
 using harmony::Json;
 using harmony::Role;
 
-constexpr const char* kBlocks{"a text or a list of blocks"};
+constexpr const char* kBlocks{"a string or a list of blocks"};
 
 void add_paragraph(std::string& text, std::string_view more) {
   if (!text.empty() && !more.empty()) text += "\n\n";

@@ -32,7 +32,7 @@ ToolSet read_tools(const Field& request, ChatRequest& read) {
   if (call && !must_call && !may_not_call && call->value() != "auto")
     call->refuse("\"auto\", \"none\" or a function's name");
   if (functions) {
-    if (request.find("tools")) functions->refuse("absent where there are tools");
+    if (request.find("tools")) functions->refuse("absent if tools is present");
     read.uses_functions = true;
     for (const Field& function : functions->elements()) add_function(function, tools, read.params.ignored);
   }
@@ -46,7 +46,7 @@ std::string read_prediction(const Field& request) {
   const auto prediction = request.find("prediction");
   if (!prediction) return "";
   if (prediction->need_string("type") != "content") prediction->need("type", "").refuse("\"content\"");
-  const Field content = prediction->need("content", "a text, or a list of parts of type \"text\"");
+  const Field content = prediction->need("content", "a string, or a list of parts of type \"text\"");
   if (!content.value().is_array()) return content.string();
   std::string text;
   for (const Field& part : content.elements()) {
@@ -62,12 +62,12 @@ void read_ends(const Field& request, ChatRequest& read) {
   read.continues_final = read_boolean(request, "continue_final_message");
   if (!read.continues_final) return;
   if (request.find("add_generation_prompt") && read.adds_generation_prompt)
-    request.find("add_generation_prompt")->refuse("false where continue_final_message is true");
+    request.find("add_generation_prompt")->refuse("false if continue_final_message is true");
   read.adds_generation_prompt = false;
   const harmony::ChatMessage& last = read.chat.messages.back();
   if (last.role != harmony::Role::kAssistant || !last.tool_calls.empty())
     request.find("continue_final_message")
-        ->refuse("false where the last message is not the assistant's, or has calls");
+        ->refuse("false if the last message is not the assistant's, or has tool calls");
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ ChatRequest read_chat(const Json& json, const RequestDefaults& defaults) {
   if (read_boolean(request, "logprobs"))
     params.sample.num_logprobs = top ? static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs)) : 0;
   else if (top && top->value() != 0)
-    top->refuse("absent or 0 where logprobs is not true");
+    top->refuse("absent or 0 unless logprobs is true");
   ToolSet tools = read_tools(request, read);
   const Field messages = request.need("messages", "a list of messages");
   for (const Field& message : messages.elements())

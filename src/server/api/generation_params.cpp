@@ -34,7 +34,7 @@ void read_bans(const Field& request, GenerationParams& params) {
   params.bad_words = read_texts(request, "bad_words", kMaxBadWords);
   const auto allowed = request.find("allowed_token_ids");
   if (!allowed) return;
-  constexpr std::string_view kAccepted{"a list of token ids, not empty"};
+  constexpr std::string_view kAccepted{"a non-empty list of token ids"};
   std::vector<TokenId>& tokens = params.allowed_tokens.emplace(read_tokens(*allowed, kAccepted));
   if (tokens.empty()) allowed->refuse(kAccepted);
   std::sort(tokens.begin(), tokens.end());
@@ -45,7 +45,7 @@ void read_stream(const Field& request, GenerationParams& params) {
   params.stream = read_boolean(request, "stream");
   const auto options = request.find("stream_options");
   if (!options) return;
-  if (!params.stream) options->refuse("absent where stream is not true");
+  if (!params.stream) options->refuse("absent unless stream is true");
   params.include_usage = read_boolean(*options, "include_usage");
   params.continuous_usage = read_boolean(*options, "continuous_usage_stats");
 }
@@ -53,7 +53,7 @@ void read_stream(const Field& request, GenerationParams& params) {
 void read_truncation(const Field& request, GenerationParams& params) {
   if (const auto most = request.find("truncate_prompt_tokens")) {
     params.truncate_prompt = static_cast<int>(read_whole_number(*most, -1, INT_MAX));
-    if (*params.truncate_prompt == 0) most->refuse("-1, or 1 or more: a prompt needs a token");
+    if (*params.truncate_prompt == 0) most->refuse("-1, or at least 1", "a prompt needs a token");
   }
   if (const auto side = request.find("truncation_side")) {
     params.truncates_end = side->value() == "right";
@@ -65,12 +65,12 @@ std::vector<std::pair<TokenId, float>> read_logit_bias(const Field& request) {
   std::vector<std::pair<TokenId, float>> biases;
   const auto field = request.find("logit_bias");
   if (!field) return biases;
-  if (!field->value().is_object()) field->refuse("an object from token ids to biases");
+  if (!field->value().is_object()) field->refuse("an object that maps token ids to biases");
   for (const auto& [key, bias] : field->value().items()) {
     TokenId token{};
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
     if (error != std::errc{} || end != key.data() + key.size() || token < 0)
-      field->refuse("an object from token ids to biases");
+      field->refuse("an object that maps token ids to biases");
     biases.emplace_back(
         token, static_cast<float>(read_number(Field(bias, field->place() + "." + key), -double{kMaxLogitBias},
                                               double{kMaxLogitBias})));
@@ -124,8 +124,8 @@ std::vector<std::string> read_texts(const Field& request, const char* key, size_
       value.is_array() ? value.size() <= most && std::all_of(value.begin(), value.end(), add) : add(value);
   if (!is_accepted)
     field->refuse(
-        fmt::format("a text or a list of at most {} texts, none of them empty or longer than {} bytes", most,
-                    kMaxStopStringBytes));
+        fmt::format("a string or a list of at most {} strings, none of them empty or longer than {} bytes",
+                    most, kMaxStopStringBytes));
   return texts;
 }
 
@@ -150,7 +150,7 @@ void read_sharing(const Field& request, GenerationParams& params) {
   if (!salt) return;
   params.cache_salt = salt->string();
   if (params.cache_salt.empty() || params.cache_salt.size() > kMaxSaltBytes)
-    salt->refuse(fmt::format("a text of 1 to {} bytes, or absent", kMaxSaltBytes));
+    salt->refuse(fmt::format("a string of 1 to {} bytes, or absent", kMaxSaltBytes));
 }
 
 void read_sampling(const Field& request, GenerationParams& params) {
@@ -193,11 +193,11 @@ GenerationParams read_generation_params(Api api, const Field& request, const Req
   params.format = read_output_format(api, request);
   if (params.format.source && params.ignore_eos)
     request.find("ignore_eos")
-        ->refuse(fmt::format("false beside {}, behind whose texts nothing follows", params.format.field));
+        ->refuse(fmt::format("false if {} is present", params.format.field), "the format ends the answer");
   params.return_token_ids = read_boolean(request, "return_token_ids");
   read_stream(request, params);
   if (const auto logprobs = request.find("prompt_logprobs")) {
-    if (params.stream) logprobs->refuse("absent where stream is true");
+    if (params.stream) logprobs->refuse("absent if stream is true");
     params.prompt_logprobs = static_cast<int>(read_whole_number(*logprobs, 0, kMaxLogprobs));
   }
   return params;

@@ -19,7 +19,7 @@ void read_penalty(const Field& options, GenerationParams& params) {
   const auto last = options.find("repeat_last_n");
   const int64_t num_last = last ? read_whole_number(*last, -1, INT_MAX) : -1;
   if (num_last == 0) return;
-  if (num_last > 0) last->refuse("-1 or 0: repeat_penalty counts the whole context");
+  if (num_last > 0) last->refuse("-1 or 0", "repeat_penalty counts the whole context");
   const Json named{{"repetition_penalty", penalty->value()}};
   read_sampling(Field(named, options.place()), params);
 }

@@ -35,7 +35,7 @@ class FormatReader {
   void set_schema(const Field& field, const Field& schema, const Field& about) {
     const Json& value = schema.value();
     if (!value.is_object() && !value.is_boolean() && !value.is_string())
-      schema.refuse("a JSON schema: an object, or a text that is one");
+      schema.refuse("a JSON schema: an object, or a string that contains one");
     std::string text =
         value.is_string() ? schema.string() : harmony::json_line(value, harmony::JsonSpacing::kNone);
     harmony::ResponseFormat told{.name = "response", .description = {}, .schema = text};
@@ -63,7 +63,7 @@ class FormatReader {
 
  private:
   void set(const Field& field, grammar::Source source) {
-    if (format_.source) field.refuse(fmt::format("absent beside {}", format_.field));
+    if (format_.source) field.refuse(fmt::format("absent if {} is present", format_.field));
     format_.source = std::move(source);
     format_.field = field.place();
   }

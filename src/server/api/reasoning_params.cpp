@@ -35,7 +35,7 @@ void read_limit(const Field& request, GenerationParams& params) {
     if (const auto field = thinking->find("budget_tokens")) said.push_back(*field);
   for (const Field& field : said) {
     if (field.value() != said.front().value())
-      field.refuse(fmt::format("the same as {}, or absent", said.front().place()));
+      field.refuse(fmt::format("equal to {}, or absent", said.front().place()));
     params.max_reasoning_tokens = read_reasoning_budget(field);
   }
 }

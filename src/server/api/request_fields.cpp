@@ -31,10 +31,11 @@ struct FieldRow {
   // JSON values with which the field has no effect, separated by bars. It is then neither refused nor
   // reported.
   std::string_view neutral{};
-  std::string_view accepted{};  // for the message of a refused field: "NAME must be ..."
+  // For the message of a refused field: "NAME must be ACCEPTED, not VALUE: REASON".
+  std::string_view accepted{}, reason{};
 };
 
-constexpr std::string_view kNoSampler{"neutral: there is no such sampler here"};
+constexpr std::string_view kNoSampler{"this sampler is not supported"};
 
 constexpr FieldRow kFields[] = {
     // OpenAI
@@ -48,7 +49,7 @@ constexpr FieldRow kFields[] = {
     {"reasoning_effort enable_thinking thinking think", kMessages, Fate::kObeyed},
     {"tools tool_choice parallel_tool_calls", kMessages, Fate::kObeyed},
     {"prompt echo logprobs best_of response_format", kCompletions, Fate::kObeyed},
-    {"suffix", kCompletions, Fate::kRefused, "\"\"", "empty: the model does not fill in"},
+    {"suffix", kCompletions, Fate::kRefused, "\"\"", "empty", "the model does not support infilling"},
     {"input instructions max_output_tokens previous_response_id store metadata include top_logprobs",
      kResponses, Fate::kObeyed},
     {"text", kResponses, Fate::kParts},
@@ -56,8 +57,8 @@ constexpr FieldRow kFields[] = {
     {"text.verbosity", kResponses, Fate::kIgnored, "\"medium\""},
     {"personality", kResponses, Fate::kIgnored},
     {"background truncation", kResponses, Fate::kObeyed},
-    {"conversation prompt", kResponses, Fate::kRefused, "",
-     "absent: the conversation is input and previous_response_id"},
+    {"conversation prompt", kResponses, Fate::kRefused, "", "absent",
+     "send the conversation in input or previous_response_id"},
     {"reasoning", kMessages, Fate::kParts},
     {"reasoning.effort", kMessages, Fate::kObeyed},
     {"reasoning.exclude", kChat, Fate::kObeyed},
@@ -72,12 +73,12 @@ constexpr FieldRow kFields[] = {
     {"prediction", kChat, Fate::kParts},
     {"prediction.type prediction.content", kChat, Fate::kObeyed},
     {"max_tool_calls client_metadata access_programs", kResponses, Fate::kIgnored},
-    {"modalities", kChat, Fate::kRefused, "[\"text\"]", "[\"text\"]: the model writes nothing else"},
-    {"audio", kChat, Fate::kRefused, "", "absent: the model neither hears nor speaks"},
-    {"web_search_options", kChat, Fate::kRefused, "",
-     "absent: there is no search here; offer one as a function"},
-    {"moderation", kAnswers, Fate::kRefused, "", "absent: nothing is moderated here"},
-    {"image context_management", kResponses, Fate::kRefused, "", "absent: it is not available"},
+    {"modalities", kChat, Fate::kRefused, "[\"text\"]", "[\"text\"]", "the model writes only text"},
+    {"audio", kChat, Fate::kRefused, "", "absent", "the model has no audio"},
+    {"web_search_options", kChat, Fate::kRefused, "", "absent",
+     "web search is not built in; offer it as a function"},
+    {"moderation", kAnswers, Fate::kRefused, "", "absent", "moderation is not supported"},
+    {"image context_management", kResponses, Fate::kRefused, "", "absent", "it is not supported"},
     {"functions function_call", kChat, Fate::kObeyed},
 
     // vLLM; SGLang has most of them too
@@ -86,47 +87,48 @@ constexpr FieldRow kFields[] = {
      kAnswers, Fate::kObeyed},
     {"allowed_token_ids truncate_prompt_tokens truncation_side no_stop_trim", kAnswers, Fate::kObeyed},
     {"return_token_ids", kChat | kCompletions, Fate::kObeyed},
-    {"return_token_ids", kResponses, Fate::kRefused, "false", "false: items have no token ids"},
+    {"return_token_ids", kResponses, Fate::kRefused, "false", "false", "output items have no token ids"},
     {"continue_final_message add_generation_prompt include_reasoning", kChat, Fate::kObeyed},
     {"chat_template_kwargs", kMessages, Fate::kParts},
     {"chat_template_kwargs.reasoning_effort chat_template_kwargs.enable_thinking "
      "chat_template_kwargs.thinking",
      kMessages, Fate::kObeyed},
     {"chat_template_kwargs.model_identity", kChat, Fate::kObeyed},
-    {"chat_template_kwargs.builtin_tools", kMessages, Fate::kRefused, "[]",
-     "empty: offer functions in tools"},
+    {"chat_template_kwargs.builtin_tools", kMessages, Fate::kRefused, "[]", "empty",
+     "there are no built-in tools; offer functions in tools"},
     {"prompt_logprobs", kChat | kCompletions, Fate::kObeyed},
-    {"prompt_logprobs", kResponses, Fate::kRefused, "",
-     "absent: /v1/completions and /v1/chat/completions have them"},
+    {"prompt_logprobs", kResponses, Fate::kRefused, "", "absent",
+     "only /v1/completions and /v1/chat/completions return them"},
     {"add_special_tokens", kAnswers, Fate::kObeyed},  // no effect: the tokenizer adds no special tokens
     {"spaces_between_special_tokens", kAnswers, Fate::kObeyed},
-    {"skip_special_tokens", kAnswers, Fate::kRefused, "true", "true: control tokens have no text"},
-    {"use_beam_search early_stopping", kAnswers, Fate::kRefused, "false", "false: there is no beam search"},
-    {"length_penalty", kAnswers, Fate::kRefused, "1", "1: there is no beam search"},
+    {"skip_special_tokens", kAnswers, Fate::kRefused, "true", "true", "control tokens have no text"},
+    {"use_beam_search early_stopping", kAnswers, Fate::kRefused, "false", "false",
+     "beam search is not supported"},
+    {"length_penalty", kAnswers, Fate::kRefused, "1", "1", "beam search is not supported"},
     {"guided_json guided_regex guided_choice guided_grammar", kAnswers, Fate::kObeyed},
     {"structured_outputs", kAnswers, Fate::kParts},
     {"structured_outputs.json structured_outputs.regex structured_outputs.choice structured_outputs.grammar "
      "structured_outputs.json_object",
      kAnswers, Fate::kObeyed},
-    {"structural_tag structured_outputs.structural_tag", kAnswers, Fate::kRefused, "",
-     "absent: response_format and tools say what channels hold"},
+    {"structural_tag structured_outputs.structural_tag", kAnswers, Fate::kRefused, "", "absent",
+     "use response_format and tools"},
     {"guided_whitespace_pattern structured_outputs.whitespace_pattern", kAnswers, Fate::kRefused, "\"\"",
-     "absent: blanks are those of docs/structured-output.md"},
+     "absent", "the accepted white space is fixed (docs/structured-output.md)"},
     {"structured_outputs.disable_any_whitespace structured_outputs.disable_additional_properties", kAnswers,
-     Fate::kRefused, "false", "false: strict closes objects, and blanks are bounded"},
+     Fate::kRefused, "false", "false", "use strict to close objects; white space is always bounded"},
     {"guided_decoding_backend structured_outputs.backend structured_outputs.disable_fallback", kAnswers,
      Fate::kIgnored},
-    {"chat_template", kChat, Fate::kRefused, "", "absent: harmony is the model's only format"},
-    {"documents", kChat, Fate::kRefused, "[]", "absent: put them into messages"},
-    {"echo", kMessages, Fate::kRefused, "false", "false: only /v1/completions repeats a prompt"},
-    {"logits_processors logits_processor_args", kAnswers, Fate::kRefused, "[]",
-     "absent: no code of a client runs here"},
-    {"prompt_embeds", kAnswers, Fate::kRefused, "", "absent: a prompt is text or token ids"},
-    {"return_tokens_as_token_ids", kAnswers, Fate::kRefused, "false", "false: return_token_ids gives ids"},
+    {"chat_template", kChat, Fate::kRefused, "", "absent", "harmony is the model's only format"},
+    {"documents", kChat, Fate::kRefused, "[]", "absent", "put documents into messages"},
+    {"echo", kMessages, Fate::kRefused, "false", "false", "only /v1/completions repeats a prompt"},
+    {"logits_processors logits_processor_args", kAnswers, Fate::kRefused, "[]", "absent",
+     "the server does not run code of clients"},
+    {"prompt_embeds", kAnswers, Fate::kRefused, "", "absent", "a prompt is text or token ids"},
+    {"return_tokens_as_token_ids", kAnswers, Fate::kRefused, "false", "false", "use return_token_ids"},
     {"thinking_token_budget reasoning_budget thinking_budget", kMessages, Fate::kObeyed},
-    {"thinking_token_budget reasoning_budget thinking_budget", kCompletions, Fate::kRefused, "-1",
-     "absent: a text has no reasoning that is told apart; /v1/chat/completions has"},
-    {"repetition_detection", kAnswers, Fate::kRefused, "", "absent: it is not available"},
+    {"thinking_token_budget reasoning_budget thinking_budget", kCompletions, Fate::kRefused, "-1", "absent",
+     "completions do not separate reasoning; use /v1/chat/completions"},
+    {"repetition_detection", kAnswers, Fate::kRefused, "", "absent", "it is not supported"},
     {"cache_salt priority", kAnswers | kAnthropic | kOllama, Fate::kObeyed},
     {"request_id kv_transfer_params vllm_xargs mm_processor_kwargs media_io_kwargs", kAnswers,
      Fate::kIgnored},
@@ -134,35 +136,35 @@ constexpr FieldRow kFields[] = {
 
     // SGLang
     {"regex ebnf", kAnswers, Fate::kObeyed},
-    {"stop_regex", kAnswers, Fate::kRefused, "[]", "absent: stop takes texts"},
-    {"separate_reasoning stream_reasoning", kAnswers, Fate::kRefused, "true",
-     "true: include_reasoning says whether it is sent"},
-    {"lora_path", kAnswers, Fate::kRefused, "", "absent: there are no adapters"},
-    {"custom_logit_processor custom_params session_params", kAnswers, Fate::kRefused, "",
-     "absent: it is not available"},
-    {"return_hidden_states return_routed_experts", kAnswers, Fate::kRefused, "false",
-     "false: they are not available"},
+    {"stop_regex", kAnswers, Fate::kRefused, "[]", "absent", "use stop, which accepts strings"},
+    {"separate_reasoning stream_reasoning", kAnswers, Fate::kRefused, "true", "true",
+     "use include_reasoning to control whether it is sent"},
+    {"lora_path", kAnswers, Fate::kRefused, "", "absent", "LoRA adapters are not supported"},
+    {"custom_logit_processor custom_params session_params", kAnswers, Fate::kRefused, "", "absent",
+     "it is not supported"},
+    {"return_hidden_states return_routed_experts", kAnswers, Fate::kRefused, "false", "false",
+     "it is not supported"},
     {"rid", kAnswers, Fate::kIgnored},
 
     // llama-server
-    {"n_predict n_probs", kAnswers, Fate::kRefused, "-1|0",
-     "absent: the names here are max_tokens and logprobs"},
+    {"n_predict n_probs", kAnswers, Fate::kRefused, "-1|0", "absent", "use max_tokens and logprobs"},
     {"grammar json_schema", kAnswers, Fate::kObeyed},
-    {"typical_p tfs_z", kAnswers, Fate::kRefused, "1", kNoSampler},
-    {"mirostat dynatemp_range xtc_probability dry_multiplier top_a", kAnswers, Fate::kRefused, "0",
+    {"typical_p tfs_z", kAnswers, Fate::kRefused, "1", "1", kNoSampler},
+    {"mirostat dynatemp_range xtc_probability dry_multiplier top_a", kAnswers, Fate::kRefused, "0", "0",
      kNoSampler},
-    {"top_n_sigma", kAnswers, Fate::kRefused, "-1|0", kNoSampler},
-    {"samplers sampler_seq", kAnswers, Fate::kRefused, "", "absent: their order is fixed"},
-    {"repeat_penalty", kAnswers, Fate::kRefused, "1", "1: repetition_penalty counts prompt and answer"},
-    {"min_keep n_indent n_keep", kAnswers, Fate::kRefused, "0", "0: it is not available"},
-    {"t_max_predict_ms", kAnswers, Fate::kRefused, "0|-1", "absent: max_tokens ends an answer"},
-    {"reasoning_format", kAnswers, Fate::kRefused, "\"auto\"|\"deepseek\"|\"deepseek-legacy\"",
-     "auto: reasoning is always told apart"},
-    {"thinking_forced_open", kAnswers, Fate::kRefused, "false",
-     "false: the model opens its reasoning itself"},
-    {"parse_tool_calls", kAnswers, Fate::kRefused, "true", "true: calls are always told apart"},
-    {"post_sampling_probs", kAnswers, Fate::kRefused, "false",
-     "false: log-probabilities are the model's own"},
+    {"top_n_sigma", kAnswers, Fate::kRefused, "-1|0", "-1 or 0", kNoSampler},
+    {"samplers sampler_seq", kAnswers, Fate::kRefused, "", "absent", "the order of the samplers is fixed"},
+    {"repeat_penalty", kAnswers, Fate::kRefused, "1", "1",
+     "use repetition_penalty, which counts prompt and answer"},
+    {"min_keep n_indent n_keep", kAnswers, Fate::kRefused, "0", "0", "it is not supported"},
+    {"t_max_predict_ms", kAnswers, Fate::kRefused, "0|-1", "absent", "use max_tokens"},
+    {"reasoning_format", kAnswers, Fate::kRefused, "\"auto\"|\"deepseek\"|\"deepseek-legacy\"", "auto",
+     "reasoning is always a separate field"},
+    {"thinking_forced_open", kAnswers, Fate::kRefused, "false", "false",
+     "the model starts its reasoning itself"},
+    {"parse_tool_calls", kAnswers, Fate::kRefused, "true", "true", "tool calls are always parsed"},
+    {"post_sampling_probs", kAnswers, Fate::kRefused, "false", "false",
+     "log-probabilities are always the model's own"},
     // Parameters of samplers that are off
     {"mirostat_tau mirostat_eta dynatemp_exponent xtc_threshold dry_base dry_allowed_length "
      "dry_penalty_last_n",
@@ -180,7 +182,7 @@ constexpr FieldRow kFields[] = {
     {"thinking.type thinking.budget_tokens output_config.effort", kAnthropic, Fate::kObeyed},
     {"thinking.display", kAnthropic, Fate::kIgnored},
     {"output_config.format output_format", kAnthropic, Fate::kObeyed},
-    {"mcp_servers", kAnthropic, Fate::kRefused, "[]", "absent: the client calls tools here"},
+    {"mcp_servers", kAnthropic, Fate::kRefused, "[]", "absent", "the client must call tools itself"},
     {"metadata cache_control service_tier container context_management speed inference_geo diagnostics betas",
      kAnthropic, Fate::kIgnored},
 
@@ -189,9 +191,9 @@ constexpr FieldRow kFields[] = {
      Fate::kObeyed},
     {"keep_alive", kOllama, Fate::kIgnored},
     {"format", kOllama, Fate::kObeyed},
-    {"suffix template", kOllama, Fate::kRefused, "\"\"", "empty: harmony is the model's only format"},
-    {"images", kOllama, Fate::kRefused, "[]", "empty: the model reads text only"},
-    {"context", kOllama, Fate::kRefused, "[]", "absent: /api/chat has conversations"},
+    {"suffix template", kOllama, Fate::kRefused, "\"\"", "empty", "harmony is the model's only format"},
+    {"images", kOllama, Fate::kRefused, "[]", "empty", "the model reads only text"},
+    {"context", kOllama, Fate::kRefused, "[]", "absent", "use /api/chat for conversations"},
     {"truncate shift", kOllama, Fate::kIgnored, "false"},  // nibble refuses a prompt that is too long
     {"options", kOllama, Fate::kParts},
     {"options.temperature options.top_k options.top_p options.min_p options.seed options.stop "
@@ -199,9 +201,9 @@ constexpr FieldRow kFields[] = {
      kOllama, Fate::kObeyed},
     {"options.presence_penalty options.frequency_penalty options.repeat_penalty options.repeat_last_n",
      kOllama, Fate::kObeyed},
-    {"options.typical_p options.tfs_z", kOllama, Fate::kRefused, "1", kNoSampler},
-    {"options.mirostat", kOllama, Fate::kRefused, "0", kNoSampler},
-    {"options.penalize_newline", kOllama, Fate::kRefused, "true", "true: it counts as any other token"},
+    {"options.typical_p options.tfs_z", kOllama, Fate::kRefused, "1", "1", kNoSampler},
+    {"options.mirostat", kOllama, Fate::kRefused, "0", "0", kNoSampler},
+    {"options.penalize_newline", kOllama, Fate::kRefused, "true", "true", "it counts like any other token"},
     {"options.mirostat_tau options.mirostat_eta options.num_ctx options.num_keep options.num_batch "
      "options.num_gpu",
      kOllama, Fate::kIgnored},
@@ -213,7 +215,7 @@ constexpr FieldRow kFields[] = {
 
     {"model tokens", kDetokenize, Fate::kObeyed},
     {"model prompt content parse_special add_special_tokens return_token_strs", kTokenize, Fate::kObeyed},
-    {"with_pieces", kTokenize, Fate::kRefused, "false", "false: return_token_strs gives the texts"},
+    {"with_pieces", kTokenize, Fate::kRefused, "false", "false", "use return_token_strs"},
     {"add_special", kTokenize, Fate::kObeyed},  // no effect: the tokenizer adds no special tokens
 };
 
@@ -259,7 +261,7 @@ void check(Api api, const Field& object, const std::string& before, IgnoredField
     } else if (row->fate == Fate::kParts) {
       check(api, member, name + ".", ignored);
     } else if (row->fate != Fate::kObeyed && !is_neutral(*row, member.value())) {
-      if (row->fate == Fate::kRefused) member.refuse(row->accepted);
+      if (row->fate == Fate::kRefused) member.refuse(row->accepted, row->reason);
       ignored.add(name);
     }
   }

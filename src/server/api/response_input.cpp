@@ -17,7 +17,7 @@ using harmony::Field;
 using harmony::Json;
 using harmony::Role;
 
-constexpr const char* kTextParts{"a text or a list of text parts"};
+constexpr const char* kTextParts{"a string or a list of text parts"};
 constexpr std::string_view kPartTypes{
     "input_text, output_text, text, refusal, reasoning_text or summary_text"};
 
@@ -103,7 +103,7 @@ void add_search_call(const Field& item, Reader& out) {
 // The arguments' names are those of the function "shell" (tools.cpp).
 void add_local_shell_call(const Field& item, Reader& out) {
   const Field action = item.need("action", "an object with a command");
-  Json arguments{{"command", action.need("command", "a list of texts").value()}};
+  Json arguments{{"command", action.need("command", "a list of strings").value()}};
   for (const auto& [key, name] :
        {std::pair("working_directory", "workdir"), std::pair("timeout_ms", "timeout_ms")})
     if (const auto value = action.find(key)) arguments[name] = value->value();
@@ -147,7 +147,7 @@ void add_local_shell_output(const Field& item, Reader& out) {  // its id may be 
 // Adds the output of each command, and how it ended.
 void add_shell_output(const Field& item, Reader& out) {
   item.skip({"max_output_length"});
-  const Field output = item.need("output", "a list of what each command wrote");
+  const Field output = item.need("output", "a list of the commands' outputs");
   if (output.value().is_string()) return add_result(item, out, output.string());
   std::string text;
   for (const Field& one : output.elements()) {

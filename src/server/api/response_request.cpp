@@ -32,7 +32,7 @@ void read_include(const Field& request, ResponseRequest& read) {
         read.params.sample.num_logprobs = 0;
       else if (std::find(std::begin(kNeverThere), std::end(kNeverThere), what.value()) ==
                std::end(kNeverThere))
-        what.refuse("one of the values that OpenAI's API has");
+        what.refuse("one of the values in OpenAI's API");
     }
   if (const auto top = request.find("top_logprobs"); top && top->value() != 0)
     read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs));
@@ -43,9 +43,8 @@ void read_keeping(const Field& request, ResponseRequest& read) {
   read.previous_id = request.find_string("previous_response_id");
   if (const auto store = request.find("store")) read.store = store->boolean();
   read.is_background = read_boolean(request, "background");
-  if (read.is_background && !read.store) request.find("background")->refuse("false where store is false");
-  if (read.is_background && read.params.stream)
-    request.find("background")->refuse("false where stream is true");
+  if (read.is_background && !read.store) request.find("background")->refuse("false if store is false");
+  if (read.is_background && read.params.stream) request.find("background")->refuse("false if stream is true");
   if (const auto truncation = request.find("truncation")) {
     read.may_truncate = truncation->value() == "auto";
     if (!read.may_truncate && truncation->value() != "disabled")
@@ -92,9 +91,8 @@ void resolve_references(Json& body,
     const Json id = item.value("id", Json());
     const std::string* found = id.is_string() ? find_item(id.get<std::string>()) : nullptr;
     if (!found) {
-      HttpError error(
-          404, "Item with id '{}' not found: no response that has it is stored here. Send the item itself.",
-          id.is_string() ? id.get<std::string>() : print(id).substr(0, 60));
+      HttpError error(404, "Item with id '{}' not found: no stored response has it. Send the item itself.",
+                      id.is_string() ? id.get<std::string>() : print(id).substr(0, 60));
       error.param = "input";
       throw error;
     }
@@ -108,19 +106,19 @@ ResponseRequest read_response(Json body, const RequestDefaults& defaults) {
   harmony::ReadRecord record;
   const Field request(read.body, "request", &record);
   read.params = read_generation_params(Api::kResponses, request, defaults);
-  if (read.params.num_choices != 1) request.find("n")->refuse("1: a response is one answer");
+  if (read.params.num_choices != 1) request.find("n")->refuse("1", "a response is one answer");
   if (const auto most = request.find("max_output_tokens"))
     read.params.max_tokens = static_cast<int>(read_whole_number(*most, 1, INT_MAX));
   read_include(request, read);
   read_keeping(request, read);
 
-  const Field input = request.need("input", "a text or a list of items");
+  const Field input = request.need("input", "a string or a list of items");
   ResponseInput items;
   if (input.value().is_string()) {
     items.messages.emplace_back().text = input.string();
   } else {
     if (!input.value().is_array() || input.value().empty())
-      input.refuse("a text or a list of items, not empty");
+      input.refuse("a string or a non-empty list of items");
     items = read_items(input, read.params.ignored);
   }
   ToolSet tools;

@@ -35,13 +35,13 @@ bool is_same(const OfferedTool& one, const OfferedTool& other) {
 // `place`: where the tool is in the request.
 void offer(const std::string& place, Tool shown, OfferedTool tool, ToolSet& tools, IgnoredFields& ignored) {
   if (tools.offered.size() >= kMaxTools)
-    throw InputError("request.tools must be a list of at most {} tools, not more", kMaxTools);
+    throw InputError("request.tools must be a list of at most {} tools", kMaxTools);
   tool.name = shown.name;
   tool.description = shown.description;
   if (const OfferedTool* first = tools.find(tool.space, tool.name)) {
     if (is_same(*first, tool)) return ignored.add("tools." + tool.name, "declared twice");
-    throw InputError("{} is a second tool of the name '{}', and differs from the first; give it another name",
-                     place, tool.name);
+    throw InputError("{} has the name '{}' of an earlier, different tool; give it another name", place,
+                     tool.name);
   }
   shown_in(tools, tool.space).push_back(std::move(shown));
   tools.offered.push_back(std::move(tool));
@@ -101,7 +101,7 @@ void offer_built_in(const Field& tool, ToolKind kind, Json function, ToolSet& to
   // Agents offer all the tools they have, and two of OpenAI's tools may become the same function.
   const OfferedTool* first = tools.find("functions", function["name"].get<std::string>());
   if (first && first->kind != kind)
-    return ignored.add("tools." + tool.need_string("type"), "left out: a tool before it has its name");
+    return ignored.add("tools." + tool.need_string("type"), "left out: an earlier tool has its name");
   offer(tool.place(), harmony::tool_from_function(standing),
         {.kind = kind, .parameters = arguments_schema(standing)}, tools, ignored);
 }
@@ -227,7 +227,7 @@ void add_chat_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
 }
 
 void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
-  const std::string type = tool.need("type", "a type of tools").string();
+  const std::string type = tool.need("type", "a tool type").string();
   if (type == "function")
     add_function(tool, tools, ignored);
   else if (type == "custom")
@@ -251,8 +251,7 @@ void force_call(const Field& choice, const std::optional<std::string>& name, Too
   if (name) tools.allow_only({*name});
   if (std::none_of(tools.offered.begin(), tools.offered.end(),
                    [](const OfferedTool& tool) { return tool.may_be_called; }))
-    choice.refuse(name ? "a tool of the request that can be called"
-                       : "auto or none where no tool is offered");
+    choice.refuse(name ? "a tool of the request that may be called" : "auto or none if no tool is offered");
   params.must_call = true;
 }
 

@@ -157,7 +157,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
     check_model(service, request.params);
     limit_output(service, request.params);
     if (!request.adds_generation_prompt && !request.continues_final)
-      throw InputError("request.add_generation_prompt must be true: the answer begins behind it, not false");
+      throw InputError("request.add_generation_prompt must be true unless continue_final_message is true");
     prompt = chat_prompt(service, request);
     prompts.push_back(make_generation_request(service, request.params, prompt.tokens));
     prompts.back().prediction = make_prediction(request.prediction, *service.model->tokenizer);

@@ -170,11 +170,10 @@ size_t count_prompt_rows(const CompletionRequest& request, const std::vector<Gen
     num_rows += prompt.prompt.size() * static_cast<size_t>(prompt.prompt_logprobs + 1);
   num_rows *= static_cast<size_t>(request.params.num_choices);
   if (num_rows <= most) return num_rows;
-  HttpError error(
-      400,
-      "log-probabilities of the prompts would take {} rows, at most {} are accepted: ask for fewer "
-      "prompts at once, or fewer of the likeliest tokens",
-      num_rows, most);
+  HttpError error(400,
+                  "the log-probabilities of the prompts would take {} rows, but at most {} are accepted: "
+                  "send fewer prompts at once, or request fewer alternatives per token",
+                  num_rows, most);
   error.param = "logprobs";
   throw error;
 }
@@ -187,9 +186,10 @@ void check_echo(const CompletionRequest& request, const Tokenizer& tokenizer, ui
   for (const Prompt& prompt : request.prompts)
     num_bytes += text_of(prompt, tokenizer).size() * static_cast<uint64_t>(request.params.num_choices);
   if (num_bytes <= max_bytes) return;
-  HttpError error(
-      400, "echo: the choices would repeat {} bytes of prompts, at most {} are accepted: ask for fewer",
-      num_bytes, max_bytes);
+  HttpError error(400,
+                  "echo: the choices would repeat {} bytes of prompts, but at most {} are accepted: request "
+                  "fewer choices",
+                  num_bytes, max_bytes);
   error.param = "echo";
   throw error;
 }

@@ -26,8 +26,8 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   const auto file =
       std::find_if(files.begin(), files.end(), [&](const PageFile& known) { return known.name == name; });
   if (!service.options.has_page)
-    throw HttpError(404, "there is no '{}' here: the server was started with --no-page", exchange.path());
-  if (file == files.end()) throw HttpError(404, "there is no '{}' here", exchange.path());
+    throw HttpError(404, "'{}' is not available: the server was started with --no-page", exchange.path());
+  if (file == files.end()) throw HttpError(404, "'{}' does not exist", exchange.path());
   // Weak: the same for the plain and the compressed text.
   const std::string tag = fmt::format("W/\"{}\"", file->hash);
   exchange.add_header("ETag", tag);

@@ -26,11 +26,10 @@ void load_previous_response(Service& service, Exchange& exchange, ResponseReques
   if (!request.previous_id) return;
   const StoredResponse* before = service.responses.find({exchange.record().key_owner, *request.previous_id});
   if (!before) {
-    HttpError error(
-        400,
-        "Previous response with id '{}' not found: it was never stored, or its place went to newer ones. "
-        "Send its conversation as input.",
-        *request.previous_id);
+    HttpError error(400,
+                    "Previous response with id '{}' not found: it was never stored, or was dropped for newer "
+                    "responses. Send its conversation as input.",
+                    *request.previous_id);
     error.param = "previous_response_id";
     error.code = "previous_response_not_found";
     throw error;
@@ -51,11 +50,10 @@ void check_results_have_calls(const std::vector<ChatMessage>& messages) {
                            ? std::find(open_calls.begin(), open_calls.end(), *message.tool_call_id)
                            : open_calls.begin();
     if (found == open_calls.end()) {
-      HttpError error(
-          400,
-          "input has a result with call_id '{}', but no call before it waits for one: put the call "
-          "first, or name the response that made it in previous_response_id",
-          message.tool_call_id.value_or(""));
+      HttpError error(400,
+                      "input has a result with call_id '{}' without an open call before it: put the call "
+                      "first, or name its response in previous_response_id",
+                      message.tool_call_id.value_or(""));
       error.param = "input";
       throw error;
     }

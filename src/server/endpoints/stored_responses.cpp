@@ -17,7 +17,7 @@ std::string id_in(const Exchange& exchange, std::string_view after = "") {
 
 HttpError not_found(const std::string& id) {
   HttpError error(
-      404, "Response with id '{}' not found: it was never stored, or its place went to newer ones.", id);
+      404, "Response with id '{}' not found: it was never stored, or was dropped for newer responses.", id);
   error.param = "response_id";
   return error;
 }
@@ -52,7 +52,7 @@ int read_limit(const Exchange& exchange) {
 
 asio::awaitable<void> get_response(Service& service, Exchange& exchange) {
   if (query_value(exchange.query(), "stream") == "true") {
-    HttpError error(400, "stream must be false: the events of a response are sent once");
+    HttpError error(400, "stream must be false: the events of a response are sent only once");
     error.param = "stream";
     throw error;
   }
@@ -83,7 +83,7 @@ asio::awaitable<void> cancel_response(Service& service, Exchange& exchange) {
   }
   const StoredResponse& found = stored(service, exchange, id);
   if (!Json::parse(found.json)["background"].get<bool>())
-    throw HttpError(400, "Response '{}' is none of the background, and complete: nothing can be cancelled",
+    throw HttpError(400, "Response '{}' can't be cancelled: it is complete and not a background response",
                     id);
   return exchange.reply(200, kJsonType, found.json + "\n");
 }

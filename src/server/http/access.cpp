@@ -27,8 +27,8 @@ void check_host(const AccessRules& rules, std::string_view host) {
   });
   if (!is_known)
     throw HttpError(403,
-                    "the Host '{}' is none of this server's names, which are {}: use one of these, or start "
-                    "the server with --allowed-host {}",
+                    "the Host '{}' is not one of this server's names ({}): use one of them, or start the "
+                    "server with --allowed-host {}",
                     host, fmt::join(rules.hosts, ", "), name);
 }
 
@@ -63,8 +63,7 @@ void check_access(const AccessRules& rules, const HttpRequest& request) {
     if (!is_cors_origin(rules, origin) && !is_own(origin, host))
       throw HttpError(
           403,
-          "pages of the Origin '{}' may not ask this server: start it with --cors-origin {} to let "
-          "them in",
+          "pages of the Origin '{}' may not call this server: to allow them, start it with --cors-origin {}",
           origin, origin);
   }
 }

@@ -33,7 +33,7 @@ class BodyBudget {
     void check(uint64_t num_bytes) const {
       if (!counts(num_bytes) || num_bytes - num_bytes_ <= budget_->max_bytes_ - budget_->num_bytes_) return;
       throw HttpError(
-          429, "the bodies of other requests fill the {} bytes that there are for them; try again later",
+          429, "the bodies of other requests use the {} bytes of memory reserved for bodies; try again later",
           budget_->max_bytes_);
     }
     // Raises the share to `num_bytes`, the part of the body received so far. Throws HttpError (429) if the

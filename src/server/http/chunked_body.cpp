@@ -58,10 +58,10 @@ size_t ChunkedBody::take(std::string_view bytes, std::string& body) {
     }
     // Checked before the line is complete: its end may never arrive.
     if (next_ == Next::kEndOfData && !std::string_view("\r\n").starts_with(bytes.substr(0, 2)))
-      throw HttpError(400, "a chunk has more bytes than its size says");
+      throw HttpError(400, "a chunk is longer than its stated size");
     const auto line = take_line(bytes);
     if (num_other_bytes_ + (line ? line->size() : bytes.size()) > max_other_bytes_)
-      throw HttpError(431, "what chunks have beside their data is too large: at most {} bytes are accepted",
+      throw HttpError(431, "the chunk extensions and trailers are too large: at most {} bytes are accepted",
                       max_other_bytes_);
     if (!line) break;
     read_line(*line, body.size());
@@ -97,8 +97,7 @@ void ChunkedBody::read_size(std::string_view line, uint64_t num_body_bytes) {
   const auto num_digits = static_cast<size_t>(end - line.data());
   const std::string_view extensions = line.substr(num_digits);
   if (error == std::errc::invalid_argument || num_digits > kMaxDigits || !are_extensions(extensions))
-    throw HttpError(
-        400, "the size of a chunk must be 1 to 16 hexadecimal digits, and only ';NAME=VALUE' may follow");
+    throw HttpError(400, "a chunk size must be 1 to 16 hexadecimal digits, followed only by ';NAME=VALUE'");
   if (size > max_body_bytes_ - num_body_bytes)
     throw HttpError(413, "the body is too large: at most {} bytes are accepted", max_body_bytes_);
   num_other_bytes_ += extensions.size();

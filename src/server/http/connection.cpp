@@ -212,7 +212,7 @@ asio::awaitable<void> Connection::answer(StreamExchange& exchange, Refusal refus
     log::debug("{}: {}", exchange.id(), error.code().message());
   } catch (const std::exception& error) {  // such as std::bad_alloc: only this request fails
     log::warn("{} failed: {}", exchange.id(), error.what());
-    refusal = HttpError(500, "the request could not be answered: {}", error.what());
+    refusal = HttpError(500, "internal error: {}", error.what());
   }
   exchange.on_disconnect(nullptr);
   try {

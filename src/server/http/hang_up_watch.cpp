@@ -14,7 +14,7 @@ namespace {
 
 int new_epoll() {
   const int handle = ::epoll_create1(EPOLL_CLOEXEC);
-  if (handle < 0) throw InputError("connections can't be watched: {}", std::strerror(errno));
+  if (handle < 0) throw InputError("can't watch connections for disconnects: {}", std::strerror(errno));
   return handle;
 }
 

@@ -42,8 +42,7 @@ std::optional<std::string_view> take_line(std::string_view& bytes) {
   if (end.empty() || end == "\r") return std::nullopt;
   if (end != "\r\n")
     throw HttpError(400,
-                    "a line of the header, or beside the data of a chunk, has a control character or does "
-                    "not end in CR LF");
+                    "a line of the header or of a chunk has a control character, or does not end in CR LF");
   const std::string_view line = bytes.substr(0, length);
   bytes.remove_prefix(length + 2);
   return line;
@@ -53,9 +52,8 @@ HeaderField split_field(std::string_view line) {
   const size_t colon = line.find(':');
   const std::string_view name = line.substr(0, colon);
   if (colon == std::string_view::npos || !is_token(name))
-    throw HttpError(400,
-                    "a header line must be 'NAME: VALUE', without a blank before the colon, and not go on in "
-                    "the next line");
+    throw HttpError(
+        400, "a header line must be 'NAME: VALUE', without a space before the colon or a continuation line");
   return {name, without_blanks(line.substr(colon + 1))};
 }
 

@@ -37,7 +37,7 @@ tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
   error_code error;
   const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
   if (error)
-    throw InputError("--host '{}': accepted is an address as 127.0.0.1, 0.0.0.0 or ::, or localhost", host);
+    throw InputError("--host '{}': expected an address such as 127.0.0.1, 0.0.0.0 or ::, or localhost", host);
   return {address, port};
 }
 
@@ -61,8 +61,7 @@ void check_address(const HttpAddress& address) {
   try {
     const asio::local::stream_protocol::endpoint endpoint(address.unix_socket);
   } catch (const system_error& error) {
-    throw InputError("--unix-socket '{}' can't be listened on: {}", address.unix_socket,
-                     error.code().message());
+    throw InputError("can't listen on --unix-socket '{}': {}", address.unix_socket, error.code().message());
   }
 }
 
@@ -97,8 +96,7 @@ HttpServer::Impl::Impl(asio::io_context& io, const HttpAddress& address, Connect
       remove_stale_socket(io, endpoint);
       listen(endpoint.protocol(), endpoint);
     } catch (const system_error& error) {
-      throw InputError("--unix-socket '{}' can't be listened on: {}", address.unix_socket,
-                       error.code().message());
+      throw InputError("can't listen on --unix-socket '{}': {}", address.unix_socket, error.code().message());
     }
     unix_socket = address.unix_socket;
     return;
@@ -107,7 +105,7 @@ HttpServer::Impl::Impl(asio::io_context& io, const HttpAddress& address, Connect
   try {
     listen(endpoint.protocol(), endpoint);
   } catch (const system_error& error) {
-    throw InputError("{}:{} can't be listened on: {}; --host and --port name another address", address.host,
+    throw InputError("can't listen on {}:{}: {}; choose another address with --host and --port", address.host,
                      address.port, error.code().message());
   }
   const Protocol::endpoint bound = acceptor.local_endpoint();
@@ -168,7 +166,7 @@ asio::awaitable<void> HttpServer::Impl::accept() {
     if (!is_full) {
       co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
       if (error == asio::error::operation_aborted) co_return;
-      if (error) log::warn("a connection could not be accepted: {}", error.message());
+      if (error) log::warn("can't accept a connection: {}", error.message());
     }
     // The error may be a lack of file descriptors.
     if (is_full || error || places.num_taken() >= context.limits.max_connections) places.make_room();

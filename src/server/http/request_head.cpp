@@ -37,8 +37,8 @@ bool is_path(std::string_view text) {
 int read_version(std::string_view text) {
   if (text.size() != 8 || !text.starts_with("HTTP/") || !is_digit(text[5]) || text[6] != '.' ||
       !is_digit(text[7]))
-    throw HttpError(400, "the request is no HTTP: its first line must be 'METHOD TARGET HTTP/1.1'");
-  if (text[5] != '1') throw HttpError(505, "HTTP/1.1 and HTTP/1.0 are spoken here, not '{}'", text);
+    throw HttpError(400, "not an HTTP request: the first line must be 'METHOD TARGET HTTP/1.1'");
+  if (text[5] != '1') throw HttpError(505, "this server supports HTTP/1.1 and HTTP/1.0, not '{}'", text);
   return text[7] == '0' ? 10 : 11;
 }
 
@@ -54,12 +54,13 @@ std::string read_target(std::string_view target, std::string_view method, std::s
     authority = rest.substr(0, end);
     path = rest.substr(end);
     if (!path.starts_with('/')) path.insert(0, "/");
-    if (!split_authority(authority)) throw HttpError(400, "the target's host '{}' is not valid", authority);
+    if (!split_authority(authority))
+      throw HttpError(400, "the host '{}' of the request target is not valid", authority);
   }
   if (!is_path(path))
     throw HttpError(400,
-                    "the request's target must be a path, as '/v1/models?a=b', or 'http://HOST/PATH', with "
-                    "other letters than those of a URL as %XX");
+                    "the request target must be a path such as '/v1/models?a=b', or 'http://HOST/PATH'; "
+                    "encode other characters as %XX");
   return path;
 }
 
@@ -67,7 +68,7 @@ void read_request_line(std::string_view line, HttpRequest& request, std::string_
   const size_t first = line.find(' '), last = line.rfind(' ');
   const std::string_view method = line.substr(0, first);
   if (first == last || !is_token(method))
-    throw HttpError(400, "the request is no HTTP: its first line must be 'METHOD TARGET HTTP/1.1'");
+    throw HttpError(400, "not an HTTP request: the first line must be 'METHOD TARGET HTTP/1.1'");
   request.version(read_version(line.substr(last + 1)));
   request.method_string(method);
   request.target(read_target(line.substr(first + 1, last - first - 1), method, authority));
@@ -92,9 +93,9 @@ size_t for_each_element(const HttpRequest& request, http::field name, Function f
 void read_host(HttpRequest& request, std::string_view authority) {
   const size_t num_hosts = request.count(http::field::host);
   if (num_hosts > 1 || (num_hosts == 0 && request.version() >= 11))
-    throw HttpError(400, "a request needs one header line 'Host: NAME', and this one has {}", num_hosts);
+    throw HttpError(400, "a request needs exactly one header line 'Host: NAME'; this one has {}", num_hosts);
   if (num_hosts == 1 && !split_authority(to_std(request[http::field::host])))
-    throw HttpError(400, "the Host '{}' is not valid: it is a name or an address, with or without a port",
+    throw HttpError(400, "the Host '{}' is not valid: expected a name or an address, with or without a port",
                     to_std(request[http::field::host]));
   if (!authority.empty()) request.set(http::field::host, authority);
 }
@@ -103,7 +104,7 @@ uint64_t read_content_length(const HttpRequest& request) {
   const std::string_view text = to_std(request[http::field::content_length]);
   if (request.count(http::field::content_length) > 1 || text.empty() ||
       !std::all_of(text.begin(), text.end(), is_digit))
-    throw HttpError(400, "Content-Length must be one whole number, once");
+    throw HttpError(400, "Content-Length must occur once and be a whole number");
   uint64_t length{};
   const bool is_huge =
       std::from_chars(text.data(), text.data() + text.size(), length).ec == std::errc::result_out_of_range;
@@ -116,7 +117,7 @@ void check_transfer_coding(const HttpRequest& request) {
   if (request.version() < 11)
     throw HttpError(400, "Transfer-Encoding needs HTTP/1.1; send HTTP/1.0 with Content-Length");
   if (request.count(http::field::content_length) > 0)
-    throw HttpError(400, "Transfer-Encoding and Content-Length exclude each other: send one of them");
+    throw HttpError(400, "send either Transfer-Encoding or Content-Length, not both");
   std::vector<std::string_view> codings;
   const size_t num_fields = for_each_element(request, http::field::transfer_encoding,
                                              [&](std::string_view coding) { codings.push_back(coding); });
@@ -128,7 +129,7 @@ void check_transfer_coding(const HttpRequest& request) {
                        [&](std::string_view other) { return equals_ignoring_case(coding, other); });
   });
   throw HttpError(ends_in_chunks && are_known ? 501 : 400,
-                  "Transfer-Encoding must be 'chunked' and nothing else");
+                  "Transfer-Encoding must be 'chunked', without other codings");
 }
 
 bool wants_keep_alive(const HttpRequest& request) {
@@ -157,7 +158,7 @@ std::optional<size_t> head_length(std::string_view bytes, size_t num_scanned) {
 void read_head(std::string_view bytes, RequestHead& head) {
   const auto next_line = [&] {
     const auto line = take_line(bytes);
-    if (!line) throw HttpError(400, "the request's header has no end");
+    if (!line) throw HttpError(400, "the request header is incomplete");
     return *line;
   };
   HttpRequest& request = head.request;

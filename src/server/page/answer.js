@@ -76,7 +76,7 @@ export function statistics(message) {
     parts.push(`${usage.completion_tokens} tokens${speed}${first}`);
     parts.push(`prompt of ${usage.prompt_tokens} tokens, ${usage.prompt_tokens_details.cached_tokens} of them cached`);
   }
-  if (finish === "length") parts.push("cut off: there is no room for more tokens");
+  if (finish === "length") parts.push("cut off: the token limit was reached");
   if (finish === "stopped") parts.push("stopped");
   return parts.join("; ");
 }

@@ -38,7 +38,7 @@ export class Chart {
       const last = this.samples.findLast((sample) => sample[at] !== undefined);
       return `${name} ${last ? this.write(last[at]) : ""}`.trim();
     });
-    this.caption.textContent = known.length ? `${latest.join(", ")}; highest ${this.write(highest)}` : "none yet";
+    this.caption.textContent = known.length ? `${latest.join(", ")}; highest ${this.write(highest)}` : "no data yet";
     this.image.setAttribute("aria-label", `${this.title}: ${this.caption.textContent}`);
   }
 

@@ -197,7 +197,7 @@ addEventListener("pagehide", () => [...running.keys()].forEach(store.saveConvers
 setUpSettings((changed, isSaved) => {
   settings = changed;
   applyTheme(settings.theme);
-  if (!isSaved) byId("notice").textContent = "The settings hold until the page is closed: the browser's storage is full.";
+  if (!isSaved) byId("notice").textContent = "The settings last only until the page is closed: the browser's storage is full.";
 });
 onKeyNeeded(askForKey);
 showList();

@@ -11,9 +11,9 @@ function faultOf(name, text) {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return `This is no JSON: ${error.message}.`;
+    return `This is not valid JSON: ${error.message}.`;
   }
-  if (name === "schema" && (typeof value !== "object" || value === null)) return "A schema is an object: {\"type\": \"object\", ...}";
+  if (name === "schema" && (typeof value !== "object" || value === null)) return "A schema must be an object: {\"type\": \"object\", ...}";
   if (name === "tools" && !Array.isArray(value)) return "This must be a list: [{\"type\": \"function\", \"function\": {...}}]";
   return "";
 }
@@ -56,7 +56,7 @@ let asked = null;
 export function askForKey(wasRefused) {
   asked ??= new Promise((resolve) => {
     const dialog = byId("key-dialog");
-    byId("key-fault").textContent = wasRefused ? "The server does not know this key." : "";
+    byId("key-fault").textContent = wasRefused ? "The server rejected this key." : "";
     byId("key").value = "";
     byId("key-form").onsubmit = (event) => {
       event.preventDefault();

@@ -8,7 +8,7 @@ export function exportJson(conversation) {
 
 export function exportMarkdown(conversation) {
   const turns = conversation.messages.map((message) => {
-    const names = { user: "You", assistant: "Answer", tool: "Result of a call" };
+    const names = { user: "You", assistant: "Answer", tool: "Tool result" };
     const calls = (message.calls ?? []).map((call) => fenced(`${call.function.name}(${call.function.arguments})`));
     return [`## ${names[message.role]}`, message.content, ...calls].filter(Boolean).join("\n\n");
   });

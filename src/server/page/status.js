@@ -22,9 +22,9 @@ const charts = {
   speed: new Chart("Tokens per second", ["answers", "prompts"], whole),
   sequences: new Chart("Answers", ["running", "waiting"], whole),
   pages: new Chart("Pages of the KV cache in use", ["full layers", "sliding"], percent, 1),
-  steps: new Chart("Time of a step", [""], milliseconds),
-  rows: new Chart("Rows of a step", [""], whole),
-  hits: new Chart("Prompts' tokens found in the prefix cache", [""], percent, 1),
+  steps: new Chart("Step time", [""], milliseconds),
+  rows: new Chart("Rows per step", [""], whole),
+  hits: new Chart("Prompt tokens found in the prefix cache", [""], percent, 1),
 };
 byId("charts").append(...Object.values(charts).map((chart) => chart.element));
 
@@ -47,10 +47,10 @@ function showNow(engine) {
     "waiting": whole(engine.waiting),
     "pages, full layers": pages(engine.pages.full),
     "pages, sliding layers": pages(engine.pages.sliding),
-    "tokens of a page": whole(engine.page_tokens),
+    "tokens per page": whole(engine.page_tokens),
     "prefix cache hits": percent(share(engine.cached_tokens, engine.prompt_tokens)),
-    "tokens of prompts": whole(engine.prompt_tokens),
-    "tokens generated": whole(engine.generated_tokens),
+    "prompt tokens": whole(engine.prompt_tokens),
+    "generated tokens": whole(engine.generated_tokens),
     "steps": whole(engine.steps),
     "preemptions": whole(engine.preemptions),
     "faults": whole(engine.faults),
@@ -76,7 +76,7 @@ function showSetup(setup) {
   hasSetup = true;
   const planned = setup.memory.reduce((sum, { bytes }) => sum + bytes, 0);
   const parts = [...setup.memory, { what: "total", bytes: planned },
-    { what: "was free beside it at the start", bytes: Math.max(setup.memory_budget - planned, 0) }];
+    { what: "left free at the start", bytes: Math.max(setup.memory_budget - planned, 0) }];
   fill("memory", parts.map(({ what, bytes }) => h("tr", {}, cell(what), cell(bytesText(bytes), "right"))));
   fill("kernels", setup.kernels.map((row) =>
     h("tr", {}, ...["operation", "weights", "activations", "rows", "kernel", "reason"].map((name) => cell(row[name])))));

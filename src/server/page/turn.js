@@ -6,7 +6,7 @@ import { codeBlock, renderMarkdown } from "./markdown.js";
 // Answers whose reasoning the user has opened; it stays open when they are drawn again.
 const unfolded = new WeakSet();
 
-const kNames = { user: "You", assistant: "Answer", tool: "Result of a call" };
+const kNames = { user: "You", assistant: "Answer", tool: "Tool result" };
 
 // `actions`: edit(text), retry() and sendResults(results), each undefined if not possible now. Returns the
 // element, and update(), which redraws the message.
@@ -36,7 +36,7 @@ function beginEdit(element, text, edit) {
     if (field.value.trim()) edit(field.value);
   };
   const form = h("form", { onsubmit: send }, field,
-    h("p", { class: "note" }, "What comes after this message is dropped."),
+    h("p", { class: "note" }, "Messages after this one are dropped."),
     h("div", { class: "tools" },
       h("button", { type: "submit", class: "main" }, "Send"),
       h("button", { type: "button", onclick: cancel }, "Cancel")));

@@ -30,9 +30,8 @@ void check_name(std::string_view name, std::string_view where) {
           std::string_view::npos;
   if (!is_plain)
     throw InputError(
-        "{}: what is before the ':' is no name of a key: a name has 1 to {} letters, digits and '-_.@'. A "
-        "key "
-        "that has a ':' itself needs a name before it",
+        "{}: the text before ':' is not a valid key name (1 to {} letters, digits and '-_.@'). A key that "
+        "contains ':' needs a name before it",
         where, kMaxNameLetters);
   if (is_given_by_nibble(name))
     throw InputError("{}: the name '{}' is reserved for keys without a name", where, name);
@@ -62,13 +61,12 @@ void ApiKeys::add(std::string_view text, std::string_view where) {
   if (has_name) check_name(name, where);
   if (key.empty()) throw InputError("{}: the key is empty", where);
   if (!is_sendable(key))
-    throw InputError("{}: the key has a letter that is not printable ASCII, so that no client can send it",
-                     where);
+    throw InputError("{}: the key has a character that is not printable ASCII; no client can send it", where);
   if (key.find(" #") != std::string_view::npos)  // would take a comment as part of the key
-    throw InputError("{}: the key has a blank before a '#'; a comment needs a line of its own", where);
+    throw InputError("{}: the key contains ' #'; put comments on a line of their own", where);
   if (const ApiKey* known = find(key)) {
     if (!has_name || known->name == name) return;
-    throw InputError("{}: the key of '{}' is already that of '{}'", where, name, known->name);
+    throw InputError("{}: the key of '{}' is already used by '{}'", where, name, known->name);
   }
   ApiKey added{.key = std::string(key), .name = std::string(name), .owner = std::string(name)};
   if (!has_name) {
@@ -90,9 +88,8 @@ void ApiKeys::add_lines(std::string_view text, std::string_view file) {
   }
   if (!has_key)
     throw InputError(
-        "--api-key-file '{}' has no key. It needs one on a line, as KEY or NAME:KEY; lines that begin with "
-        "'#' "
-        "are comments",
+        "--api-key-file '{}' has no key. Expected one per line, as KEY or NAME:KEY; lines that begin with "
+        "'#' are comments",
         file);
 }
 

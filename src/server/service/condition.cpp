@@ -13,13 +13,12 @@ Condition condition_of(const Service& service) {
   const StepLimit limit{service.options.step_timeout, service.model->num_host_bytes};
   const Stall stall = stall_of(state.progress, limit);
   if (stall == Stall::kNone) return {};
-  return {
-      stall,
-      {{"status", "stalled"},
-       {"reason", fmt::format("requests wait, and no step of the model has ended for {:.0f} s; the limit is "
-                              "{:.0f} s (--step-timeout)",
-                              state.progress.seconds, limit.seconds(state.progress))},
-       {"seconds_without_step", state.progress.seconds}}};
+  return {stall,
+          {{"status", "stalled"},
+           {"reason", fmt::format("requests are waiting, but no step has finished for {:.0f} s; the limit is "
+                                  "{:.0f} s (--step-timeout)",
+                                  state.progress.seconds, limit.seconds(state.progress))},
+           {"seconds_without_step", state.progress.seconds}}};
 }
 
 }  // namespace nibble::server

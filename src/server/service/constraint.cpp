@@ -131,8 +131,8 @@ asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
   if (!params.format.source && offered.empty() && !has_budget) co_return;
   if (params.ignore_eos) {  // the text continues past its end, where a constraint allows nothing
     if (!params.must_call && !has_budget) co_return;
-    throw HttpError(400, "ignore_eos must be false where {}",
-                    params.must_call ? "a tool must be called" : "reasoning has a budget of tokens");
+    throw HttpError(400, "ignore_eos must be false if {}",
+                    params.must_call ? "a tool must be called" : "reasoning has a token budget");
   }
   GrammarShelf& shelf = shelf_of(service);
   co_await offload_if(service, true, [&] {

@@ -41,12 +41,13 @@ void EngineGate::measure(Listener& listener, const Event& event) {
 
 void EngineGate::check_room(size_t num_choices) const {
   if (choices_.size() + num_choices > max_choices_)
-    throw HttpError(429, "the server is full: {} requests run or wait; try again later", choices_.size());
+    throw HttpError(429, "the server is full: {} answers are running or waiting; try again later",
+                    choices_.size());
 }
 
 void EngineGate::check_count(size_t num_choices) const {
   if (num_choices > max_choices_)
-    throw HttpError(400, "the request asks for {} answers at once, and this server takes at most {}",
+    throw HttpError(400, "the request needs {} answers at once, but this server accepts at most {}",
                     num_choices, max_choices_);
 }
 

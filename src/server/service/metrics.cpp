@@ -85,86 +85,88 @@ struct Metrics::Impl {
   const prometheus::Labels labels;
 
   // Copied from the engine's state when Prometheus scrapes.
-  Gauge& running = gauge("nibble:num_requests_running", "Answers that the engine works on.");
-  Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait for a place.");
-  prometheus::Family<Gauge>& page_share = gauges(
-      "nibble:kv_cache_usage_perc", "Share of the KV cache's pages that running answers hold, 0 to 1.");
+  Gauge& running = gauge("nibble:num_requests_running", "Running answers.");
+  Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait to be scheduled.");
+  prometheus::Family<Gauge>& page_share =
+      gauges("nibble:kv_cache_usage_perc", "Share of the KV cache pages held by running answers, 0 to 1.");
   Gauge& share = page_share.Add({});  // full layers, which run out first; unlabelled, for gateways
   Gauge& full_share = page_share.Add({{"layers", "full"}});
   Gauge& sliding_share = page_share.Add({{"layers", "sliding"}});
   prometheus::Family<Gauge>& pages_used =
-      gauges("nibble:kv_cache_pages_used", "Pages of the KV cache that running answers hold.");
+      gauges("nibble:kv_cache_pages_used", "KV cache pages held by running answers.");
   Gauge& full_used = pages_used.Add({{"layers", "full"}});
   Gauge& sliding_used = pages_used.Add({{"layers", "sliding"}});
-  prometheus::Family<Gauge>& pages = gauges("nibble:kv_cache_pages", "Pages of the KV cache.");
+  prometheus::Family<Gauge>& pages = gauges("nibble:kv_cache_pages", "KV cache pages.");
   Gauge& full_pages = pages.Add({{"layers", "full"}});
   Gauge& sliding_pages = pages.Add({{"layers", "sliding"}});
   Gauge* cache_config{nullptr};  // created with the first state, which has its labels
-  Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Tokens of prompts, cached ones included.");
-  Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked for in the prefix cache.");
+  Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Prompt tokens, including cached ones.");
+  Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked up in the prefix cache.");
   Counter& hits = counter("nibble:prefix_cache_hits_total", "Tokens found in the prefix cache.");
   std::set<std::string> key_names;  // names that have series
   prometheus::Family<Counter>& key_requests =
-      counters("nibble:key_requests_total", "HTTP requests by the name of their API key, and status.");
+      counters("nibble:key_requests_total", "HTTP requests, by name of the API key and status.");
   prometheus::Family<Counter>& key_prompt_tokens =
-      counters("nibble:key_prompt_tokens_total", "Tokens of prompts, cached ones included, by key.");
+      counters("nibble:key_prompt_tokens_total", "Prompt tokens, including cached ones, by key.");
   prometheus::Family<Counter>& key_cached_tokens =
-      counters("nibble:key_cached_tokens_total", "Tokens of prompts found in the prefix cache, by key.");
+      counters("nibble:key_cached_tokens_total", "Prompt tokens found in the prefix cache, by key.");
   prometheus::Family<Counter>& key_generation_tokens =
-      counters("nibble:key_generation_tokens_total", "Tokens generated, by key.");
+      counters("nibble:key_generation_tokens_total", "Generated tokens, by key.");
   Counter& preemptions =
-      counter("nibble:num_preemptions_total", "Answers put aside because the KV cache was full.");
-  prometheus::Family<Counter>& steps = counters(
-      "nibble:backend_steps_total",
-      "Steps by how a GPU's backend launched them: as a graph that was there, recording one, without.");
-  Counter& faults = counter("nibble:engine_faults_total", "Steps that the engine could not run.");
+      counter("nibble:num_preemptions_total", "Answers preempted because the KV cache was full.");
+  prometheus::Family<Counter>& steps =
+      counters("nibble:backend_steps_total",
+               "Steps of a GPU backend, by launch: replayed graph, newly captured graph, no graph.");
+  Counter& faults = counter("nibble:engine_faults_total", "Steps that failed.");
   Gauge& without_step = gauge("nibble:engine_seconds_without_step",
-                              "Seconds that requests have waited without a step ending; 0 when none waits.");
+                              "Seconds since a step last finished while requests wait; 0 if none waits.");
 
-  Counter& num_drafts = counter("nibble:spec_decode_num_drafts_total",
-                                "Times that an answer had drafts in a step, which checked them.");
-  Counter& draft_tokens = counter("nibble:spec_decode_num_draft_tokens_total", "Tokens that were drafted.");
+  Counter& num_drafts =
+      counter("nibble:spec_decode_num_drafts_total", "Drafts verified: one per answer and step.");
+  Counter& draft_tokens = counter("nibble:spec_decode_num_draft_tokens_total", "Drafted tokens.");
   Counter& accepted_tokens =
-      counter("nibble:spec_decode_num_accepted_tokens_total", "Drafted tokens that were right.");
-  prometheus::Family<Counter>& accepted_at = counters("nibble:spec_decode_num_accepted_tokens_per_pos_total",
-                                                      "The same by place in the draft, from 0 on.");
+      counter("nibble:spec_decode_num_accepted_tokens_total", "Drafted tokens that were accepted.");
+  prometheus::Family<Counter>& accepted_at =
+      counters("nibble:spec_decode_num_accepted_tokens_per_pos_total",
+               "Drafted tokens that were accepted, by position in the draft from 0.");
 
   // Counted when the events happen.
-  Counter& generation_tokens = counter("nibble:generation_tokens_total", "Tokens generated.");
-  prometheus::Family<Counter>& outcomes = counters(
-      "nibble:request_success_total", "Answers that have ended, by how: stop, length, abort, error.");
+  Counter& generation_tokens = counter("nibble:generation_tokens_total", "Generated tokens.");
+  prometheus::Family<Counter>& outcomes =
+      counters("nibble:request_success_total", "Completed answers, by reason: stop, length, abort, error.");
   std::array<Counter*, kOutcomes.size()> ended{};
   Histogram& first_token = histogram("nibble:time_to_first_token_seconds",
-                                     "From the request to the first token.", kFirstTokenTimes);
+                                     "Time from the request to the first token.", kFirstTokenTimes);
   Histogram& next_token =
-      histogram("nibble:inter_token_latency_seconds", "From one token to the next.", kShortTimes);
+      histogram("nibble:inter_token_latency_seconds", "Time from one token to the next.", kShortTimes);
   Histogram& e2e = histogram("nibble:e2e_request_latency_seconds",
-                             "From the request to the end of its answer.", kRequestTimes);
-  Histogram& queue =
-      histogram("nibble:request_queue_time_seconds", "From the request to its first step.", kRequestTimes);
+                             "Time from the request to the end of its answer.", kRequestTimes);
+  Histogram& queue = histogram("nibble:request_queue_time_seconds",
+                               "Time from the request to its first step.", kRequestTimes);
   Histogram& prefill = histogram("nibble:request_prefill_time_seconds",
-                                 "From the first step to the first token.", kRequestTimes);
-  Histogram& decode =
-      histogram("nibble:request_decode_time_seconds", "From the first token to the last.", kRequestTimes);
+                                 "Time from the first step to the first token.", kRequestTimes);
+  Histogram& decode = histogram("nibble:request_decode_time_seconds",
+                                "Time from the first token to the last.", kRequestTimes);
   Histogram& request_prompt_tokens =
-      histogram("nibble:request_prompt_tokens", "Tokens of a request's prompt.", kTokens);
+      histogram("nibble:request_prompt_tokens", "Prompt tokens per request.", kTokens);
   Histogram& request_generation_tokens =
-      histogram("nibble:request_generation_tokens", "Tokens of an answer.", kTokens);
-  Histogram& step_tokens = histogram("nibble:iteration_tokens_total",
-                                     "Tokens that a step runs, of prompts and answers.", kBatchSizes);
+      histogram("nibble:request_generation_tokens", "Generated tokens per answer.", kTokens);
+  Histogram& step_tokens =
+      histogram("nibble:iteration_tokens_total", "Tokens per step: prefill and decode.", kBatchSizes);
   Histogram& step_sequences =
-      histogram("nibble:iteration_sequences", "Answers that share a step: the batch size.", kBatchSizes);
-  Histogram& step_seconds = histogram("nibble:iteration_seconds", "A step, model and all.", kShortTimes);
+      histogram("nibble:iteration_sequences", "Answers per step: the batch size.", kBatchSizes);
+  Histogram& step_seconds =
+      histogram("nibble:iteration_seconds", "Time of a step, including the model.", kShortTimes);
   Histogram& overhead =
       histogram("nibble:scheduler_step_seconds",
-                "What a step takes beside the model: planning it, handing out what it gave.", kOverheadTimes);
+                "Time of a step outside the model: scheduling it and delivering its tokens.", kOverheadTimes);
   Histogram* device_idle{nullptr};  // created if the device reports its idle time
   prometheus::Family<Counter>& responses = counters(
-      "nibble:http_requests_total", "HTTP requests, by endpoint and status (499: the client had gone).");
+      "nibble:http_requests_total", "HTTP requests, by endpoint and status (499: the client disconnected).");
   prometheus::Family<Histogram>& response_times =
       prometheus::BuildHistogram()
           .Name("nibble:http_request_duration_seconds")
-          .Help("From a request's header to the end of its answer.")
+          .Help("Time from a request's header to the end of its answer.")
           .Labels(labels)
           .Register(registry);
 };
@@ -181,9 +183,10 @@ void Metrics::Impl::copy(const EngineState& state) {
   full_used.Set(state.pages_held.full);
   sliding_used.Set(state.pages_held.sliding);
   if (!cache_config)
-    cache_config = &gauges("nibble:cache_config_info", "Tokens of a page, and pages of the full layers.")
-                        .Add({{"block_size", std::to_string(kPageTokens)},
-                              {"num_gpu_blocks", std::to_string(state.pages.full)}});
+    cache_config =
+        &gauges("nibble:cache_config_info", "Tokens per page, and number of pages of the full layers.")
+             .Add({{"block_size", std::to_string(kPageTokens)},
+                   {"num_gpu_blocks", std::to_string(state.pages.full)}});
   cache_config->Set(1);
   share.Set(static_cast<double>(state.pages_held.full) / state.pages.full);
   full_share.Set(static_cast<double>(state.pages_held.full) / state.pages.full);
@@ -222,9 +225,8 @@ void Metrics::observe_step(const StepReport& report) {
   impl_->overhead.Observe(report.other_seconds);
   if (!report.device_idle_seconds) return;
   if (!impl_->device_idle)
-    impl_->device_idle = &impl_->histogram(
-        "nibble:device_idle_seconds",
-        "Between two steps in which every answer gets a token, the GPU had nothing to do.", kOverheadTimes);
+    impl_->device_idle = &impl_->histogram("nibble:device_idle_seconds",
+                                           "GPU idle time between two decode steps.", kOverheadTimes);
   impl_->device_idle->Observe(*report.device_idle_seconds);
 }
 

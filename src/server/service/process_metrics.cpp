@@ -77,14 +77,15 @@ std::vector<MetricFamily> process_metrics() {
   ::getrlimit(RLIMIT_NOFILE, &files);
   const MetricType gauge = MetricType::Gauge;
   return {
-      family("process_cpu_seconds_total", "Processor time, of the user and the system.", MetricType::Counter,
+      family("process_cpu_seconds_total", "User and system CPU time.", MetricType::Counter,
              processor_seconds()),
-      family("process_resident_memory_bytes", "Memory in RAM, mapped files included.", gauge,
+      family("process_resident_memory_bytes", "Resident memory, including mapped files.", gauge,
              stat.resident_bytes),
-      family("process_virtual_memory_bytes", "Size of the address space.", gauge, stat.virtual_bytes),
+      family("process_virtual_memory_bytes", "Virtual memory size.", gauge, stat.virtual_bytes),
       family("process_open_fds", "Open file descriptors.", gauge, num_open_files()),
-      family("process_max_fds", "The most that may be open.", gauge, static_cast<double>(files.rlim_cur)),
-      family("process_start_time_seconds", "When the process started, in seconds since 1970.", gauge,
+      family("process_max_fds", "Maximum number of open file descriptors.", gauge,
+             static_cast<double>(files.rlim_cur)),
+      family("process_start_time_seconds", "Start time of the process, in seconds since 1970.", gauge,
              boot_seconds() + stat.start_seconds),
   };
 }

@@ -19,7 +19,8 @@ namespace {
 void check_vocabulary(const ServedModel& model, const std::vector<TokenId>& tokens, const char* param) {
   for (const TokenId token : tokens)
     if (token >= model.vocab)
-      refuse(HttpError(400, "{} has token {}, and the vocabulary 0 to {}", param, token, model.vocab - 1),
+      refuse(HttpError(400, "{} has token {}, which is not in the vocabulary (ids 0 to {})", param, token,
+                       model.vocab - 1),
              param);
 }
 

@@ -65,9 +65,9 @@ void reload_keys(Service& service) {
   if (!service.options.reload_keys) return;
   try {
     service.keys = service.options.reload_keys();
-    log::info("reloaded the API keys: {}", service.keys.size());
+    log::info("reloaded {} API keys", service.keys.size());
   } catch (const InputError& error) {
-    log::error("the API keys were not reloaded, the old ones stay: {}", error.what());
+    log::error("could not reload the API keys; keeping the old ones: {}", error.what());
   }
 }
 
@@ -157,7 +157,8 @@ class DisconnectGuard {
 void note_ignored(const Service& service, Exchange& exchange, const IgnoredFields& ignored) {
   if (ignored.empty()) return;
   if (service.options.is_strict) {
-    HttpError error(400, "this server is strict, and these fields would have no effect: {}. Leave them out.",
+    HttpError error(400,
+                    "this server runs with --strict, and these fields have no effect: {}. Leave them out.",
                     ignored.text());
     error.param = ignored.first();
     throw error;
@@ -187,15 +188,14 @@ std::string salt_of(const std::string& owner, const std::string& said) {
 // (504) if the request has no tokens yet.
 std::string end_late(Generation& running, ChoiceListener& listener, const Exchange& exchange,
                      bool has_tokens) {
-  log::warn("{} has run for longer than --request-timeout", exchange.id());
+  log::warn("{} ran longer than --request-timeout", exchange.id());
   const std::vector<size_t> open = running.open_choices();
   for (const size_t choice : open)
     running.drop_choice(choice, has_tokens ? Outcome::kLength : Outcome::kError);
   if (!has_tokens)
-    throw HttpError(
-        504,
-        "the request has waited for longer than this server allows, and its answer has not begun; "
-        "try again later, or with a shorter prompt");
+    throw HttpError(504,
+                    "the request waited longer than this server allows without a first token; try again "
+                    "later, or with a shorter prompt");
   std::string events;
   for (const size_t choice : open) events += listener.on_end(choice, FinishReason::kMaxTokens, "");
   return events;
@@ -257,7 +257,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       }
     } else if (auto* finished = std::get_if<FinishedEvent>(&next->event)) {
       if (finished->reason == FinishReason::kCancelled)
-        throw HttpError(503, "the server is shutting down, and had no more time for this request");
+        throw HttpError(503, "the server shut down before this request was complete");
       events = listener.on_end(choice, finished->reason, finished->text);
       record.finish_reason = name(outcome_of(finished->reason));
       --num_open;

@@ -344,7 +344,7 @@ TEST(CudaRanks, RefuseWhatTheyCannotRun) {
   const auto refusal = [&](const CudaOptions& own) {
     return error_of([&] { make(weights, options_with(80), own); });
   };
-  EXPECT_NE(refusal(shared_among(one_gpu(3))).find("2 heads of keys and values"), std::string::npos);
+  EXPECT_NE(refusal(shared_among(one_gpu(3))).find("2 key/value heads"), std::string::npos);
   EXPECT_NE(refusal(shared_among({0, num_gpus()})).find("--gpus 0,"), std::string::npos);
   CudaOptions many = pretended();
   many.parts = {1, 1, 1, 1, 1, 1, 1, 1, 1};

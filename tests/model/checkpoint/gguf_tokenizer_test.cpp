@@ -69,7 +69,7 @@ TEST(GgufTokenizer, VocabulariesThatGgufHasNoWordForAreRefused) {
   EXPECT_THAT(error_of([&] { add_tokenizer(replaced(json, "{1,3}", ""), "tiny", kTinyVocab, metadata); }),
               HasSubstr("split expression is not o200k's"));
   EXPECT_THAT(error_of([&] { add_tokenizer(json, "tiny", 4000, metadata); }),
-              HasSubstr("the model 4000 rows"));
+              HasSubstr("the model has 4000 rows"));
   EXPECT_THAT(error_of([&] { add_tokenizer("{}", "tiny", kTinyVocab, metadata); }), HasSubstr("tiny"));
 }
 
@@ -87,9 +87,9 @@ TEST(GgufTokenizer, OtherVocabulariesAreRefusedByName) {
   };
   EXPECT_EQ(error_with("gpt2", "gpt-4o", {"a"}, {1}, {"a b"}), "accepted");
   EXPECT_THAT(error_with("llama", "gpt-4o", {"a"}, {1}, {}),
-              HasSubstr("model' is \"llama\"; accepted: \"gpt2\""));
+              HasSubstr("model' is \"llama\"; expected \"gpt2\""));
   EXPECT_THAT(error_with("gpt2", "qwen2", {"a"}, {1}, {}),
-              HasSubstr("pre' is \"qwen2\"; accepted: \"gpt-4o\""));
+              HasSubstr("pre' is \"qwen2\"; expected \"gpt-4o\""));
   EXPECT_THAT(error_with("gpt2", "gpt-4o", {"a", "b"}, {1}, {}), HasSubstr("1 entries for 2 tokens"));
   EXPECT_THAT(error_with("gpt2", "gpt-4o", {"a"}, {6}, {}), HasSubstr("is 6 for token 0"));
   EXPECT_THAT(error_with("gpt2", "gpt-4o", {"a\xFF"}, {1}, {}), HasSubstr("not UTF-8"));

@@ -224,7 +224,7 @@ TEST(Synthetic, AFolderThatHoldsSomethingIsLeftAlone) {
   write_text(folder.path() / "precious.txt", "x");
   EXPECT_THAT(
       error_of([&] { write_checkpoint(synthetic_source(small_config(), "synthetic"), folder.path()); }),
-      testing::HasSubstr("is not an empty folder"));
+      testing::HasSubstr("not an empty folder"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "config.json"));
   EXPECT_THAT(error_of([&] {
                 write_checkpoint(synthetic_source(small_config(), "synthetic"),

@@ -79,21 +79,21 @@ TEST(DraftHeadConfig, Llama3RopeKeepsFastTurnsAndDividesSlowOnes) {
 
 TEST(DraftHeadConfig, WhatIsUnknownOrOfAnotherModelIsRefusedByName) {
   EXPECT_THAT(head_refusal("specforge", [](json& c) { c["hidden_size"] = 512; }),
-              HasSubstr("'hidden_size' is 512; accepted: 256, the model's"));
+              HasSubstr("'hidden_size' is 512; expected 256 (the model's value)"));
   EXPECT_THAT(head_refusal("modelopt", [](json& c) { c["vocab_size"] = 201088; }),
-              HasSubstr("'vocab_size' is 201088; accepted: 4096, the model's"));
+              HasSubstr("'vocab_size' is 201088; expected 4096 (the model's value)"));
   EXPECT_THAT(head_refusal("specforge", [](json& c) { c["new_norm"] = true; }),
-              HasSubstr("\"new_norm\" is unknown"));
+              HasSubstr("unknown field \"new_norm\""));
   EXPECT_THAT(head_refusal("modelopt", [](json& c) { c["eagle_config"]["new_norm"] = true; }),
-              HasSubstr("\"new_norm\" is unknown"));
+              HasSubstr("unknown field \"new_norm\""));
   EXPECT_THAT(head_refusal("speculators", [](json& c) { c["new_norm"] = true; }),
-              HasSubstr("\"new_norm\" is unknown"));
+              HasSubstr("unknown field \"new_norm\""));
   EXPECT_THAT(head_refusal("speculators", [](json& c) { c["fc_norm"] = true; }),
               HasSubstr("'fc_norm' is true"));
   EXPECT_THAT(head_refusal("modelopt", [](json& c) { c["eagle_config"]["use_aux_hidden_state"] = false; }),
               HasSubstr("'use_aux_hidden_state' is false"));
   EXPECT_THAT(head_refusal("specforge", [](json& c) { c["num_hidden_layers"] = 2; }),
-              HasSubstr("'num_hidden_layers' is 2; accepted: 1 alone"));
+              HasSubstr("'num_hidden_layers' is 2; expected 1"));
   EXPECT_THAT(head_refusal("specforge", [](json& c) { c["architectures"] = {"LlamaForCausalLM"}; }),
               HasSubstr("'architectures'"));
   EXPECT_THAT(head_refusal("specforge", [](json& c) { c.erase("architectures"); }),
@@ -104,17 +104,17 @@ TEST(DraftHeadConfig, WhatIsUnknownOrOfAnotherModelIsRefusedByName) {
                            }),
               HasSubstr("'rope_type'"));
   EXPECT_THAT(head_refusal("specforge", [](json& c) { c["draft_vocab_size"] = 5000; }),
-              HasSubstr("'draft_vocab_size' is 5000; accepted: a whole number from 1 to 4096"));
+              HasSubstr("'draft_vocab_size' is 5000; expected a whole number from 1 to 4096"));
   for (const json& layers : {json{1, 3}, json{3, 1, 4}, json{1, 3, 6}, json{1, 3, 3}, json("all")})
     EXPECT_THAT(
         head_refusal("specforge",
                      [&](json& c) { c["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = layers; }),
-        HasSubstr("accepted: 3 ascending layers of 0 to 5"));
+        HasSubstr("expected 3 ascending layers from 0 to 5"));
   EXPECT_THAT(head_refusal("speculators",
                            [](json& c) {
                              c["eagle_aux_hidden_state_layer_ids"] = {0, 3, 4};
                            }),
-              HasSubstr("accepted: 3 ascending layers of 1 to 6"));
+              HasSubstr("expected 3 ascending layers from 1 to 6"));
 }
 
 // A copy of a head whose tensors and configuration a test can change.
@@ -171,27 +171,27 @@ TEST(OpenDraftHead, MapsDraftIdsToTheModels) {
 
 TEST(OpenDraftHead, WhatDoesNotFitIsRefusedInALine) {
   EXPECT_THAT(error_of([] { open_draft_head("/nowhere", tiny_config()); }),
-              HasSubstr("there is no config.json in it"));
+              HasSubstr("no config.json in this folder"));
   EXPECT_THAT(CopiedHead("specforge").cut(1000).refusal(), HasSubstr("model.safetensors"));
   EXPECT_THAT(CopiedHead("specforge").replace("fc.weight", "fx.weight").refusal(),
-              HasSubstr("tensor 'fc.weight' is missing among the 15"));
+              HasSubstr("tensor 'fc.weight' is missing (15 tensors"));
   EXPECT_THAT(
       CopiedHead("specforge").replace("midlayer.self_attn.q_proj", "midlayer.self_attn.x_proj").refusal(),
-      HasSubstr("is no EAGLE-3 head"));
+      HasSubstr("not an EAGLE-3 head"));
   EXPECT_THAT(CopiedHead("speculators").replace("\"d2t\"", "\"d3t\"").refusal(),
-              HasSubstr("tensor 'd2t' is missing: the head has 1024 of 4096 tokens"));
+              HasSubstr("tensor 'd2t' is missing: the head has 1024 of the model's 4096 tokens"));
   EXPECT_THAT(CopiedHead("specforge").set_d2t(7, 4089).refusal(),
-              HasSubstr("'d2t' leads from draft id 7 out of the 4096 tokens"));
-  EXPECT_THAT(CopiedHead("specforge").set_d2t(7, -8).refusal(), HasSubstr("out of the 4096 tokens"));
+              HasSubstr("'d2t' maps draft id 7 outside the model's 4096 tokens"));
+  EXPECT_THAT(CopiedHead("specforge").set_d2t(7, -8).refusal(), HasSubstr("outside the model's 4096 tokens"));
   CopiedHead narrow("specforge");
   narrow.config()["intermediate_size"] = 512;
-  EXPECT_THAT(narrow.refusal(), HasSubstr("config.json needs"));
+  EXPECT_THAT(narrow.refusal(), HasSubstr("config.json requires"));
   CopiedHead with_norm("modelopt");
   with_norm.config()["eagle_config"]["norm_before_fc"] = true;
   EXPECT_THAT(with_norm.refusal(), HasSubstr("tensor 'input_norm.weight' is missing"));
   CopiedHead without_norm("speculators");  // older engines ignored this
   without_norm.config()["norm_before_fc"] = false;
-  EXPECT_THAT(without_norm.refusal(), HasSubstr("tensor 'input_norm.weight' has no place"));
+  EXPECT_THAT(without_norm.refusal(), HasSubstr("unexpected tensor 'input_norm.weight'"));
 }
 
 }  // namespace

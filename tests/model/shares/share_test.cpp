@@ -60,22 +60,19 @@ TEST(Share, AddsWhatIsAddedOnceInOneRankOnly) {
 
 TEST(Share, IsRefusedWhereHeadsDoNotDivideOrARankWouldHaveNothing) {
   const Config config = *named_config("gpt-oss-20b");
-  EXPECT_EQ(
-      error_of([&] { shares_of(config, Parts(3, 1), "20b"); }),
-      "--tensor-parallel-size 3: 20b has 8 heads of keys and values, of which every part takes as many: "
-      "3 does not divide them");
+  EXPECT_EQ(error_of([&] { shares_of(config, Parts(3, 1), "20b"); }),
+            "--tensor-parallel-size 3: 20b has 8 key/value heads, which can't be split evenly into 3 parts");
   EXPECT_EQ(error_of([&] {
               shares_of(config, Parts{100, 1}, "20b");
             }),
-            "--tensor-parallel-size 2: 20b has 8 heads of keys and values and 2880 units an expert, of which "
-            "part 1 would have 0 and 0: take fewer parts, or a more even --tensor-split");
+            "--tensor-parallel-size 2: 20b has 8 key/value heads and 2880 units per expert; "
+            "part 1 would have 0 and 0: use fewer parts, or a more even --tensor-split");
   EXPECT_NE(error_of([&] { shares_of(config_with(8, 8, 96, 99), Parts(4, 1), "narrow"); }), "");
-  EXPECT_EQ(
-      error_of([&] {
-        shares_of(config, Parts{100, 1}, "20b", "--nodes", ExpertSplit::kWhole);
-      }),
-      "--nodes 2: 20b has 8 heads of keys and values and 32 experts, of which part 1 would have 0 and 0: "
-      "take fewer parts, or a more even --tensor-split");
+  EXPECT_EQ(error_of([&] {
+              shares_of(config, Parts{100, 1}, "20b", "--nodes", ExpertSplit::kWhole);
+            }),
+            "--nodes 2: 20b has 8 key/value heads and 32 experts; part 1 would have 0 and 0: "
+            "use fewer parts, or a more even --tensor-split");
 }
 
 TEST(Share, OfWholeExpertsHasEachOfThemOnceAndAsWideAsItIs) {

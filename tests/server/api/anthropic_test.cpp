@@ -88,7 +88,7 @@ TEST(AnthropicRequest, WhatCanNotBeReadIsRefused) {
   EXPECT_THAT(error_of([] {
                 read_anthropic(R"({"role": "user", "content": ""})", R"(, "tool_choice": {"type": "any"})");
               }),
-              HasSubstr("request.tool_choice must be auto or none where no tool is offered"));
+              HasSubstr("request.tool_choice must be auto or none if no tool is offered"));
 }
 
 // The blocks of a message, and the types of the events that stream them.

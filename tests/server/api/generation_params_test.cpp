@@ -92,8 +92,8 @@ TEST(ApiRequest, ARefusalNamesFieldValueAndWhatIsAccepted) {
             "request.reasoning_effort must be low, medium or high, not \"huge\"");
   EXPECT_EQ(refusal(R"("logit_bias": {"5": 101})"),
             "request.logit_bias.5 must be a number from -100 to 100, not 101");
-  EXPECT_THAT(refusal(R"("stop": [""])"), HasSubstr("request.stop must be a text or a list of at most 16"));
-  EXPECT_THAT(refusal(R"("stop": "")"), HasSubstr("request.stop must be a text or a list of at most 16"));
+  EXPECT_THAT(refusal(R"("stop": [""])"), HasSubstr("request.stop must be a string or a list of at most 16"));
+  EXPECT_THAT(refusal(R"("stop": "")"), HasSubstr("request.stop must be a string or a list of at most 16"));
   EXPECT_THAT(refusal(R"("stream": "yes")"), HasSubstr("request.stream must be true or false, not \"yes\""));
   EXPECT_THAT(error_of([] { read_chat_request("[1"); }), HasSubstr("the body is no JSON"));
   EXPECT_THAT(error_of([] { read_chat_request("7"); }), HasSubstr("request must be an object, not 7"));
@@ -123,7 +123,7 @@ std::string ignored_by(const std::string& more) { return read_chat(more).params.
 
 TEST(ApiRequest, ACompletionIsNotFilledIn) {
   EXPECT_EQ(error_of([] { read_completion(R"("suffix": "x")"); }),
-            "request.suffix must be empty: the model does not fill in, not \"x\"");
+            "request.suffix must be empty, not \"x\": the model does not support infilling");
   EXPECT_NO_THROW(read_completion(R"("suffix": "")"));
 }
 
@@ -143,10 +143,9 @@ TEST(ApiRequest, WhatOtherEnginesTakeArrivesToo) {
   EXPECT_TRUE(params.return_token_ids);
   EXPECT_TRUE(params.continuous_usage);
   EXPECT_TRUE(params.ignored.empty());
-  // SGLang's name of the option.
-  EXPECT_TRUE(read_chat(R"("no_stop_trim": true)").params.stop.keeps_stop);
-  EXPECT_THAT(refusal(R"("allowed_token_ids": [])"), HasSubstr("must be a list of token ids, not empty"));
-  EXPECT_THAT(refusal(R"("truncate_prompt_tokens": 0)"), HasSubstr("must be -1, or 1 or more"));
+  EXPECT_TRUE(read_chat(R"("no_stop_trim": true)").params.stop.keeps_stop);  // SGLang's name of the option
+  EXPECT_THAT(refusal(R"("allowed_token_ids": [])"), HasSubstr("must be a non-empty list of token ids"));
+  EXPECT_THAT(refusal(R"("truncate_prompt_tokens": 0)"), HasSubstr("must be -1, or at least 1"));
 }
 
 TEST(ApiRequest, EveryApiTakesAPriorityAndACacheSalt) {
@@ -171,7 +170,7 @@ TEST(ApiRequest, EveryApiTakesAPriorityAndACacheSalt) {
   EXPECT_EQ(read_chat(salt_of(1024)).params.cache_salt.size(), 1024u);
   for (const int num_bytes : {0, 1025})
     EXPECT_THAT(refusal(salt_of(num_bytes)),
-                HasSubstr("request.cache_salt must be a text of 1 to 1024 bytes, or absent"));
+                HasSubstr("request.cache_salt must be a string of 1 to 1024 bytes, or absent"));
   for (const char* value : {"1.5", "2147483648", "-2147483649", "\"high\"", "true"})
     EXPECT_THAT(refusal(fmt::format(R"("priority": {})", value)),
                 HasSubstr("request.priority must be a whole number from -2147483648 to 2147483647"))
@@ -195,7 +194,7 @@ TEST(ApiRequest, AnAnswerEitherGoesOnOrBeginsAnew) {
   EXPECT_TRUE(
       read_chat_request(std::string(kBegun) + R"(, "add_generation_prompt": false})").continues_final);
   EXPECT_EQ(error_of([&] { read_chat_request(std::string(kBegun) + R"(, "add_generation_prompt": true})"); }),
-            "request.add_generation_prompt must be false where continue_final_message is true, not true");
+            "request.add_generation_prompt must be false if continue_final_message is true, not true");
 }
 
 TEST(ApiRequest, APromptIsTruncatedAtTheRequestedSide) {
@@ -214,7 +213,7 @@ TEST(ApiRequest, ACompletionTriesMoreAnswersThanItKeeps) {
   EXPECT_THAT(error_of([] { read_completion(R"("n": 2, "best_of": 1)"); }),
               HasSubstr("from 2 to 128, not 1"));
   EXPECT_THAT(error_of([] { read_completion(R"("best_of": 2, "stream": true)"); }),
-              HasSubstr("request.best_of must be n where stream is true"));
+              HasSubstr("request.best_of must be equal to n if stream is true"));
 }
 
 TEST(ApiRequest, TheEffortHasManyNamesAndLevels) {
@@ -278,9 +277,8 @@ TEST(ApiRequest, ReasoningHasALimitByAnyOfItsNames) {
   for (const char* value : {"true", "1.5", "\"7\"", "[7]", "2147483648"})
     EXPECT_THAT(refusal(fmt::format(R"("thinking_token_budget": {})", value)),
                 HasSubstr("request.thinking_token_budget must be a whole number"));
-  EXPECT_EQ(
-      refusal(R"("thinking_token_budget": 7, "reasoning": {"max_tokens": 8})"),
-      "request.reasoning.max_tokens must be the same as request.thinking_token_budget, or absent, not 8");
+  EXPECT_EQ(refusal(R"("thinking_token_budget": 7, "reasoning": {"max_tokens": 8})"),
+            "request.reasoning.max_tokens must be equal to request.thinking_token_budget, or absent, not 8");
   EXPECT_THAT(error_of([] { read_completion(R"("thinking_token_budget": 7)"); }),
               HasSubstr("request.thinking_token_budget must be absent"));
 }
@@ -306,7 +304,7 @@ TEST(ApiRequest, OnlyAnAssistantMayHaveNoContent) {
   for (const char* message : {R"({"role": "user"})", R"({"role": "system", "content": null})",
                               R"({"role": "tool", "tool_call_id": "a"})"})
     EXPECT_EQ(refusal_of(message),
-              "request.messages[0].content is missing; it must be a text or a list of text parts")
+              "request.messages[0].content is missing; it must be a string or a list of text parts")
         << message;
   for (const char* message :
        {R"({"role": "user", "content": ""})", R"({"role": "assistant", "content": null, "reasoning": "Hm."})",
@@ -329,7 +327,7 @@ TEST(ApiRequest, FunctionsAreToolsByTheirOlderName) {
   EXPECT_TRUE(read_chat(functions).uses_functions);
   EXPECT_FALSE(read_chat(functions + R"(, "function_call": "none")").offered.at(0).may_be_called);
   EXPECT_THAT(refusal(functions + R"(, "tools": [{"type": "function", "function": {"name": "g"}}])"),
-              HasSubstr("request.functions must be absent where there are tools"));
+              HasSubstr("request.functions must be absent if tools is present"));
   const std::vector<harmony::ChatMessage> messages =
       read_chat_request(
           R"({"messages": [{"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}},
@@ -394,7 +392,7 @@ TEST(ApiRequest, TheChoiceSaysWhichToolsMayBeCalledAndIfOneMust) {
   EXPECT_EQ(allowed("auto", "[]"), "");
   EXPECT_THAT(error_of([&] { allowed("auto", R"([{"type": "function", "function": {"name": "h"}}])"); }),
               HasSubstr("tools[0] must be a tool of the request"));
-  EXPECT_THAT(error_of([&] { allowed("required", "[]"); }), HasSubstr("where no tool is offered"));
+  EXPECT_THAT(error_of([&] { allowed("required", "[]"); }), HasSubstr("if no tool is offered"));
   EXPECT_THAT(error_of([] { callable(R"({"type": "function", "function": {"name": "h"}})"); }),
               HasSubstr("request.tool_choice must be a tool of the request"));
   EXPECT_THAT(error_of([] { callable(R"("must")"); }), HasSubstr("allowed_tools"));
@@ -443,7 +441,7 @@ TEST(ApiRequest, TheFormOfTheAnswerIsReadInTheWordsOfEveryEngine) {
 
 TEST(ApiRequest, AFormThatCanNotBeReadIsRefused) {
   EXPECT_THAT(refusal(R"("regex": "a", "ebnf": "b")"),
-              HasSubstr("request.ebnf must be absent beside request.regex"));
+              HasSubstr("request.ebnf must be absent if request.regex is present"));
   EXPECT_THAT(refusal(R"("response_format": {"type": "json_schema"})"),
               HasSubstr("response_format.schema is missing"));
   EXPECT_THAT(refusal(R"("response_format": {"type": "json_schema", "schema": 3})"),
@@ -469,7 +467,7 @@ TEST(ApiRequest, ACompletionTakesTextOrIdsAndSixteenTokens) {
   for (const char* prompt :
        {"[]", "[-1]", "[1.5]", "[4294967296]", "[\"a\", 1]", "[[1], [-1]]", "[[[1]]]", "7", "{}"})
     EXPECT_THAT(error_of([&] { read_completion_request(fmt::format(R"({{"prompt": {}}})", prompt)); }),
-                testing::AllOf(testing::StartsWith("request.prompt"), HasSubstr("must be a text"),
+                testing::AllOf(testing::StartsWith("request.prompt"), HasSubstr("must be a string"),
                                HasSubstr("a list of token ids")))
         << prompt;
   EXPECT_THAT(read_completion_request(R"({"prompt": ["a", [1, 2], "b"]})").prompts,
@@ -477,7 +475,7 @@ TEST(ApiRequest, ACompletionTakesTextOrIdsAndSixteenTokens) {
   EXPECT_EQ(read_completion(R"("echo": true, "logprobs": 1, "max_tokens": 0)").params.max_tokens, 0);
   EXPECT_EQ(read_completion(R"("prompt_logprobs": 3)").params.prompt_logprobs, 3);
   EXPECT_THAT(refusal(R"("max_tokens": 0)"), HasSubstr("from 1"));
-  EXPECT_THAT(refusal(R"("prompt_logprobs": 1, "stream": true)"), HasSubstr("absent where stream is true"));
+  EXPECT_THAT(refusal(R"("prompt_logprobs": 1, "stream": true)"), HasSubstr("absent if stream is true"));
 }
 
 TEST(ApiError, SaysWhichParameterItWas) {

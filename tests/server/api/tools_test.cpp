@@ -98,7 +98,7 @@ TEST(Tools, ASecondToolOfANameIsRefusedIfItDiffersAndElseNamed) {
       EXPECT_THAT(error_of([&] {
                     api.offer({f, other}, "");
                   }),
-                  HasSubstr("is a second tool of the name 'f'"))
+                  HasSubstr("has the name 'f' of an earlier, different tool"))
           << api.name << other;
   }
 }

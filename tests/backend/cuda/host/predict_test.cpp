@@ -316,7 +316,7 @@ TEST(CudaPredict, SeveralGpusAreRefusedWhereTheirLinkOrTheirShareIsNotKnown) {
   Config odd = config;
   odd.num_kv_heads = 6;
   EXPECT_THAT(error_of([&] { predict_on("h200", odd, {}, among(4), kDecode); }),
-              HasSubstr("6 heads of keys and values"));
+              HasSubstr("6 key/value heads"));
 }
 
 TEST(CudaPredict, AnUnknownGpuIsAnsweredWithTheKnownOnes) {
