@@ -87,7 +87,7 @@ Examples:
   nibble serve openai/gpt-oss-20b --port 8000
   nibble inspect synthetic:gpt-oss-120b --context 131072)"};
 
-const std::string kOutputFailed{"the output can't be written: "};
+const std::string kOutputFailed{"cannot write the output: "};
 
 // Prints one line, even if the message has several.
 void print_error(std::string message) {

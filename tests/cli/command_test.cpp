@@ -99,12 +99,12 @@ TEST(Command, AVariableOfAnotherCommandIsNotRead) {
 TEST(Command, ABadVariableIsNamed) {
   const Variable top_p("NIBBLE_TOP_P", "2");
   Program program;
-  EXPECT_EQ(program.refusal("run"), "NIBBLE_TOP_P '2': accepted is a number above 0, up to 1");
+  EXPECT_EQ(program.refusal("run"), "NIBBLE_TOP_P '2': expected a number above 0, up to 1");
 }
 
 TEST(Command, ANegativeNumberIsAValueAndNotAFlag) {
   Program program;
-  EXPECT_EQ(program.refusal("run --temperature -1"), "--temperature '-1': accepted is a number from 0 to 2");
+  EXPECT_EQ(program.refusal("run --temperature -1"), "--temperature '-1': expected a number from 0 to 2");
 }
 
 TEST(Command, AnUnknownFlagIsAnsweredWithThoseThatThereAre) {

@@ -145,9 +145,9 @@ def test_settings_change_between_turns():
     lines = ["/set max-tokens 3", "Hello", "/set max-tokens", "/set", "/set top-p 7", "/set threads 2", "/set stop = "]
     told = answer("chat", "tiny", "--temperature", 0, stdin="\n".join([*lines, QUESTION]).encode())
     assert "3 output tokens" in told
-    assert "end the answer after N tokens, reasoning included [what the context has room for]" in told
-    assert "always the likeliest token; 1: as the model has it [0]" in told
-    assert "top-p '7': accepted is a number above 0, up to 1" in told
+    assert "end the answer after N tokens, reasoning included [up to the context length]" in told
+    assert "always the likeliest token, 1: the model's own distribution [0]" in told
+    assert "top-p '7': expected a number above 0, up to 1" in told
     assert "'threads' can't be set here: accepted is one of reasoning" in told
     assert "17 + 25 \n" in told and "17 + 25 = 42" not in told
 
@@ -205,6 +205,6 @@ def test_short_flags_are_those_of_llama_cpp():
     told = nibble("run", "-m", "tiny", "-p", QUESTION, "-n", 5, "-c", 256, "-t", 2, "--temperature", 0)
     assert told.returncode == 0 and b"5 output tokens" in told.stderr
     assert b"at most 131072" in nibble("run", "tiny", "-p", "x", "-c", 200000).stderr
-    assert b"'0': accepted is a whole number from 1 to 1024" in nibble("serve", "tiny", "-t", 0).stderr
+    assert b"'0': expected a whole number from 1 to 1024" in nibble("serve", "tiny", "-t", 0).stderr
     report = json.loads(answer("bench", "-m", "tiny", "-p", 0, "-n", 1, "-r", 1, "-t", 2, "--json"))
     assert report["threads"] == 2 and report["model"] == "tiny"

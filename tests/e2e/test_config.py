@@ -79,7 +79,7 @@ def test_command_line_wins_over_variables_and_these_over_the_file(config):
     [
         ("temprature = 1", "line 1: there is no setting 'temprature': did you mean 'temperature'?"),
         ("\nmax_sequences = 4", "line 2: there is no setting 'max_sequences': did you mean 'max-sequences'?"),
-        ("temperature = 7", "line 1: --temperature '7': accepted is a number from 0 to 2"),
+        ("temperature = 7", "line 1: --temperature '7': expected a number from 0 to 2"),
         ("port = 70000", "line 1: --port: Value 70000 not in range"),
         ('port = "x"', "line 1: "),
         ("strict = 1", "line 1: 'strict' is true or false"),
