@@ -11,7 +11,7 @@ TEST(ContainerError, ALineSaysWhereWhatAndWhatToDo) {
   const ContainerError error(ContainerFault::kGap, "dir/x.safetensors", "{} begins at {}", in_quotes("a"), 4);
   EXPECT_EQ(
       std::string(error.what()),
-      "dir/x.safetensors: gap between tensors: \"a\" begins at 4. The file is damaged or was badly written: "
+      "dir/x.safetensors: gap between tensors: \"a\" begins at 4. The file is damaged or was written incorrectly: "
       "download it again, or convert it with another program");
 }
 
