@@ -178,11 +178,11 @@ def test_a_conversation_that_was_saved_goes_on(tmp_path):
     "content, why",
     [
         (None, "No such file"),
-        ("{", "is no JSON"),
+        ("{", "is not valid JSON"),
         ('{"messages": 7}', "messages must be"),
         ('{"messages": [{"role": "nobody", "content": "x"}]}', "messages[0].role"),
         ('{"messages": [{"role": "tool", "content": "x"}]}', "tool"),
-        ("[" * 100000, "nested more than 128 deep"),
+        ("[" * 100000, "nested more than 128 levels deep"),
     ],
 )
 def test_a_file_that_is_no_conversation_is_one_line(tmp_path, content, why):

@@ -96,7 +96,7 @@ TEST(ApiRequest, ARefusalNamesFieldValueAndWhatIsAccepted) {
   EXPECT_THAT(refusal(R"("stop": [""])"), HasSubstr("request.stop must be a text or a list of at most 16"));
   EXPECT_THAT(refusal(R"("stop": "")"), HasSubstr("request.stop must be a text or a list of at most 16"));
   EXPECT_THAT(refusal(R"("stream": "yes")"), HasSubstr("request.stream must be true or false, not \"yes\""));
-  EXPECT_THAT(error_of([] { read_chat_request("[1"); }), HasSubstr("the body is no JSON"));
+  EXPECT_THAT(error_of([] { read_chat_request("[1"); }), HasSubstr("the body is not valid JSON"));
   EXPECT_THAT(error_of([] { read_chat_request("7"); }), HasSubstr("request must be an object, not 7"));
   EXPECT_THAT(error_of([] { read_chat_request("{}"); }), HasSubstr("request.messages is missing"));
   EXPECT_THAT(error_of([] { read_chat_request(R"({"messages": []})"); }), HasSubstr("at least one message"));
@@ -306,7 +306,7 @@ TEST(ApiRequest, OnlyAnAssistantMayHaveNoContent) {
   for (const char* message : {R"({"role": "user"})", R"({"role": "system", "content": null})",
                               R"({"role": "tool", "tool_call_id": "a"})"})
     EXPECT_EQ(refusal_of(message),
-              "request.messages[0].content is missing; it must be a text or a list of text parts")
+              "request.messages[0].content is missing; it must be a string or a list of text parts")
         << message;
   for (const char* message :
        {R"({"role": "user", "content": ""})", R"({"role": "assistant", "content": null, "reasoning": "Hm."})",
@@ -484,7 +484,7 @@ TEST(ApiError, SaysWhichParameterItWas) {
   EXPECT_EQ(error_json(error).dump(),
             R"({"error":{"message":"temperature must be a number from 0 to 2, not 7",)"
             R"("type":"invalid_request_error","param":"temperature","code":null}})");
-  EXPECT_TRUE(to_http_error(InputError("the body is no JSON")).param.empty());
+  EXPECT_TRUE(to_http_error(InputError("the body is not valid JSON")).param.empty());
 }
 
 }  // namespace
