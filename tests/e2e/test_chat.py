@@ -148,7 +148,7 @@ def test_settings_change_between_turns():
     assert "end the answer after N tokens, reasoning included [up to the context length]" in told
     assert "always the likeliest token, 1: the model's own distribution [0]" in told
     assert "top-p '7': expected a number above 0, up to 1" in told
-    assert "'threads' can't be set here: accepted is one of reasoning" in told
+    assert "'threads' can't be set here: expected one of reasoning" in told
     assert "17 + 25 \n" in told and "17 + 25 = 42" not in told
 
 

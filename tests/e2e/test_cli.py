@@ -224,11 +224,11 @@ def test_prompts_that_can_not_be_run():
         (["bench", "tiny", "--clients", "2", "-d", "5"], "--depths excludes --clients"),
         (["bench", "tiny", "--clients", "2", "--csv"], "--csv is for prompts and decoding of one sequence"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
-        (["verify"], "the preset 'cuda' builds it"),  # the release preset is without it
-        (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "the preset 'cuda' builds it"),
+        (["verify"], "build it with the preset 'cuda'"),  # the release preset is without it
+        (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "build it with the preset 'cuda'"),
         (["inspect", "tiny", "--kernels", "--gpu", "gb10", "--backend", "cpu"], "the backend cpu runs on no GPU"),
         (["inspect", "tiny", "--gpu", "gb10"], "only --kernels depends on it"),
-        (["predict", "tiny", "--gpu", "gb10"], "the preset 'cuda' builds it"),
+        (["predict", "tiny", "--gpu", "gb10"], "build it with the preset 'cuda'"),
         (["predict", "tiny", "--gpu", "gb10", "--backend", "cpu"], "the backend cpu runs on no GPU"),
         (["predict", "tiny"], "--gpu"),
         (["predict", "tiny", "--gpu", "gb10", "--prompt-activations", "mxfp8"], "--prompt-activations: predictions do not model it"),

@@ -671,10 +671,10 @@ def test_the_log_has_requests_and_no_texts():
         (["--max-sequences", "0"], "--max-sequences"),
         (["--ctx-size=4096"], "no flag '--ctx-size=4096' here, its name is --context; 'nibble serve' accepts "),
         (["--parallel", "4"], "its name is --max-sequences"),
-        (["--max-model-len", "999999"], "--context 999999: the model was made for at most 131072"),
+        (["--max-model-len", "999999"], "--context 999999: this model supports at most 131072 tokens"),
         (["--max-num-seqs", "0"], "--max-sequences '0'"),
         (["--max-num-batched-tokens", "0"], "--max-batch-tokens '0'"),
-        (["--context", "999999"], "--context 999999: the model was made for at most 131072"),
+        (["--context", "999999"], "--context 999999: this model supports at most 131072 tokens"),
     ],
 )
 def test_a_flag_that_can_not_be_used_is_one_clear_line(flags, told):
