@@ -127,7 +127,7 @@ def test_a_file_that_is_no_history_stays_as_it_is(tmp_path):
     other = tmp_path / "letter.txt"
     other.write_text("Dear Ada,\n")
     chat = Terminal("--history", str(other))
-    chat.expect("no history of a chat")
+    chat.expect("not a chat history")
     chat.expect("> ")
     end(chat)
     assert other.read_text() == "Dear Ada,\n"
@@ -148,14 +148,14 @@ def test_settings_change_between_turns():
     assert "end the answer after N tokens, reasoning included [up to the context length]" in told
     assert "always the likeliest token, 1: the model's own distribution [0]" in told
     assert "top-p '7': expected a number above 0, up to 1" in told
-    assert "'threads' can't be set here: expected one of reasoning" in told
+    assert "'threads' can't be set here; expected one of reasoning" in told
     assert "17 + 25 \n" in told and "17 + 25 = 42" not in told
 
 
 def test_a_question_is_answered_again_in_place_of_its_answer(tmp_path):
     lines = ["/retry", "Add 3 and 6.", QUESTION, "/set stop 42", "/retry", f"/save {tmp_path}/talk.json"]
     told = answer("chat", "tiny", "--temperature", 0, stdin="\n".join(lines).encode())
-    assert "there is no question yet" in told
+    assert "no question yet" in told
     messages = json.loads((tmp_path / "talk.json").read_text())["messages"]
     assert texts(messages, "user") == ["Add 3 and 6.", QUESTION]
     finals = [message for message in messages if message.get("channel") == "final"]
