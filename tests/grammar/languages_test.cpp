@@ -296,7 +296,7 @@ TEST(Lark, CountsAreWrittenInBracesOrBehindATilde) {
 TEST(Lark, NamesMayHaveHyphens) {
   const Compiled compiled = compile_lark("start: a-rule->an-alias\na-rule: A-B-2 -> x\nA-B-2: \"ab\"");
   EXPECT_TRUE(accepts(compiled, "ab"));
-  EXPECT_THAT(error_of([] { compile_lark("start: -a\na: \"b\""); }), HasSubstr("a part of a rule"));
+  EXPECT_THAT(error_of([] { compile_lark("start: -a\na: \"b\""); }), HasSubstr("another part of the rule"));
 }
 
 TEST(Lark, WhatIsNotSupportedIsRefusedByName) {

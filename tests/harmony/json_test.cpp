@@ -68,11 +68,10 @@ TEST(HarmonyJson, EveryBadFieldIsNamedWithWhatIsAcceptedThere) {
                 R"({"role": "system", "content": [{"type": "system_content", "reasoning_effort": "max"}]})"),
             "conversation.messages[0].content[0].reasoning_effort must be \"Low\", \"Medium\" or \"High\", "
             "not \"max\"");
-  EXPECT_EQ(refusal_of_message(R"({"role": "developer", "content": [{"type": "developer_content", "tools":
+  EXPECT_EQ(
+      refusal_of_message(R"({"role": "developer", "content": [{"type": "developer_content", "tools":
                                    {"functions": {"name": "f"}}}]})"),
-            "conversation.messages[0].content[0].tools.functions.name is 'f'; it must be the key under which "
-            "the namespace "
-            "stands");
+      "conversation.messages[0].content[0].tools.functions.name is 'f'; it must equal the namespace's key");
   EXPECT_EQ(refusal_of_message(R"({"role": "developer", "content": [{"type": "developer_content", "tools":
                                    {"n": {"name": "n", "tools": [{"name": "t", "parameters": []}]}}}]})"),
             "conversation.messages[0].content[0].tools.n.tools[0].parameters must be a JSON schema, which is "
