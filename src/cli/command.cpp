@@ -100,7 +100,7 @@ std::string name_here(const std::string& flag, const std::vector<std::string>& f
   const std::string_view name = std::string_view(flag).substr(0, flag.find('='));
   for (const auto& [elsewhere, here] : kNamesElsewhere)
     if (elsewhere == name && std::find(flags.begin(), flags.end(), here) != flags.end())
-      return fmt::format(", its name is {}", here);
+      return fmt::format(", here called {}", here);
   return "";
 }
 
@@ -142,7 +142,7 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
     command
         .add_flag_callback(
             off_flag(setting), [&settings, &setting] { set(settings, setting, "off", off_flag(setting)); },
-            fmt::format("short for {} off, and wins over it", flag(setting)))
+            fmt::format("same as {} off, and takes precedence over it", flag(setting)))
         ->group(title(setting.group));
   }
 }
@@ -187,19 +187,17 @@ std::string explain(const CLI::App& program, const CLI::ParseError& error) {
       command.get_require_subcommand_min() > 0 ? commands_of(command) : std::vector<std::string>();
   for (const std::string& extra : program.remaining(/*recurse=*/true)) {
     if (extra.starts_with("-"))
-      return fmt::format("no flag '{}' here{}; '{}' accepts {}", extra, name_here(extra, flags_of(command)),
+      return fmt::format("unknown flag '{}'{}; '{}' accepts {}", extra, name_here(extra, flags_of(command)),
                          path, fmt::join(flags_of(command), " "));
     if (!commands.empty())
-      return fmt::format("no command '{}' here; '{}' accepts {}", extra, path, fmt::join(commands, ", "));
-    return fmt::format("'{}' is one argument too many for '{}'; a text of several words needs quotes", extra,
-                       path);
+      return fmt::format("unknown command '{}'; '{}' accepts {}", extra, path, fmt::join(commands, ", "));
+    return fmt::format("unexpected argument '{}' for '{}'; quote a text of several words", extra, path);
   }
   for (const CLI::Option* option : command.get_options())
     if (option->get_required() && option->count() == 0)
-      return fmt::format("{} is required; '{} --help' says what is accepted",
-                         option->get_name(option->get_positional()), path);
+      return fmt::format("{} is required; see '{} --help'", option->get_name(option->get_positional()), path);
   if (!commands.empty()) return fmt::format("'{}' needs a command: {}", path, fmt::join(commands, ", "));
-  return fmt::format("{}; '{} --help' says what is accepted", error.what(), path);
+  return fmt::format("{}; see '{} --help'", error.what(), path);
 }
 
 }  // namespace nibble::cli

@@ -16,7 +16,7 @@ namespace nibble::cli {
 namespace {
 
 constexpr const char* kCompletionsFooter{R"help(
-'cmake --install' puts the three where the shells look for them. Without it, a line in the shell's own start file does:
+'cmake --install' installs all three where the shells find them. Without it, add a line to the startup file of the shell:
 
 Examples:
   eval "$(nibble completions bash)"     # ~/.bashrc
@@ -233,7 +233,7 @@ int print_completions(const CLI::App& program, const std::string& name) {
       fmt::print("{}", shell.completions(rows));
       return kDone;
     }
-  throw InputError("no completions for '{}': accepted is one of {}", name, kShellNames);
+  throw InputError("no completions for '{}': expected one of {}", name, kShellNames);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class ConfigFile {
   void read_entry(std::string_view key, const toml::node& value) {
     CLI::Option& option = find(key, value);
     if (std::find(seen_.begin(), seen_.end(), &option) != seen_.end())
-      refuse(value, "'{}' is set twice: it is another name of {}", key, option.get_name());
+      refuse(value, "'{}' is set twice: it is another name for {}", key, option.get_name());
     seen_.push_back(&option);
     const std::vector<std::string> texts = texts_of(key, value, option);
     if (texts.empty() || is_given(command_, option)) return;
@@ -74,7 +74,7 @@ class ConfigFile {
         names.push_back(name);
       }
     }
-    refuse(value, "there is no setting '{}': did you mean '{}'? They are the flags of 'nibble {} --help'",
+    refuse(value, "unknown setting '{}': did you mean '{}'? The settings are the flags of 'nibble {} --help'",
            key, nearest_name(key, names), command_.get_name());
   }
 
@@ -82,13 +82,13 @@ class ConfigFile {
   std::vector<std::string> texts_of(std::string_view key, const toml::node& value,
                                     const CLI::Option& option) const {
     if (option.get_expected_max() == 0) {
-      if (!value.is_boolean()) refuse(value, "'{}' is true or false", key);
+      if (!value.is_boolean()) refuse(value, "'{}' must be true or false", key);
       return value.value_or(false) ? std::vector<std::string>{"true"} : std::vector<std::string>();
     }
     const toml::array* list = value.as_array();
     if (!list) return {text_of(key, value)};
     if (option.get_multi_option_policy() != CLI::MultiOptionPolicy::TakeAll)
-      refuse(value, "'{}' has one value, not a list", key);
+      refuse(value, "'{}' takes one value, not a list", key);
     std::vector<std::string> texts;
     for (const toml::node& element : *list) texts.push_back(text_of(key, element));
     return texts;
@@ -102,8 +102,8 @@ class ConfigFile {
     if (const auto date = value.value_exact<toml::date>())
       return fmt::format("{:04}-{:02}-{:02}", date->year, date->month, date->day);
     if (value.is_table())
-      refuse(value, "'{}' is a table: settings stand at the top, outside of [tables]", key);
-    refuse(value, "'{}' is a text, a number, a date, true, false, or a list of these", key);
+      refuse(value, "'{}' is a table: put settings at the top level, outside of [tables]", key);
+    refuse(value, "'{}' must be a text, a number, a date, true, false, or a list of these", key);
   }
 
   CLI::App& command_;
@@ -117,8 +117,8 @@ void add_config_file(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "--config", [&command](const std::string& file) { ConfigFile(command, file).read(); },
-          "read flags from a TOML file, by their names without dashes: port = 8000; the command line\n"
-          "and NIBBLE_* variables win over it")
+          "read flags from a TOML file, by their names without dashes: port = 8000; the command line\nand "
+          "NIBBLE_* variables take precedence over it")
       ->type_name("FILE")
       ->group("Server");
 }

@@ -25,16 +25,15 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kRenderFooter{R"(
 Reads a conversation as JSON from stdin, in the form of the official library: {"messages": [{"role": "user",
 "content": "Hi"}, ...]}. Prints the text on stdout and the ids on a second line; with --jsonl each line of stdin is a
-conversation and becomes {"text": ..., "tokens": [...]}. A line that is none becomes {"error": "..."}; the exit code is then 2.
+conversation and becomes {"text": ..., "tokens": [...]}. An invalid line becomes {"error": "..."}; the exit code is then 2.
 
 Example:
   echo '{"messages": [{"role": "user", "content": "Hi"}]}' | nibble harmony render tiny)"};
 
 constexpr const char* kParseFooter{R"(
 Reads lines {"tokens": [...], "role": "assistant"} from stdin and prints {"messages": [...]} for each. With a role the
-tokens are a completion, whose prompt already said who speaks; without one they are a whole conversation. Where a
-message was malformed its "repairs" say what was made of it; a header that the end cuts off is no message, and is printed as
-"unfinished_header". A line that is none becomes {"error": "..."}; the exit code is then 2.
+tokens are a completion, whose prompt already gave the role; without one they are a whole conversation. "repairs" describes
+how a malformed message was repaired; a header that is cut off at the end is printed as "unfinished_header". An invalid line becomes {"error": "..."}; the exit code is then 2.
 
 Example:
   echo '{"tokens": [4071, 462, 4074, 39, 4068], "role": "assistant"}' | nibble harmony parse tiny)"};
@@ -51,7 +50,7 @@ harmony::RenderOptions render_options(const RenderFlags& flags) {
       {"none", kNone}, {"first-final", kBeforeFirstFinal}, {"last-final", kBeforeLastFinal}};
   for (const auto& [name, rule] : kRules)
     if (flags.drop_analysis == name) return {rule, !flags.no_generation_prompt, flags.is_training};
-  throw InputError("--drop-analysis '{}': accepted is one of none, first-final, last-final",
+  throw InputError("--drop-analysis '{}': expected one of none, first-final, last-final",
                    flags.drop_analysis);
 }
 
@@ -78,7 +77,7 @@ std::optional<harmony::Role> role_of(const Json& line) {
   if (!line.contains("role") || line["role"].is_null()) return std::nullopt;
   const std::string text = line["role"].get<std::string>();
   if (const std::optional<harmony::Role> role = harmony::role_of(text)) return role;
-  throw InputError("role '{}': accepted is one of system, developer, user, assistant, tool", text);
+  throw InputError("role '{}': expected one of system, developer, user, assistant, tool", text);
 }
 
 int parse(const std::string& vocabulary, const Settings& settings) {
@@ -106,18 +105,18 @@ Action define_harmony(CLI::App& command, Settings& settings) {
   const auto chosen = std::make_shared<Action>();
   constexpr const char* kVocabularyHelp{"a model, a tokenizer.json or a .tiktoken file"};
 
-  CLI::App* rendering = command.add_subcommand("render", "a conversation to text and token ids");
+  CLI::App* rendering = command.add_subcommand("render", "convert a conversation to text and token ids");
   rendering->add_option("MODEL|VOCABULARY", flags->vocabulary, kVocabularyHelp)->required();
   rendering
-      ->add_option(
-          "--drop-analysis", flags->drop_analysis,
-          "reasoning of finished turns left out: none, first-final (before the first final message, as "
-          "the official library) or last-final [last-final]")
+      ->add_option("--drop-analysis", flags->drop_analysis,
+                   "leave out the reasoning of finished turns: none, first-final (before the first final "
+                   "message, as the official library does) or last-final [last-final]")
       ->type_name("RULE");
   rendering->add_flag("--no-generation-prompt", flags->no_generation_prompt,
-                      "do not end in <|start|>assistant");
-  rendering->add_flag("--training", flags->is_training, "end a last final message in <|return|>");
-  rendering->add_flag("--jsonl", flags->as_json_lines, "a conversation on each line");
+                      "do not append <|start|>assistant");
+  rendering->add_flag("--training", flags->is_training,
+                      "end the last message with <|return|> if it is a final one");
+  rendering->add_flag("--jsonl", flags->as_json_lines, "one conversation per line");
   add_settings(*rendering, settings, {SettingGroup::kPlaces});
   rendering->footer(kRenderFooter);
   rendering->callback([=, &settings] {
@@ -125,7 +124,7 @@ Action define_harmony(CLI::App& command, Settings& settings) {
     *chosen = [=, &settings] { return render(*flags, settings); };
   });
 
-  CLI::App* parsing = command.add_subcommand("parse", "token ids to messages, a line each");
+  CLI::App* parsing = command.add_subcommand("parse", "convert token ids to messages, one line each");
   parsing->add_option("MODEL|VOCABULARY", flags->vocabulary, kVocabularyHelp)->required();
   add_settings(*parsing, settings, {SettingGroup::kPlaces});
   parsing->footer(kParseFooter);

@@ -31,7 +31,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kInspectFooter{R"(
-Nothing is loaded and synthetic weights are not made: models that this machine has no room for can be inspected too.
+Loads nothing and makes no synthetic weights, so models that do not fit this machine can be inspected too.
 
 Examples:
   nibble inspect tiny --tensors
@@ -172,7 +172,7 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
 RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const ResolvedSettings& setup,
                               const Capacity& capacity) {
   if (!setup.backend->kernels_on)
-    throw InputError("--gpu {}: the backend {} runs on no GPU: leave --backend out", gpu,
+    throw InputError("--gpu {} is only for GPUs, and the backend is {}: leave out --backend", gpu,
                      setup.backend->name);
   const BackendOptions room = backend_options(model.config, setup, capacity);
   RemoteKernels found = setup.backend->kernels_on(gpu, model.config, room, setup.own, model.source.name);
@@ -230,7 +230,7 @@ void print(const Report& report) {
   fmt::print("\nconfiguration\n  {}\n  rope: {}\n", describe(config), describe(config.rope));
 
   const size_t weights = total_bytes(report.tensors);
-  fmt::print("\nweights\n  {} parameters, {} of them active for a token; {} tensors, {} bytes ({})\n",
+  fmt::print("\nweights\n  {} parameters, {} of them active per token; {} tensors, {} bytes ({})\n",
              parameters.total, parameters.active, report.tensors.size(), weights, bytes_text(weights));
   for (const auto& [format, bytes] : bytes_by_format(report.tensors))
     fmt::print("  {:<20} {:>10}  {:5.1f} %\n", format, bytes_text(bytes),
@@ -239,7 +239,7 @@ void print(const Report& report) {
   const MemoryPlan& plan = report.plan;
   fmt::print("\nmemory for {} x {} tokens on backend {}{}{}{}\n", report.capacity.num_sequences,
              report.capacity.context, report.backend,
-             report.num_gpus == 1 ? "" : fmt::format(", of the fullest of {} GPUs", report.num_gpus),
+             report.num_gpus == 1 ? "" : fmt::format(", on the fullest of {} GPUs", report.num_gpus),
              report.draft_head.empty() ? "" : ", with the draft head ", report.draft_head);
   const size_t kept = report.kept_weight_bytes;
   fmt::print("  {:<20} {:>10}\n", "weights", bytes_text(kept));
@@ -248,7 +248,7 @@ void print(const Report& report) {
   fmt::print("  {:<20} {:>10}\n  {:<20} {:>10}\n", "KV cache", bytes_text(plan.kv_bytes), "workspace",
              bytes_text(plan.workspace_bytes));
   if (!report.draft_model.empty())
-    fmt::print("  {:<20} {:>10}  {}\n", "model that drafts", bytes_text(report.draft_model_bytes),
+    fmt::print("  {:<20} {:>10}  {}\n", "draft model", bytes_text(report.draft_model_bytes),
                report.draft_model);
   fmt::print(
       "  {:<20} {:>10}  of {} available here\n", "total",
@@ -328,8 +328,7 @@ void print_json(const Report& report, bool with_tensors) {
 }
 
 int inspect(const InspectOptions& options, Settings settings) {
-  if (options.gpu && !options.show_kernels)
-    throw InputError("--gpu {}: only --kernels depends on it: add that", *options.gpu);
+  if (options.gpu && !options.show_kernels) throw InputError("--gpu {} needs --kernels", *options.gpu);
   if (options.gpu && !settings.backend) settings.backend = "cuda";  // this machine may have none
   ResolvedSettings setup = resolve(settings);
   const ModelSource source = find_model(options.model, setup.places);
@@ -390,15 +389,17 @@ int inspect(const InspectOptions& options, Settings settings) {
 Action define_inspect(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<InspectOptions>();
   add_model(command, options->model);
-  command.add_option("--sequences", options->num_sequences, "memory for so many sequences at once [1]")
+  command
+      .add_option("--sequences", options->num_sequences,
+                  "number of concurrent sequences for the memory plan [1]")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
   command.add_flag("--tensors", options->show_tensors,
-                   "every tensor (and a GGUF file's metadata), also of files that are no whole model");
-  command.add_flag("--kernels", options->show_kernels, "which kernel runs each operation here, and why that");
+                   "list every tensor (and GGUF metadata), even if the files are not a complete model");
+  command.add_flag("--kernels", options->show_kernels, "the kernel that runs each operation here, and why");
   command
       .add_option("--gpu", options->gpu,
-                  "with --kernels: on this GPU instead, which need not be here: gb10, sm_121, ...")
+                  "with --kernels: on this GPU instead, which need not be present: gb10, sm_121, ...")
       ->type_name("NAME");
   command.add_flag("--json", options->as_json, "one JSON object");
   add_settings(command, settings,

@@ -49,37 +49,38 @@ struct CommandRow {
 
 constexpr CommandRow kCommands[] = {
     {"run", "answer one prompt", &define_run},
-    {"chat", "converse in the terminal", &define_chat},
-    {"serve", "answer over HTTP, with OpenAI's API", &define_serve},
-    {"inspect", "show what a model consists of, what it needs and what would run it", &define_inspect},
-    {"eval", "measure how right a model is: perplexity, tasks, agreement with golden data", &define_eval},
+    {"chat", "chat in the terminal", &define_chat},
+    {"serve", "serve a model over HTTP, with the OpenAI API", &define_serve},
+    {"inspect", "show the parts of a model, the memory it needs and the kernels that would run it",
+     &define_inspect},
+    {"eval", "measure the quality of a model: perplexity, tasks, agreement with golden data", &define_eval},
     {"bench",
-     "measure how fast a model runs: prefill and decode, as a share of the memory's bandwidth;\n"
-     "bench serve: how fast a server answers under load",
+     "measure the speed of a model: prefill and decode, as a share of the memory bandwidth;\n"
+     "bench serve: the speed of a server under load",
      &define_bench},
     {"profile", "show where the time of one step goes", &define_profile},
-    {"predict", "predict how fast a model would run on a GPU that need not be here", &define_predict},
-    {"tune", "measure how this machine's CPU is best used, or a GPU's kernels; never needed", &define_tune},
-    {"verify", "check every kernel on this very machine", &define_verify},
-    {"tokenize", "turn text into token ids and back", &define_tokenize},
+    {"predict", "predict the speed of a model on a GPU that this machine may not have", &define_predict},
+    {"tune", "find the fastest settings for this CPU, or time the kernels of a GPU; optional", &define_tune},
+    {"verify", "check every kernel on this machine", &define_verify},
+    {"tokenize", "convert text to token ids and back", &define_tokenize},
     {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},
     {"convert", "write a model as a GGUF file or as a checkpoint folder", &define_convert},
-    {"completions", "print what makes bash, zsh or fish complete commands and flags", &define_completions},
+    {"completions", "print shell completions for bash, zsh or fish", &define_completions},
 };
 
 constexpr const char* kVariables{R"(
 
 Flags of the groups Instructions, Sampling, Machine and Places can also be set by environment variables:
---max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. The flag wins.)"};
+--max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. A flag takes precedence.)"};
 
 constexpr const char* kMainFooter{R"(
-Settings (what the commands' help lists as Instructions, Sampling, Machine and Places) can also be set by environment
-variables: --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. The flag wins.
+Settings (the help groups Instructions, Sampling, Machine and Places) can also be set by environment variables:
+--max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. A flag takes precedence.
 
-Exit codes: 0 done; 1 a check did not hold (eval --golden, verify); 2 bad input, one line on stderr says what is accepted;
-3 out of memory, a full disk, output that can't be written, or another failure of the machine; 4 another node was lost
-(--nodes), and whoever started this one should start it again; 5 (serve) the GPU was lost or each step failed, and it
-should be started again; 130 interrupted by ctrl-C, or a server did not answer every request in full.
+Exit codes: 0 done; 1 a check failed (eval --golden, verify); 2 bad input, one line on stderr says what is expected; 3 out of
+memory, a full disk, output that cannot be written, or another failure of the machine; 4 another node was lost (--nodes):
+restart the process; 5 (serve) the GPU was lost or every step failed: restart the process; 130 interrupted by ctrl-C, or a
+server did not answer every request in full.
 
 Examples:
   nibble run tiny -p "What is 17 + 25?" --temperature 0
@@ -87,7 +88,7 @@ Examples:
   nibble serve openai/gpt-oss-20b --port 8000
   nibble inspect synthetic:gpt-oss-120b --context 131072)"};
 
-const std::string kOutputFailed{"the output can't be written: "};
+const std::string kOutputFailed{"cannot write the output: "};
 
 // Prints one line, even if the message has several.
 void print_error(std::string message) {
@@ -146,7 +147,7 @@ int run_program(int argc, char** argv) {
     print_error(error.what());
     return kNodeLost;
   } catch (const std::bad_alloc&) {
-    print_error("out of memory: a smaller --context, --max-sequences or --max-batch-tokens takes less");
+    print_error("out of memory: reduce --context, --max-sequences or --max-batch-tokens");
     return kFailed;
   } catch (const std::system_error& error) {
     print_error(std::ferror(stdout) ? kOutputFailed + error.code().message() : error.what());

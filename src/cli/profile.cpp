@@ -27,11 +27,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kProfileFooter{R"(
-One step, again and again: -d tokens of a sequence are in the KV cache, and -p tokens come (1: decoding), of -s sequences. On a GPU each launch leaves when its
-first block could begin and when its last one was done; gaps are the times in between, in which the next one waits. The parts add
-up to the recorded step; below stands what a step takes by the host's clock when nobody records. Norms that an operation makes for
-itself count as its own; "launches" of the CPU are operations. With a draft head it drafts behind every step 3 tokens, or as many as
---speculative-config says; "draft head" is all that it adds.
+Repeats one step: -s sequences with -d tokens each in the KV cache get -p new tokens each (1: decode). On a GPU each launch
+records when its first block could begin and when its last block ended; gaps are the times between launches. The parts add
+up to the recorded step; the line below the table is a step without recording, by the host's clock. Norms that an operation
+computes itself count as part of it; "launches" of the CPU are operations. With a draft head, 3 tokens (or the number of
+--speculative-config) are drafted after every step; "draft head" is the time that this adds.
 
 Examples:
   nibble profile synthetic:gpt-oss-120b
@@ -170,8 +170,8 @@ void print_table(const Profile& profile) {
   for (const PartTime& part : profile.parts) row(part);
   row(all);
   fmt::print(
-      "\n- read bandwidth measured here: {:.1f} GB/s; a step by the host's clock: {:.1f} us, {:+.1f} % of "
-      "the sum\n",
+      "\n- read bandwidth measured here: {:.1f} GB/s; a step without recording, by the host's clock: {:.1f} "
+      "us, {:+.1f} % against the recorded step\n",
       profile.read_bandwidth / 1e9, profile.unrecorded.median, 100 * (profile.unrecorded.median / total - 1));
   if (const Reuse reuse = profile.reuse(); reuse.fits()) fmt::print("- {}\n", in_caches_text(reuse));
   for (const std::string& line : contradictions(profile.parts, profile.read_bandwidth, profile.reuse()))
@@ -208,10 +208,10 @@ Json profile_json(const Profile& profile) {
 int drafts_of_head(const speculative::SpeculationOptions& asked, int num_sequences) {
   if (!asked.draft_model.empty())
     throw InputError(
-        "profile shows the steps of one model: leave out the one that drafts, or profile it by itself");
+        "profile shows the steps of one model: leave out the draft model, or profile it separately");
   if (asked.draft_head.empty()) return 0;
   if (num_sequences > kMaxDraftingRuns)
-    throw InputError("-s {}: a draft head drafts for up to {} sequences of a step", num_sequences,
+    throw InputError("-s {}: a draft head supports at most {} sequences per step", num_sequences,
                      kMaxDraftingRuns);
   constexpr int kUsual{3};
   return asked.by_cost ? kUsual : asked.max_drafts;
@@ -228,7 +228,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
   const BenchTest test{BenchKind::kPrefill, options.num_tokens, options.depth};
   const BackendOptions room = room_for({&test, 1}, model.config, setup, options.num_sequences);
   if (options.num_tokens > room.max_batch_tokens / options.num_sequences)
-    throw InputError("-p {} for {} sequence{}: a step has up to {} tokens (--max-batch-tokens)",
+    throw InputError("-p {} for {} sequence{}: a step has at most {} tokens (--max-batch-tokens)",
                      options.num_tokens, options.num_sequences, options.num_sequences == 1 ? "" : "s",
                      room.max_batch_tokens);
   const double bandwidth = setup.backend->read_bandwidth(setup.own);
@@ -237,7 +237,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
   const ProfiledStep step(*backend, room, options, num_drafts);
   const auto [recorded, unrecorded] = run_steps(*backend, step.batch(), options.num_repetitions);
   if (recorded.front().empty())
-    throw InputError("the backend {} does not say where its time goes: cpu and cuda do", backend->name());
+    throw InputError("the backend {} does not support profile; use cpu or cuda", backend->name());
 
   const Profile profile{
       .record = {.date = began,
@@ -265,7 +265,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
   if (options.trace) {
     std::ofstream file(*options.trace);
     file << chrome_trace(recorded.back());
-    if (!file.flush()) throw InputError("--trace {}: it cannot be written", *options.trace);
+    if (!file.flush()) throw InputError("--trace {}: cannot be written", *options.trace);
   }
   return kDone;
 }
@@ -337,16 +337,17 @@ Action define_profile(CLI::App& command, Settings& settings) {
         ->type_name("N")
         ->check(CLI::Range(least, most));
   };
-  add_number("-p,--prompt-length", options->num_tokens, "tokens of each sequence in the step", 1, 1 << 20);
-  add_number("-d,--depth", options->depth, "tokens in the KV cache before them", 0, 1 << 20);
-  add_number("-s,--sequences", options->num_sequences, "sequences of the step", 1, 1024);
-  add_number("-r,--repetitions", options->num_repetitions, "how often it runs", 1, 1000);
-  command.add_option("--temperature", options->temperature, "that tokens are chosen with [0: the likeliest]")
+  add_number("-p,--prompt-length", options->num_tokens, "new tokens of each sequence in the step", 1,
+             1 << 20);
+  add_number("-d,--depth", options->depth, "tokens of each sequence in the KV cache", 0, 1 << 20);
+  add_number("-s,--sequences", options->num_sequences, "number of sequences in the step", 1, 1024);
+  add_number("-r,--repetitions", options->num_repetitions, "number of repetitions", 1, 1000);
+  command.add_option("--temperature", options->temperature, "sampling temperature [0: the likeliest token]")
       ->type_name("T")
       ->check(CLI::Range(0.0, 2.0));
   command.add_option("--trace", options->trace, "write one step in the format of Chrome's trace viewer")
       ->type_name("FILE");
-  command.add_flag("--json", options->as_json, "one JSON object in place of the table");
+  command.add_flag("--json", options->as_json, "one JSON object instead of the table");
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,
                 SettingGroup::kPlaces});

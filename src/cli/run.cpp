@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kRunFooter{R"(
 The answer goes to stdout; the model's reasoning (dimmed on a terminal) and, at the end, token counts and speed go to
-stderr, so that a pipe gets the answer alone. ctrl-C ends the answer early.
+stderr, so that a pipe gets only the answer. ctrl-C ends the answer early.
 
 Examples:
   nibble run tiny -p "What is 17 + 25?" --temperature 0
@@ -45,9 +45,8 @@ std::string prompt_of(const RunOptions& options) {
     print_to(stderr, "Type the prompt; ctrl-D on a line of its own ends it.\n");
   std::string prompt = options.prompt ? *options.prompt : read_input();
   if (const auto at = first_invalid_utf8(prompt))
-    throw InputError(
-        "the prompt is not valid UTF-8: byte {} (0x{:02X}) starts no character; convert it, e.g. with iconv",
-        *at, static_cast<unsigned char>(prompt[*at]));
+    throw InputError("the prompt is not valid UTF-8 at byte {} (0x{:02X}); convert it, e.g. with iconv", *at,
+                     static_cast<unsigned char>(prompt[*at]));
   // Text piped from a shell ends in a newline that is not part of the question. With
   // --raw the text is not changed.
   if (!options.is_raw && !options.prompt) prompt.erase(prompt.find_last_not_of('\n') + 1);
@@ -107,8 +106,7 @@ void print_json(const RunOptions& options, const Settings& settings, const Answe
 }
 
 int run(const RunOptions& options, const Settings& settings) {
-  if (settings.logprobs && !options.as_json)
-    throw InputError("--logprobs needs --json, which has room for them");
+  if (settings.logprobs && !options.as_json) throw InputError("--logprobs needs --json");
   ResolvedSettings setup = resolve(settings);
   if (const auto code = follow_head(setup, options.model)) return *code;
   const std::string prompt = prompt_of(options);
@@ -148,11 +146,11 @@ int run(const RunOptions& options, const Settings& settings) {
 Action define_run(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<RunOptions>();
   add_model(command, options->model);
-  command.add_option("-p,--prompt", options->prompt, "what is asked; without it stdin is read")
+  command.add_option("-p,--prompt", options->prompt, "the prompt; read from stdin if not given")
       ->type_name("TEXT");
   command.add_flag("--raw", options->is_raw,
-                   "continue the prompt as it stands, control tokens recognised; no chat");
-  command.add_flag("--json", options->as_json, "one JSON object at the end, in place of the streamed text");
+                   "continue the prompt as plain text, without a chat; control tokens are recognised");
+  command.add_flag("--json", options->as_json, "one JSON object at the end instead of the streamed text");
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
                 SettingGroup::kAnswer, SettingGroup::kDetail, SettingGroup::kMachine, SettingGroup::kDrafts,

@@ -37,12 +37,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kServeFooter{R"(
-Endpoints: /v1/chat/completions, /v1/completions, /v1/responses (and what is stored of them), /v1/models, /apply-template,
-/tokenize, /detokenize, /tokenizer_info, /health, /live, /version, /metrics, /status.json; in a browser a chat at / and what runs at
-/status. ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
-Flags of Instructions and Sampling are defaults: a request that has the field, or instructions of its own, gets those.
-A body may have 8 MiB; all that are longer than 16 KiB share 256 MiB while they are sent and read, and get status 429 beyond.
---log-level info logs each request on stderr: id, client, key name, tokens, times; its text only with --log-bodies. SIGHUP reads the keys again.
+Endpoints: /v1/chat/completions, /v1/completions, /v1/responses (also stored ones), /v1/models, /apply-template, /tokenize,
+/detokenize, /tokenizer_info, /health, /live, /version, /metrics, /status.json; in a browser a chat at / and the status at
+/status. After ctrl-C (or SIGTERM) the server refuses new requests and ends when the running ones are done; after a second one it ends at once (exit code 130).
+Flags of Instructions and Sampling are defaults; fields and instructions of a request override them.
+A request body may have up to 8 MiB. Bodies over 16 KiB share 256 MiB while they are received and read; beyond that requests get status 429.
+--log-level info logs each request on stderr: id, client, key name, tokens, times; its text only with --log-bodies. SIGHUP rereads the keys.
 
 Examples:
   nibble serve tiny
@@ -92,7 +92,7 @@ server::ApiKeys api_keys(const ServeOptions& options) {
 void warn_if_open(const server::ServerOptions& options) {
   if (!options.api_keys.empty() || server::is_local(options.address)) return;
   print_to(stderr,
-           "nibble: warning: everybody who reaches {}:{} may use this server: give it a key with "
+           "nibble: warning: no API key: anyone who can reach {}:{} can use this server. Set one with "
            "--api-key-file, or listen on 127.0.0.1\n",
            options.address.host, options.address.port);
 }
@@ -109,8 +109,7 @@ server::ServerOptions server_options_of(const ServeOptions& options, const Setti
   server::ServerOptions server_options = options.server;
   server_options.api_keys = api_keys(options);
   if (server_options.isolate_keys && server_options.api_keys.empty())
-    throw InputError(
-        "--isolate-keys keeps the users of API keys apart, and the server has no key: give --api-key-file");
+    throw InputError("--isolate-keys needs API keys: give --api-key-file");
   if (options.key_file) server_options.reload_keys = [&options] { return api_keys(options); };
   server_options.model_id = served_name(options);
   if (options.served_names.size() > 1)
@@ -153,7 +152,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server::Server server(server_options);
   warn_if_open(server_options);
   announce(
-      fmt::format("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, server.address()));
+      fmt::format("Loading {}; {} already answers /health.\n", server_options.model_id, server.address()));
   const std::vector<size_t> budgets = memory_budgets(setup);
   BackendOptions room = serving_options(model, setup, capacity, budgets);
   if (options.step_timeout_seconds) room.step_patience_seconds = 2.0 * *options.step_timeout_seconds;
@@ -165,13 +164,13 @@ int serve(const ServeOptions& options, const Settings& settings) {
   served.num_host_bytes = host_weight_bytes(model, setup, room);
   served.setup = setup_facts(model, setup, room, backend.get(), budgets);
   server.open(engine, served, static_cast<size_t>(setup.max_sequences + options.max_queue));
-  announce(
-      fmt::format("Serving {} on {}\n"
-                  "Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",
-                  server_options.model_id, server.address(), capacity.num_sequences, capacity.context,
-                  int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens,
-                  bytes_text(setup.backend->plan(config_here(model.config, setup), room, setup.own).kv_bytes),
-                  room.max_batch_tokens));
+  announce(fmt::format(
+      "Serving {} on {}\n"
+      "Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows per step.\n",
+      server_options.model_id, server.address(), capacity.num_sequences, capacity.context,
+      int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens,
+      bytes_text(setup.backend->plan(config_here(model.config, setup), room, setup.own).kv_bytes),
+      room.max_batch_tokens));
   switch (server.serve(engine)) {
     case server::ServerEnd::kComplete:
       return kDone;
@@ -194,105 +193,103 @@ Action define_serve(CLI::App& command, Settings& settings) {
   const auto add = [&](const char* flag, auto& value, const char* what, const char* type) {
     return command.add_option(flag, value, what)->type_name(type)->group(group);
   };
-  add("--host", options->server.address.host, "address to listen on; 0.0.0.0: all of this machine's",
+  add("--host", options->server.address.host, "address to listen on; 0.0.0.0: all addresses of this machine",
       "ADDRESS")
       ->capture_default_str();
   add("--port", options->server.address.port, "port to listen on; 0: any free one", "N")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  add("--unix-socket", options->server.address.unix_socket, "listen on a Unix socket at PATH, and on no port",
-      "PATH");
+  add("--unix-socket", options->server.address.unix_socket,
+      "listen on a Unix socket at PATH instead of a port", "PATH");
   add("--served-model-name", options->served_names,
-      "what clients call the model [MODEL, of a path its last part];\n"
-      "may be given several times: answers have the first",
+      "name of the model for clients [MODEL; of a path its last part];\nmay be given several times: answers "
+      "use the first one",
       "NAME")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add("--api-key", options->keys,
       "accept only requests with 'Authorization: Bearer KEY'; NAME:KEY names the key in logs\n"
-      "and metrics; may be given several times. Other users of this machine can see it: see the next",
+      "and metrics; may be given several times. Visible to other users of this machine: prefer "
+      "--api-key-file",
       "KEY")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add("--api-key-file", options->key_file,
-      "the same with keys from a file, one on a line, and comments after #; read again on SIGHUP", "FILE");
+      "the same with keys from a file, one per line, with comments after #; reread on SIGHUP", "FILE");
   add("--cors-origin", options->server.cors_origins,
-      "let pages of ORIGIN (https://chat.example) ask from a browser; *: all;\n"
-      "may be given several times",
+      "allow requests from web pages of ORIGIN (https://chat.example); *: all;\nmay be given several times",
       "ORIGIN")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add("--allowed-host", options->server.allowed_hosts,
-      "answer requests to NAME (the Host that they name) too, where without a key only\n"
-      "localhost is answered; *: all; may be given several times",
+      "also answer requests with NAME as their Host; without a key only localhost is\nanswered by default; "
+      "*: all; may be given several times",
       "NAME")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add("--max-queue", options->max_queue,
-      "requests that wait beyond the --max-sequences that run; more are\n"
-      "answered with status 429",
+      "maximum waiting requests in addition to the --max-sequences running ones;\nfurther requests get "
+      "status 429",
       "N")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   add("--max-output-tokens", options->server.max_output_tokens,
-      "tokens that an answer may have: requests for more get N, and a header\n"
-      "says so; 0: as many as the context has room for",
+      "maximum tokens of an answer: requests for more get N, and a response header\nsays so; 0: limited only "
+      "by the context",
       "N")
       ->check(CLI::Range(0, 1 << 30))
       ->capture_default_str();
   add("--request-timeout", options->request_seconds,
-      "seconds that a request may wait and run: then its answer ends as if\n"
-      "max_tokens were reached; status 504 if it has not begun; 0: no limit",
+      "seconds that a request may wait and run; then its answer ends as if\nmax_tokens were reached, or with "
+      "status 504 if it has not begun; 0: no limit",
       "N")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   add("--max-connections", options->server.limits.max_connections,
-      "open connections; a further one takes the place of the one that is idle\n"
-      "for longest",
-      "N")
+      "maximum open connections; beyond it the connection that has been idle\nlongest is closed", "N")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   add("--step-timeout", options->step_timeout_seconds,
-      "seconds after which /health says 503 if requests wait and no step of the model\n"
-      "ends, and /live after twice that; [60, or more on a slow CPU]",
+      "seconds without a finished step, while requests wait, after which /health\nreturns 503, and /live "
+      "after twice that [60, or more on a slow CPU]",
       "N")
       ->check(CLI::Range(1, 86400));
   add("--shutdown-delay", options->shutdown_delay_seconds,
-      "seconds after ctrl-C or SIGTERM in which requests are still taken,\n"
-      "while /health says 503: load balancers look elsewhere before one fails",
+      "seconds after ctrl-C or SIGTERM in which requests are still accepted,\nwhile /health returns 503, so "
+      "that load balancers stop sending requests in time",
       "N")
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
-  add("--shutdown-timeout", options->shutdown_seconds, "seconds that running requests get then", "N")
+  add("--shutdown-timeout", options->shutdown_seconds, "seconds after that for running requests to finish",
+      "N")
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
-  command.add_flag("--no-page", options->has_no_page, "serve the API alone, without the pages / and /status")
+  command.add_flag("--no-page", options->has_no_page, "serve only the API, without the pages / and /status")
       ->group(group);
-  command
-      .add_flag("--metrics-no-auth", options->server.has_open_metrics,
-                "let everybody read /metrics, where other paths need a key")
+  command.add_flag("--metrics-no-auth", options->server.has_open_metrics, "allow /metrics without a key")
       ->group(group);
   command
       .add_flag("--isolate-keys", options->server.isolate_keys,
-                "keep the texts of different API keys apart in the prefix cache and in drafts, so that\n"
-                "no user can find out what others have asked")
+                "separate the texts of different API keys in the prefix cache and in drafts, so that\nno "
+                "user can find out what others have asked")
       ->group(group);
   command
       .add_flag("--strict", options->server.is_strict,
-                "refuse requests with a field that is not obeyed, where else a header names it")
+                "refuse requests with unsupported fields; by default a response header lists them")
       ->group(group);
   command
       .add_flag("--log-bodies", options->server.log_bodies,
-                "log the bodies of requests, prompts and all (with --log-level info)")
+                "log the bodies of requests, including prompts (with --log-level info)")
       ->group(group);
   command
-      .add_flag("--check", options->only_checks,
-                "check flags, configuration, keys and model files, print what would be served and the\n"
-                "memory that it takes, and end: exit code 0, or 2 and a line that says what is wrong")
+      .add_flag(
+          "--check", options->only_checks,
+          "check flags, configuration, keys and model files, print what would be served and the\nmemory that "
+          "it needs, and exit: with code 0, or with 2 and a line that says what is wrong")
       ->group(group);
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,

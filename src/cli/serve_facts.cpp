@@ -36,7 +36,7 @@ server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup
                                                   {"weights in the backend's layout", plan.weight_bytes},
                                                   {"KV cache", plan.kv_bytes},
                                                   {"workspace", plan.workspace_bytes},
-                                                  {"model that drafts", setup.draft_model_bytes}};
+                                                  {"draft model", setup.draft_model_bytes}};
   const int64_t left = least_room(model, setup, room, budgets);
   facts.memory_budget = left > 0 ? static_cast<size_t>(left) : 0;
   for (const auto& [what, bytes] : parts) {
@@ -66,7 +66,7 @@ std::string memory_text(const server::SetupFacts& facts) {
 }
 
 std::string keys_text(const server::ApiKeys& keys) {
-  if (keys.empty()) return "none: every client that reaches the address is let in";
+  if (keys.empty()) return "none: any client that can reach the address is accepted";
   return fmt::format("{}", fmt::join(keys.names(), ", "));
 }
 
@@ -79,7 +79,7 @@ int check(const server::ServerOptions& options, const Model& model, const Resolv
   const BackendOptions room = serving_options(model, setup, capacity, budgets);
   if (!setup.backend->is_device) check_memory(model, setup, room);
   if (const int64_t left = least_room(model, setup, room, budgets); left < 0)
-    throw InputError("{} lacks {} of memory with these settings; 'nibble inspect' shows the plan",
+    throw InputError("{} needs {} more memory with these settings; 'nibble inspect' shows the plan",
                      model.source.name, bytes_text(static_cast<size_t>(-left)));
   const server::SetupFacts facts = setup_facts(model, setup, room, nullptr, budgets);
   std::vector<std::string> names{options.model_id};
@@ -92,7 +92,7 @@ int check(const server::ServerOptions& options, const Model& model, const Resolv
   say("API keys", keys_text(options.api_keys));
   say("backend", fmt::format("{}: {}", facts.backend, facts.device));
   say("room",
-      fmt::format("{} sequences of up to {} tokens: a KV cache of {} tokens, {} rows a step",
+      fmt::format("{} sequences of up to {} tokens: a KV cache of {} tokens, {} rows per step",
                   capacity.num_sequences, capacity.context,
                   int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens, room.max_batch_tokens));
   say("memory", memory_text(facts));

@@ -35,7 +35,7 @@ std::optional<std::string> finish_output() {
   // An earlier failed write has set the error flag of the stream, but its errno is lost.
   const bool had_failed = std::ferror(stdout) != 0;
   if (std::fflush(stdout) != 0) return std::strerror(errno);
-  return had_failed ? std::optional<std::string>("an earlier part is lost") : std::nullopt;
+  return had_failed ? std::optional<std::string>("an earlier write failed") : std::nullopt;
 }
 
 }  // namespace nibble::cli

@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kTokenizeFooter{R"(
 Prints the ids on stdout and the counts on stderr. With --jsonl each line {"text": ...} becomes {"ids": [...]} and each
-line {"ids": [...]} becomes {"text": ...}; bytes that are no character become U+FFFD. A line that is neither becomes
-{"error": "..."}, those behind it are answered all the same, and the exit code is 2.
+line {"ids": [...]} becomes {"text": ...}; bytes that are not a valid character become U+FFFD. Any other line becomes
+{"error": "..."}; the following lines are still processed, and the exit code is 2.
 
 Examples:
   echo -n "Hello, world" | nibble tokenize tiny
@@ -39,7 +39,7 @@ Json convert_line(const Json& line, const Tokenizer& tokenizer, SpecialTokens sp
     return {{"ids", tokenizer.encode(line["text"].get_ref<const std::string&>(), special)}};
   if (line.contains("ids") && line["ids"].is_array())
     return {{"text", tokenizer.decode(token_ids(line["ids"], tokenizer))}};
-  throw InputError("accepted is {{\"text\": ...}} or {{\"ids\": [...]}}");
+  throw InputError("expected {{\"text\": ...}} or {{\"ids\": [...]}}");
 }
 
 int tokenize(const TokenizeOptions& options, const Settings& settings) {
@@ -66,7 +66,7 @@ Action define_tokenize(CLI::App& command, Settings& settings) {
   command
       .add_option("MODEL|VOCABULARY", options->vocabulary, "a model, a tokenizer.json or a .tiktoken file")
       ->required();
-  command.add_flag("--jsonl", options->as_json_lines, "a JSON object on each line, in and out");
+  command.add_flag("--jsonl", options->as_json_lines, "one JSON object per line, in and out");
   command.add_flag("--special", options->recognise_special,
                    "recognise control tokens such as <|start|> in the text");
   add_settings(command, settings, {SettingGroup::kPlaces});

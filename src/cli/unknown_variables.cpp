@@ -27,8 +27,8 @@ std::vector<std::string> warnings_of_unknown_variables(const char* const* enviro
     if (!name.starts_with(kPrefix) || is_of_others(name)) continue;
     const std::string& nearest = nearest_name(name, names);
     if (nearest != name)
-      warnings.push_back(fmt::format(
-          "{} sets nothing: did you mean {}? 'nibble --help' says which variables there are", name, nearest));
+      warnings.push_back(
+          fmt::format("unknown variable {}: did you mean {}? See 'nibble --help'", name, nearest));
   }
   return warnings;
 }

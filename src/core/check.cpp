@@ -9,7 +9,7 @@ namespace nibble {
 
 void check_failed(const char* file, int line, const char* condition, std::string_view values) {
   std::fflush(stdout);
-  print_to(stderr, "nibble has a bug: {}:{}: {} does not hold{}{}\n", file, line, condition,
+  print_to(stderr, "nibble bug: {}:{}: check '{}' failed{}{}\n", file, line, condition,
            values.empty() ? "" : ": ", values);
   std::abort();
 }

@@ -42,7 +42,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0)
     throw InputError("{}: cannot be read: {}", path.string(), std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) throw InputError("{}: is not a file", path.string());
+  if (!S_ISREG(status.st_mode)) throw InputError("{}: not a regular file", path.string());
   const auto num_bytes = static_cast<size_t>(status.st_size);
   if (num_bytes == 0) return;  // mmap refuses length 0
   void* data = ::mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
@@ -101,7 +101,7 @@ void release_pages(std::span<const std::byte> bytes) {
 std::string read_text_file(const std::filesystem::path& path, size_t max_bytes) {
   const MappedFile file(path);
   if (file.bytes().size() > max_bytes)
-    throw InputError("{}: has {} bytes, more than the {} that such a file may have", path.string(),
+    throw InputError("{}: {} bytes; at most {} are allowed for this kind of file", path.string(),
                      file.bytes().size(), max_bytes);
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }

@@ -36,7 +36,7 @@ void sync_folder_of(const fs::path& path) {
 NewFile::NewFile(fs::path path) : path_(std::move(path)), unfinished_(path_) {
   // The rename would replace a device, such as /dev/null, by a file.
   if (std::error_code error; fs::exists(path_, error) && !fs::is_regular_file(path_, error))
-    throw InputError("{}: cannot be written: it is not a file", path_.string());
+    throw InputError("{}: cannot be written: not a regular file", path_.string());
   unfinished_ += fmt::format(".unfinished-{}", ::getpid());
   fd_ = ::open(unfinished_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd_ < 0) throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(errno));

@@ -8,7 +8,7 @@ namespace {
 
 void check(std::FILE* stream, bool is_written) {
   if (!is_written && stream != stderr)
-    throw std::system_error(errno, std::generic_category(), "the output can't be written");
+    throw std::system_error(errno, std::generic_category(), "cannot write the output");
 }
 
 }  // namespace

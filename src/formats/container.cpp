@@ -44,8 +44,7 @@ bool is_text(std::span<const std::byte> bytes) {
 Container refuse_text(MappedFile file) {
   throw ContainerError(
       Fault::kNotTensors, file.path(),
-      "it is text that begins with {}; a download that failed leaves an error page or a Git LFS "
-      "pointer in place of the file",
+      "it is text that begins with {}: perhaps the error page of a failed download, or a Git LFS pointer",
       in_quotes(first_text(file.bytes(), 40)));
 }
 
@@ -85,7 +84,7 @@ class Merger {
       }
       const auto [place, is_new] = files_.try_emplace(tensor.name, file_index);
       if (!is_new)
-        throw ContainerError(Fault::kDuplicateName, file, "{} also lies in {}", in_quotes(tensor.name),
+        throw ContainerError(Fault::kDuplicateName, file, "{} is also in {}", in_quotes(tensor.name),
                              whole_.files[place->second].string());
       tensor.file_index = file_index;
       whole_.tensors.push_back(std::move(tensor));
@@ -97,7 +96,7 @@ class Merger {
   Container finish(const fs::path& folder) {
     if (index_) check_complete();
     if (num_left_out_ > 0)
-      log::warn("{}: {} tensors are left out, the index does not name them there", folder.string(),
+      log::warn("{}: ignored {} tensors that the index does not assign to their file", folder.string(),
                 num_left_out_);
     whole_.storage = std::make_shared<std::vector<std::shared_ptr<const void>>>(std::move(storages_));
     whole_.index();
@@ -115,7 +114,7 @@ class Merger {
     for (const auto& [name, file_index] : index_->file_index)
       if (!files_.contains(name))
         throw ContainerError(Fault::kMissingTensor, whole_.files[file_index],
-                             "the index says that {} lies in it, which is not so", in_quotes(name));
+                             "the index says that {} is in this file, but it is not", in_quotes(name));
   }
 
   const SafetensorsIndex* index_;
@@ -133,7 +132,7 @@ Container open_indexed(const fs::path& index_path) {
   for (const std::string& file : index.files) {
     std::error_code ignored;
     if (!fs::exists(folder / file, ignored))
-      throw ContainerError(Fault::kMissingFile, index_path, "{} is not beside it", in_quotes(file));
+      throw ContainerError(Fault::kMissingFile, index_path, "{} is not in the same folder", in_quotes(file));
     merger.add(folder / file);
   }
   return merger.finish(folder);
@@ -147,10 +146,9 @@ Container open_all(const fs::path& folder) {
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
     has_gguf |= entry.path().extension() == ".gguf";
   }
-  if (error) throw InputError("{}: the folder cannot be read: {}", folder.string(), error.message());
-  if (files.empty() && has_gguf) throw ContainerError(Fault::kGguf, folder, "it holds no safetensors file");
-  if (files.empty())
-    throw ContainerError(Fault::kEmptyFolder, folder, "the folder holds no safetensors file");
+  if (error) throw InputError("{}: cannot read the folder: {}", folder.string(), error.message());
+  if (files.empty() && has_gguf) throw ContainerError(Fault::kGguf, folder, "it has no safetensors file");
+  if (files.empty()) throw ContainerError(Fault::kEmptyFolder, folder, "the folder has no safetensors file");
   std::ranges::sort(files);
   Merger merger(nullptr);
   for (const fs::path& file : files) merger.add(file);
@@ -168,7 +166,7 @@ void Container::index() {
   places_.clear();
   for (size_t i = 0; i < tensors.size(); ++i) {
     const bool is_new = places_.try_emplace(tensors[i].name, i).second;
-    NIBBLE_CHECK(is_new, "{} comes twice", tensors[i].name);
+    NIBBLE_CHECK(is_new, "{} is listed twice", tensors[i].name);
   }
 }
 
@@ -176,12 +174,12 @@ Container open_container(const fs::path& path) {
   MappedFile file(path);
   for (const OpenerRow& row : kOpeners)
     if (row.recognises(file.bytes())) return row.open(std::move(file));
-  NIBBLE_CHECK(false, "the last row takes every file");
+  NIBBLE_CHECK(false, "the last row must accept every file");
 }
 
 Container open_container_folder(const fs::path& folder) {
   if (!fs::is_directory(folder))
-    throw InputError("{}: is not a folder. Give a checkpoint's folder", folder.string());
+    throw InputError("{}: not a folder. Give the folder of a checkpoint", folder.string());
   if (const fs::path index = folder / "model.safetensors.index.json"; fs::exists(index))
     return open_indexed(index);
   if (const fs::path file = folder / "model.safetensors"; fs::exists(file)) return open_container(file);

@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::string_view kFetchAgain{"Download or copy the file again"};
 constexpr std::string_view kConvertAgain{
-    "The file is damaged or was badly written: download it again, or convert it with another program"};
+    "The file is damaged or was written incorrectly: download it again, or convert it with another program"};
 constexpr std::string_view kFetchIndexAgain{
-    "The index belongs to other files or is damaged: download all again"};
+    "The index belongs to other files or is damaged: download all files again"};
 
 struct FaultRow {
   ContainerFault fault;
@@ -21,13 +21,13 @@ struct FaultRow {
 constexpr FaultRow kFaults[] = {
     // in the order of the enumeration
     {ContainerFault::kNotTensors, "not a tensor file", "Give a safetensors file or a checkpoint folder"},
-    {ContainerFault::kGguf, "a GGUF file is no part of a checkpoint",
-     "A GGUF file is a model by itself: give its path"},
-    {ContainerFault::kEmptyFolder, "no checkpoint",
-     "Give the folder that holds the model's *.safetensors files"},
+    {ContainerFault::kGguf, "a GGUF file is not part of a checkpoint folder",
+     "It is a complete model: give its path"},
+    {ContainerFault::kEmptyFolder, "no checkpoint files",
+     "Give the folder with the model's *.safetensors files"},
     {ContainerFault::kMissingFile, "missing shard", "Download the missing file into the same folder"},
     {ContainerFault::kTruncated, "truncated", kFetchAgain},
-    {ContainerFault::kHeaderTooLarge, "header over the limit", kConvertAgain},
+    {ContainerFault::kHeaderTooLarge, "header too large", kConvertAgain},
     {ContainerFault::kHeaderNotObject, "header is not a JSON object", kConvertAgain},
     {ContainerFault::kInvalidUtf8, "invalid UTF-8", kConvertAgain},
     {ContainerFault::kInvalidJson, "invalid JSON", kConvertAgain},
@@ -36,7 +36,7 @@ constexpr FaultRow kFaults[] = {
     {ContainerFault::kBadMetadata, "bad metadata", kConvertAgain},
     {ContainerFault::kBadEntry, "bad header entry", kConvertAgain},
     {ContainerFault::kUnknownDType, "unknown dtype",
-     "Convert the checkpoint to a type that safetensors names"},
+     "Convert the checkpoint to a type that safetensors defines"},
     {ContainerFault::kBadNumber, "bad number", kConvertAgain},
     {ContainerFault::kSizeOverflow, "size overflows", kConvertAgain},
     {ContainerFault::kPartialByte, "size is not whole bytes", kConvertAgain},
@@ -48,10 +48,11 @@ constexpr FaultRow kFaults[] = {
     {ContainerFault::kBadIndex, "bad index", kFetchIndexAgain},
     {ContainerFault::kBadFileName, "index leaves the folder", kFetchIndexAgain},
     {ContainerFault::kMissingTensor, "missing tensor", kFetchIndexAgain},
-    {ContainerFault::kBadVersion, "GGUF version", "Convert the model again with a current program"},
-    {ContainerFault::kUnknownGgmlType, "tensor type", "Take a file of another quantisation"},
+    {ContainerFault::kBadVersion, "unsupported GGUF version",
+     "Convert the model again with a current program"},
+    {ContainerFault::kUnknownGgmlType, "unsupported tensor type", "Use a file with another quantisation"},
     {ContainerFault::kBadSplit, "bad split",
-     "Download all files of the model into one folder, under their own names"},
+     "Download all files of the model into one folder, under their original names"},
 };
 static_assert([] {
   for (size_t i = 0; i < std::size(kFaults); ++i)

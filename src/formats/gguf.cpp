@@ -134,8 +134,9 @@ class ByteReader {
 
   std::span<const std::byte> take(uint64_t num_bytes, std::string_view what) {
     if (num_bytes > left())
-      throw ContainerError(Fault::kTruncated, path_, "{} needs {} bytes at byte {} of the {} that are there",
-                           what, num_bytes, at_, file_.size());
+      throw ContainerError(Fault::kTruncated, path_,
+                           "{} needs {} bytes at offset {}, but the file has {} bytes", what, num_bytes, at_,
+                           file_.size());
     const auto bytes = file_.subspan(at_, num_bytes);
     at_ += num_bytes;
     return bytes;
@@ -177,7 +178,8 @@ GgufType read_value_type(ByteReader& reader, std::string_view key) {
   const auto type = reader.number<uint32_t>("the type of a value");
   if (type > static_cast<uint32_t>(GgufType::kF64))
     throw ContainerError(Fault::kBadMetadata, reader.path(),
-                         "{} has the value type {}, the format has 0 to 12", in_quotes(key), type);
+                         "{} has the unknown value type {}; the format defines 0 to 12", in_quotes(key),
+                         type);
   return static_cast<GgufType>(type);
 }
 
@@ -188,8 +190,9 @@ GgufValue read_array(ByteReader& reader, std::string_view key) {
     throw ContainerError(Fault::kTooDeep, reader.path(), "{} is an array of arrays", in_quotes(key));
   const uint64_t least_bytes = scalar_bytes(value.element_type).value_or(sizeof(uint64_t));
   if (value.count > reader.left() / least_bytes)
-    throw ContainerError(Fault::kTruncated, reader.path(), "{} is an array of {} elements, {} bytes follow",
-                         in_quotes(key), value.count, reader.left());
+    throw ContainerError(Fault::kTruncated, reader.path(),
+                         "{} is an array of {} elements, but only {} bytes follow", in_quotes(key),
+                         value.count, reader.left());
   const uint64_t begin = reader.at();
   if (value.element_type == GgufType::kString)
     for (uint64_t i = 0; i < value.count; ++i) reader.string("a string of an array");
@@ -214,7 +217,7 @@ GgufValue read_value(ByteReader& reader, std::string_view key) {
 
 uint32_t read_version(ByteReader& reader) {
   if (reader.left() < kMagic.size() + sizeof(uint32_t))
-    throw ContainerError(Fault::kTruncated, reader.path(), "it has {} bytes", reader.left());
+    throw ContainerError(Fault::kTruncated, reader.path(), "it has only {} bytes", reader.left());
   const auto magic = reader.take(kMagic.size(), "the magic");
   if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0)
     throw ContainerError(Fault::kNotTensors, reader.path(), "it does not begin with GGUF");
@@ -224,8 +227,8 @@ uint32_t read_version(ByteReader& reader) {
 void check_version(uint32_t version, const fs::path& path) {
   if (version == kGgufVersion) return;
   if (version == __builtin_bswap32(kGgufVersion))
-    throw ContainerError(Fault::kBadVersion, path, "it is big-endian; accepted is little-endian");
-  throw ContainerError(Fault::kBadVersion, path, "it has version {}; accepted is {}", version, kGgufVersion);
+    throw ContainerError(Fault::kBadVersion, path, "it is big-endian; expected little-endian");
+  throw ContainerError(Fault::kBadVersion, path, "it has version {}; expected {}", version, kGgufVersion);
 }
 
 uint64_t alignment_of(const Gguf& gguf, const fs::path& path) {
@@ -256,7 +259,7 @@ uint64_t tensor_bytes(const GgufTensor& tensor, const TypeRow& type, const fs::p
                          tensor.shape);
   const uint64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
   if (row % type.block_elements != 0)
-    throw ContainerError(Fault::kSizeMismatch, path, "{} has rows of {} elements, {} has blocks of {}",
+    throw ContainerError(Fault::kSizeMismatch, path, "{} has rows of {} elements, but {} has blocks of {}",
                          in_quotes(tensor.name), row, type.name, type.block_elements);
   return num_bytes;
 }
@@ -267,7 +270,7 @@ TensorInfo read_tensor_info(ByteReader& reader) {
   tensor.name = reader.text("the name of a tensor");
   const auto rank = reader.number<uint32_t>("a tensor's rank");
   if (rank > kMaxRank)
-    throw ContainerError(Fault::kBadEntry, reader.path(), "{} has {} dimensions, the format allows {}",
+    throw ContainerError(Fault::kBadEntry, reader.path(), "{} has {} dimensions; the format allows {}",
                          in_quotes(tensor.name), rank, kMaxRank);
   for (uint32_t i = 0; i < rank; ++i) tensor.shape.push_back(reader.number<uint64_t>("a tensor's shape"));
   std::ranges::reverse(tensor.shape);
@@ -276,7 +279,7 @@ TensorInfo read_tensor_info(ByteReader& reader) {
   if (!row) {
     std::vector<std::string_view> accepted;
     for (const TypeRow& known : kTypes) accepted.push_back(known.name);
-    throw ContainerError(Fault::kUnknownGgmlType, reader.path(), "{} is of type {}; accepted: {}",
+    throw ContainerError(Fault::kUnknownGgmlType, reader.path(), "{} is of type {}; expected one of {}",
                          in_quotes(tensor.name), type_text(type), fmt::join(accepted, ", "));
   }
   tensor.type = row->type;
@@ -300,19 +303,20 @@ void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> da
   for (TensorInfo& info : infos) {
     const std::optional<uint64_t> begin = align_up(end, alignment);
     if (!begin || info.offset != *begin)
-      throw ContainerError(info.offset < end ? Fault::kOverlap : Fault::kGap, path,
-                           "{} begins at byte {} of the data, what lies before it ends at {} (alignment {})",
-                           in_quotes(info.tensor.name), info.offset, end, alignment);
+      throw ContainerError(
+          info.offset < end ? Fault::kOverlap : Fault::kGap, path,
+          "{} begins at byte {} of the data, but the previous tensor ends at {} (alignment {})",
+          in_quotes(info.tensor.name), info.offset, end, alignment);
     if (*begin > data.size() || info.num_bytes > data.size() - *begin)
       throw ContainerError(Fault::kTruncated, path,
-                           "{} needs {} bytes from byte {} of the data, which has {}",
+                           "{} needs {} bytes from byte {} of the data, which has only {}",
                            in_quotes(info.tensor.name), info.num_bytes, *begin, data.size());
     info.tensor.data = data.subspan(*begin, info.num_bytes);
     end = *begin + info.num_bytes;
   }
   const std::optional<uint64_t> last = align_up(end, alignment);
   if (last && *last < data.size())
-    log::info("{}: {} bytes after the last tensor are not read", path.string(), data.size() - *last);
+    log::info("{}: ignored {} bytes after the last tensor", path.string(), data.size() - *last);
 }
 
 // Reads a number "split.*" of the metadata: a number of files, an index of a file, or a number of tensors.
@@ -321,7 +325,7 @@ std::optional<int64_t> split_number(const Gguf& gguf, std::string_view key, cons
   if (!value) return std::nullopt;
   const std::optional<int64_t> number = value->integer();
   if (!number || *number < 0)
-    throw ContainerError(Fault::kBadSplit, path, "{} is not a count", in_quotes(key));
+    throw ContainerError(Fault::kBadSplit, path, "{} is not a non-negative integer", in_quotes(key));
   return number;
 }
 
@@ -337,15 +341,15 @@ class Splits {
   Splits(Gguf first, fs::path path, int64_t count)
       : whole_(std::move(first)), path_(std::move(path)), count_(count) {
     if (count > kMaxSplits)
-      throw ContainerError(Fault::kBadSplit, path_, "\"split.count\" is {}; at most {} have names", count,
+      throw ContainerError(Fault::kBadSplit, path_, "\"split.count\" is {}; the maximum is {}", count,
                            kMaxSplits);
     const int64_t number = split_number(whole_, "split.no", path_).value_or(-1);
     const std::string name = path_.filename().string(), suffix = split_suffix(1, count);
     if (number != 0)
       throw ContainerError(Fault::kBadSplit, path_,
-                           "it is not the first of {} files; give the one that ends in {}", count, suffix);
+                           "it is not the first of {} files; use the file that ends in {}", count, suffix);
     if (!name.ends_with(suffix))
-      throw ContainerError(Fault::kBadSplit, path_, "it is the first of {} files, whose name ends in {}",
+      throw ContainerError(Fault::kBadSplit, path_, "it is the first of {} files, so its name must end in {}",
                            count, suffix);
     prefix_ = name.substr(0, name.size() - suffix.size());
   }
@@ -354,8 +358,9 @@ class Splits {
     for (int64_t number = 1; number < count_; ++number) add(number);
     const std::optional<int64_t> num_tensors = split_number(whole_, "split.tensors.count", path_);
     if (num_tensors && static_cast<size_t>(*num_tensors) != whole_.tensors.size())
-      throw ContainerError(Fault::kBadSplit, path_, "\"split.tensors.count\" is {}, the files hold {}",
-                           *num_tensors, whole_.tensors.size());
+      throw ContainerError(Fault::kBadSplit, path_,
+                           "\"split.tensors.count\" is {}, but the files have {} tensors", *num_tensors,
+                           whole_.tensors.size());
     whole_.index();
     return std::move(whole_);
   }
@@ -365,16 +370,16 @@ class Splits {
     const fs::path path = path_.parent_path() / (prefix_ + split_suffix(number + 1, count_));
     std::error_code ignored;
     if (!fs::exists(path, ignored))
-      throw ContainerError(Fault::kMissingFile, path_, "{} is not beside it",
+      throw ContainerError(Fault::kMissingFile, path_, "{} is not in the same folder",
                            in_quotes(path.filename().string()));
     auto file = std::make_shared<MappedFile>(path);
     Gguf part = parse_gguf(file->bytes(), path);
     if (split_number(part, "split.no", path) != number || split_number(part, "split.count", path) != count_)
-      throw ContainerError(Fault::kBadSplit, path, "its metadata do not say that it is file {} of {}",
+      throw ContainerError(Fault::kBadSplit, path, "its metadata does not identify it as file {} of {}",
                            number + 1, count_);
     for (GgufTensor& tensor : part.tensors) {
       if (whole_.find(tensor.name))
-        throw ContainerError(Fault::kDuplicateName, path, "{} also lies in an earlier file",
+        throw ContainerError(Fault::kDuplicateName, path, "{} is also in an earlier file",
                              in_quotes(tensor.name));
       tensor.file_index = whole_.files.size();
     }
@@ -457,7 +462,7 @@ void Gguf::index() {
   places_.clear();
   for (size_t i = 0; i < tensors.size(); ++i) {
     const bool is_new = places_.try_emplace(tensors[i].name, i).second;
-    NIBBLE_CHECK(is_new, "{} comes twice", tensors[i].name);
+    NIBBLE_CHECK(is_new, "{} is listed twice", tensors[i].name);
   }
 }
 

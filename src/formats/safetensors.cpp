@@ -46,16 +46,16 @@ class UniqueNames {
 uint64_t header_bytes(std::span<const std::byte> file, const std::filesystem::path& path) {
   uint64_t num_bytes = 0;
   if (file.size() < sizeof(num_bytes))
-    throw ContainerError(Fault::kTruncated, path, "it has {} bytes, less than the 8 of the header's length",
+    throw ContainerError(Fault::kTruncated, path, "it has {} bytes; the header's length alone takes 8",
                          file.size());
   std::memcpy(&num_bytes, file.data(), sizeof(num_bytes));
   if (num_bytes > kMaxSafetensorsHeaderBytes)
-    throw ContainerError(Fault::kHeaderTooLarge, path, "{} bytes, {} are allowed", num_bytes,
+    throw ContainerError(Fault::kHeaderTooLarge, path, "{} bytes; the maximum is {}", num_bytes,
                          kMaxSafetensorsHeaderBytes);
   if (num_bytes > file.size() - sizeof(num_bytes))
     throw ContainerError(Fault::kTruncated, path,
-                         "the header needs {} bytes, the file has {} after its length", num_bytes,
-                         file.size() - sizeof(num_bytes));
+                         "the header needs {} bytes, but the file has only {} after the header's length",
+                         num_bytes, file.size() - sizeof(num_bytes));
   return num_bytes;
 }
 
@@ -125,7 +125,8 @@ Entry parse_entry(std::string_view name, element value, const std::filesystem::p
   // Every field is known and distinct here, so three fields mean that none is missing.
   constexpr size_t kNumFields{3};
   if (object.size() != kNumFields)
-    throw ContainerError(Fault::kBadEntry, path, "{} lacks dtype, shape or data_offsets", in_quotes(name));
+    throw ContainerError(Fault::kBadEntry, path, "{} must have dtype, shape and data_offsets",
+                         in_quotes(name));
   return entry;
 }
 
@@ -147,7 +148,7 @@ void check_size(const Entry& entry, const std::filesystem::path& path) {
   if (bits % 8 != 0)
     throw ContainerError(Fault::kPartialByte, path, "{} is {} bits", in_quotes(entry.name), bits);
   if (bits / 8 != entry.end - entry.begin)
-    throw ContainerError(Fault::kSizeMismatch, path, "{} needs {} bytes as {} {}, its data has {}",
+    throw ContainerError(Fault::kSizeMismatch, path, "{} needs {} bytes as {} {}, but its data has {}",
                          in_quotes(entry.name), bits / 8, entry.dtype, to_text(entry.shape),
                          entry.end - entry.begin);
 }
@@ -159,13 +160,13 @@ void check_layout(const std::vector<Entry>& sorted, uint64_t data_bytes, const s
   for (const Entry& entry : sorted) {
     if (entry.begin != end)
       throw ContainerError(entry.begin < end ? Fault::kOverlap : Fault::kGap, path,
-                           "{} begins at byte {} of the data, what lies before it ends at {}",
+                           "{} begins at byte {} of the data, but the previous tensor ends at {}",
                            in_quotes(entry.name), entry.begin, end);
     end = entry.end;
   }
   if (end != data_bytes)
     throw ContainerError(end > data_bytes ? Fault::kTruncated : Fault::kTrailingBytes, path,
-                         "the tensors take {} bytes, the file has {} for them", end, data_bytes);
+                         "the tensors need {} bytes, but the file has {} of tensor data", end, data_bytes);
 }
 
 std::vector<Entry> parse_header(simdjson::dom::parser& parser, std::string_view header,
@@ -234,7 +235,7 @@ Container open_safetensors(MappedFile file) {
     num_copied_bytes += copy.bytes();
   }
   if (!storage->aligned.empty())
-    log::info("{}: {} tensors of {} bytes are not aligned for their dtype and were copied", path.string(),
+    log::info("{}: copied {} tensors ({} bytes) that are not aligned for their dtype", path.string(),
               storage->aligned.size(), num_copied_bytes);
   container.mapped = {std::shared_ptr<const MappedFile>(storage, &storage->file)};
   container.storage = std::move(storage);

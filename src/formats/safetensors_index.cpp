@@ -43,8 +43,9 @@ SafetensorsIndex parse_safetensors_index(std::string_view json, const std::files
     if (value.get(file))
       throw ContainerError(Fault::kBadIndex, path, "the file of {} is not a string", in_quotes(tensor));
     if (!is_plain_file_name(file))
-      throw ContainerError(Fault::kBadFileName, path, "{} is said to lie in {}, which is no plain file name",
-                           in_quotes(tensor), in_quotes(file));
+      throw ContainerError(Fault::kBadFileName, path,
+                           "the index assigns {} to {}, which is not a plain file name", in_quotes(tensor),
+                           in_quotes(file));
     const auto [place, is_new_file] = places.try_emplace(file, index.files.size());
     if (is_new_file) index.files.emplace_back(file);
     if (!index.file_index.try_emplace(std::string(tensor), place->second).second)

@@ -48,7 +48,7 @@ class Fuel {
   // Throws InputError and spends nothing if less is left.
   void spend(uint64_t units = 1) {
     if (units > left_) [[unlikely]]
-      throw TooMuchWork("the grammar takes too much work; make it smaller, or its repetitions less nested");
+      throw TooMuchWork("the grammar takes too much work; make it smaller, or nest its repetitions less");
     left_ -= units;
   }
   uint64_t left() const { return left_; }

@@ -72,10 +72,10 @@ ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result,
   });
   if (found == open_calls.end())
     throw InputError(
-        "messages[{}] is a tool's result, but no call before it {}; put the assistant's call first", index,
-        result.tool_call_id ? fmt::format("with id '{}' waits for one", *result.tool_call_id)
-        : result.tool_name  ? fmt::format("of '{}' waits for one", *result.tool_name)
-                            : "waits for one");
+        "messages[{}] is a tool result, but no earlier call {}; add the assistant's call before it", index,
+        result.tool_call_id ? fmt::format("with id '{}' is unanswered", *result.tool_call_id)
+        : result.tool_name  ? fmt::format("of '{}' is unanswered", *result.tool_name)
+                            : "is unanswered");
   ToolCall call = std::move(*found);
   open_calls.erase(found);
   return call;
@@ -99,10 +99,10 @@ void add_part(const Message& message, Chat& chat) {
 
 // ---- from JSON
 
-constexpr const char* kTextParts{"a text or a list of text parts"};
+constexpr const char* kTextParts{"a string or a list of text parts"};
 
 ToolCall function_call_from(const Field& function) {
-  const Field arguments = function.need("arguments", "a text or an object");
+  const Field arguments = function.need("arguments", "a string or an object");
   // An object is printed as gpt-oss's chat template prints it.
   std::string text = arguments.value().is_string() ? arguments.string()
                                                    : json_line(arguments.value(), JsonSpacing::kAfterCommas);
@@ -125,7 +125,7 @@ ToolCall call_from(const Field& field) {
 void read_images(const Field& field, ChatMessage& message) {
   const auto images = field.find("images");
   if (!images || images->value().empty()) return;
-  if (message.role != Role::kTool) images->refuse("empty: the model reads text only");
+  if (message.role != Role::kTool) images->refuse("empty: the model reads only text");
   images->leave_out();
   for (size_t i = 0; i < images->elements().size(); ++i) message.text += kImageNote;
 }
@@ -247,7 +247,7 @@ Chat to_chat(const Conversation& conversation) {
     const bool has_tools = (message.system && !message.system->tools.empty()) ||
                            (message.developer && !message.developer->tools.empty());
     if (has_tools || message.role == Role::kTool || part_of(message) == Part::kCall)
-      throw InputError("messages[{}] has to do with a tool: accepted are conversations without any", i);
+      throw InputError("messages[{}] uses a tool; only conversations without tools are accepted", i);
     if (message.system) {
       read_system(*message.system, chat);
     } else if (message.developer) {

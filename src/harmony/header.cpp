@@ -103,7 +103,7 @@ class HeaderReader {
       // The next word might also be text. So a channel mark is joined only with the name of a channel, and
       // the other marks only if the header was not cut off.
       if (mark.kind == Kind::kChannel ? !is_channel(next.value) : !header_.has_message) continue;
-      repaired("the space before '{}' was left out", next.value);
+      repaired("the space before '{}' was removed", next.value);
       next.kind = mark.kind;
       mark.is_taken = true;
     }
@@ -120,18 +120,18 @@ class HeaderReader {
         for (const std::string_view channel : kChannels)
           if (word.value.starts_with(channel)) word.value = word.value.substr(0, channel.size());
       if (word.value.empty()) {
-        repaired("<|channel|> without a channel was left out");
+        repaired("<|channel|> without a channel was dropped");
         continue;
       }
       if (message_.channel) {
-        repaired("channel '{}' was given up for '{}', which follows it", *message_.channel, word.value);
+        repaired("channel '{}' was replaced by '{}', which follows it", *message_.channel, word.value);
         // The 20b model sometimes writes "<|channel|>commentary to=assistant<|channel|>analysis". No channel
         // has messages from the assistant to itself, so the recipient is dropped together with the first
         // channel.
         Word& before = words_[i - 1];
         if (before.kind == Kind::kRecipient && before.value == "assistant" && !before.is_taken) {
           before.is_taken = true;
-          repaired("to=assistant was left out with the channel that was given up");
+          repaired("to=assistant was dropped with the replaced channel");
         }
       }
       message_.channel = word.value;
@@ -143,7 +143,7 @@ class HeaderReader {
     const std::vector<Word*> rest = untaken();
     if (message_.channel || !header_.has_message || rest.empty()) return;
     if (rest[0]->kind != Kind::kPlain || !is_channel(rest[0]->value)) return;
-    repaired("'{}' was taken for the channel, though without <|channel|>", rest[0]->value);
+    repaired("'{}' was read as the channel although <|channel|> is missing", rest[0]->value);
     message_.channel = rest[0]->value;
     rest[0]->is_taken = true;
   }
@@ -161,7 +161,7 @@ class HeaderReader {
       first->is_taken = true;
       return;
     }
-    if (header_.has_start) repaired("the role is missing, {} was assumed", name(header_.speaker));
+    if (header_.has_start) repaired("the role is missing; {} was assumed", name(header_.speaker));
   }
 
   // Reads "assistant", "user:alice", or the name of a tool where the role is expected.
@@ -189,7 +189,7 @@ class HeaderReader {
                     [](const Word* other) { return other->kind == Kind::kRecipient; }))
       return true;
     if (!header_.has_message || rest.size() > 3) return false;
-    repaired("the unknown role '{}' was taken for a tool", word.value);
+    repaired("the unknown role '{}' was read as a tool's name", word.value);
     return true;
   }
 
@@ -212,7 +212,7 @@ class HeaderReader {
     }
     if (rest.empty()) return;
     if (rest[0]->kind == Kind::kPlain)
-      repaired("'{}' was taken for the recipient, though without to=", rest[0]->value);
+      repaired("'{}' was read as the recipient although to= is missing", rest[0]->value);
     set_recipient(rest[0]->value);
   }
 
@@ -223,7 +223,7 @@ class HeaderReader {
       Word& word = words_[i];
       if (word.kind != Kind::kRecipient || word.is_taken) continue;
       take(word, name_in(word));
-      if (message_.recipient) repaired("recipient '{}' was given up for another", *message_.recipient);
+      if (message_.recipient) repaired("recipient '{}' was replaced by a later one", *message_.recipient);
       set_recipient(word.value);
     }
     for (size_t i = 0; i < end; ++i) {
@@ -233,20 +233,20 @@ class HeaderReader {
       if (word.is_taken || !is_type) continue;
       take(word, name_in(word));
       if (message_.content_type)
-        repaired("content type '{}' was given up for another", *message_.content_type);
+        repaired("content type '{}' was replaced by a later one", *message_.content_type);
       set_content_type(word);
     }
     for (size_t i = end; i < words_.size(); ++i) {
       if (words_[i].kind != Kind::kConstrain || words_[i].is_taken) continue;
       take(words_[i], words_[i].value.substr(0, 0));  // takes the mark only
-      repaired("<|constrain|> was left out of the text");
+      repaired("<|constrain|> was removed from the text");
     }
     message_.text = leftover();
     if (!header_.has_message) return;
     if (message_.text.empty())
-      repaired("the parts of the header stood in another order");
+      repaired("the parts of the header were in the wrong order");
     else
-      repaired("words of the header that belong to none of its parts became the first line of the text");
+      repaired("unknown words of the header became the first line of the text");
   }
 
   // Returns the number of leading words that may be fields. In a header that was cut off, these end at the
@@ -270,12 +270,12 @@ class HeaderReader {
   }
 
   void set_recipient(std::string_view recipient) {
-    if (recipient.empty()) return repaired("to= without a recipient was left out");
+    if (recipient.empty()) return repaired("to= without a recipient was dropped");
     message_.recipient = recipient;
   }
 
   void set_content_type(const Word& word) {
-    if (word.value.empty()) return repaired("<|constrain|> without a content type was left out");
+    if (word.value.empty()) return repaired("<|constrain|> without a content type was dropped");
     message_.content_type = word.kind == Kind::kConstrain ? std::string(kConstrain) : "";
     *message_.content_type += word.value;
   }

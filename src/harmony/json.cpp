@@ -43,8 +43,7 @@ std::vector<ToolNamespace> namespaces_from(const Field& content) {
     ToolNamespace space{
         .name = field.need_string("name"), .description = field.find_string("description"), .tools = {}};
     if (field.place() != tools->place() + '.' + space.name)
-      throw InputError("{}.name is '{}'; it must be the key under which the namespace stands", field.place(),
-                       space.name);
+      throw InputError("{}.name is '{}'; it must equal the namespace's key", field.place(), space.name);
     if (const auto list = field.find("tools"))
       for (const Field& tool : list->elements()) space.tools.push_back(tool_from(tool));
     spaces.push_back(std::move(space));
@@ -81,11 +80,12 @@ void read_content(const Field& field, Message& message) {
     message.text = field.string();
     return;
   }
-  if (!field.value().is_array()) field.refuse("a text or a list of one content block");
+  if (!field.value().is_array()) field.refuse("a string or a list of one content block");
   const std::vector<Field> blocks = field.elements();
   // The official library encodes each part separately, so joining several here would give other ids.
   if (blocks.size() > 1)
-    throw InputError("{} has {} blocks, but one is accepted; join their texts", field.place(), blocks.size());
+    throw InputError("{} has {} blocks, but only one is accepted; join their texts", field.place(),
+                     blocks.size());
   if (blocks.empty()) return;
   const Field& block = blocks[0];
   const Field type = block.need("type", "text, system_content or developer_content");
@@ -112,7 +112,7 @@ Message message_from(const Field& field) {
   message.recipient = field.find_string("recipient");
   message.channel = field.find_string("channel");
   message.content_type = field.find_string("content_type");
-  read_content(field.need("content", "a text or a list of one content block"), message);
+  read_content(field.need("content", "a string or a list of one content block"), message);
   return message;
 }
 

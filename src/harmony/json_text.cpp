@@ -89,7 +89,7 @@ class Builder : public nlohmann::json_sax<Json> {
     const auto [member, is_new] = members.emplace(name, nullptr);
     if (!is_new) refuse_duplicate(name);
     if (members.size() > kMaxMembers)
-      throw InputError("{} has an object of more than {} members", what_, kMaxMembers);
+      throw InputError("{} contains an object with more than {} members", what_, kMaxMembers);
     return true;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
@@ -114,7 +114,8 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
   bool open(Json value) {
-    if (open_.size() == kMaxDepth) throw InputError("{} is nested more than {} deep", what_, kMaxDepth);
+    if (open_.size() == kMaxDepth)
+      throw InputError("{} is nested more than {} levels deep", what_, kMaxDepth);
     open_.push_back(put(std::move(value)));
     return true;
   }
@@ -134,7 +135,7 @@ class Builder : public nlohmann::json_sax<Json> {
         place += (place.empty() ? "" : ".") +
                  (is_inner ? name : value->get_ref<const Json::object_t&>().back().first);
     }
-    throw InputError("{} has {} twice; leave one of them out", what_,
+    throw InputError("{} contains {} twice; remove one of them", what_,
                      Json(place).dump(-1, ' ', /*ensure_ascii=*/true).substr(0, kMaxShown));
   }
 
@@ -153,7 +154,7 @@ Json parse_json(std::string_view text, std::string_view what) {
   if (Json::sax_parse(text, &builder)) return builder.take();
   const std::string_view message = builder.fault();  // "[json.exception.parse_error.101] parse error at ..."
   const size_t end_of_tag = message.find("] ");
-  throw InputError("{} is no JSON: {}", what,
+  throw InputError("{} is not valid JSON: {}", what,
                    end_of_tag == std::string_view::npos ? message : message.substr(end_of_tag + 2));
 }
 

@@ -110,7 +110,7 @@ struct Parser::Impl {
     }
     std::vector<std::string>& own_repairs = messages.back().repairs;
     if (token == control.start || token == control.channel) {
-      note(own_repairs, fmt::format("it was ended by {}", tokenizer.bytes(token)));
+      note(own_repairs, fmt::format("the message was ended by {}", tokenizer.bytes(token)));
       const Delta delta = end_message();
       if (token == control.start)
         begin_header(/*has_start=*/true, std::nullopt);
@@ -125,11 +125,11 @@ struct Parser::Impl {
   std::string ordinary(TokenId token, const char* place, std::vector<std::string>& place_repairs) {
     const std::string_view bytes = tokenizer.bytes(token);
     if (bytes.empty()) {
-      note(place_repairs, fmt::format("an id that no token has became U+FFFD in {}", place));
+      note(place_repairs, fmt::format("an id without a token became U+FFFD in {}", place));
       return utf8.finish() + std::string(kReplacement);
     }
     if (tokenizer.is_special(token)) {
-      note(place_repairs, fmt::format("{} was left out of {}", bytes, place));
+      note(place_repairs, fmt::format("{} was removed from {}", bytes, place));
       return utf8.finish();
     }
     return utf8.push(bytes);
@@ -179,7 +179,7 @@ struct Parser::Impl {
       if (header.has_start || is_stray) note(repairs, fmt::format("a blank header was {}", cut));
       return {};
     }
-    note(repairs, fmt::format("its header was {}", cut));
+    note(repairs, fmt::format("the header was {}", cut));
     const std::string& text = add_message().text;
     ParsedMessage& parsed = messages.back();
     parsed.is_complete = parsed.has_cut_header = true;
@@ -189,7 +189,7 @@ struct Parser::Impl {
 
   // Appends the message whose header has just ended. Words that are not fields become the start of its text.
   Message& add_message() {
-    if (!header.has_start) note(repairs, "it began without <|start|>");
+    if (!header.has_start) note(repairs, "the message began without <|start|>");
     Message message = read_header(header, repairs);
     messages.push_back({.message = std::move(message), .repairs = std::move(repairs)});
     repairs.clear();

@@ -12,7 +12,7 @@
 namespace nibble::harmony {
 namespace {
 
-constexpr const char* kContent{"a text or a list of text parts"};
+constexpr const char* kContent{"a string or a list of text parts"};
 
 // Appends a piece of text, preceded by the separator unless the text is empty.
 void append(std::string& text, std::string_view separator, std::string_view more) {
@@ -123,8 +123,7 @@ std::string part_text(const Field& part, const ContentForm& form) {
   if (type == "search_result") return search_result_text(part, form);
   if (type == "document" || type == "file" || type == "input_file")
     if (auto text = document_text(part, form)) return *text;
-  if (!form.is_result)
-    part.find("type")->refuse(fmt::format("{}: the model reads nothing else", form.accepted));
+  if (!form.is_result) part.find("type")->refuse(fmt::format("{}: the model reads only text", form.accepted));
   if (const auto text = part.find("text"); text && text->value().is_string()) return text->string();
   part.leave_out(type);
   return note_of(type);

@@ -44,14 +44,13 @@ class Writer {
 
 void check(const Message& message, size_t index) {
   if (message.role == Role::kTool && !message.author_name)
-    throw InputError("message {} is a tool's and lacks the tool's name; give one, such as functions.get_time",
-                     index);
+    throw InputError("tool message {} has no name; give the tool's name, such as functions.get_time", index);
   if (message.system && message.role != Role::kSystem)
-    throw InputError("message {} of role {} has system content; only a system message may", index,
+    throw InputError("message {} of role {} has system content, which only a system message may have", index,
                      name(message.role));
   if (message.developer && message.role != Role::kDeveloper)
-    throw InputError("message {} of role {} has developer content; only a developer message may", index,
-                     name(message.role));
+    throw InputError("message {} of role {} has developer content, which only a developer message may have",
+                     index, name(message.role));
 }
 
 void write_author(const Message& message, Writer& out) {

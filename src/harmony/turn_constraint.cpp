@@ -32,8 +32,8 @@ void TurnConstraint::accept_begun(std::span<const TokenId> begun) {
     if (accept(begun[i])) continue;
     const std::string before = tokenizer.decode(begun.first(i));
     throw InputError(
-        "the message to continue does not fit what the answer must be: '{}' may not follow '{}'; change the "
-        "message, or let a new one begin",
+        "the message to continue does not match the required form of the answer: '{}' may not follow '{}'; "
+        "change the message, or start a new one",
         grammar::one_line(tokenizer.bytes(begun[i])), grammar::one_line(before));
   }
   num_reasoning_left_ = limit;

@@ -66,15 +66,15 @@ std::vector<std::string> checked_names(const TurnRules& rules) {
     const std::string& name = tool.recipient;
     if (name.empty() || name.find_first_of(" \t\n\f\r") != std::string::npos ||
         well_formed_prefix(name) != name.size())
-      throw InputError("'{}' can't be called: a tool's name is one word of UTF-8, without white space",
+      throw InputError("'{}' can't be called: a tool name must be valid UTF-8 without white space",
                        grammar::one_line(name));
     names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    throw InputError("there are two tools '{}'; give each a name of its own", grammar::one_line(*twice));
+    throw InputError("two tools are named '{}'; tool names must be unique", grammar::one_line(*twice));
   if (rules.must_call && names.empty())
-    throw InputError("a tool must be called, and there is none; name at least one");
+    throw InputError("a tool call is required, but there are no tools; add at least one");
   return names;
 }
 

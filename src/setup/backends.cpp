@@ -168,7 +168,7 @@ double host_bandwidth(const OwnOptions&) {
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
     {"cuda",
-     "NVIDIA GPUs, one or several",
+     "NVIDIA GPUs, one or more",
      &cuda_batch_sizes,
      &plan_cuda,
      &make_cuda,
@@ -193,7 +193,7 @@ constexpr BackendRow kBackends[] = {
      &try_cuda_kernels},
 #endif
     {"cpu",
-     "all cores, dense weights as they are stored",
+     "all CPU cores; dense weights in their stored format",
      &host_batch_sizes,
      &plan_cpu,
      &make_cpu,
@@ -217,7 +217,7 @@ constexpr BackendRow kBackends[] = {
      nullptr,
      nullptr},
     {"reference",
-     "plain loops in float32, slow: what the others are tested against",
+     "plain loops in float32 (slow); the reference for testing the others",
      &host_batch_sizes,
      &plan<&reference::plan>,
      &make<&reference::make>,
@@ -268,9 +268,9 @@ const BackendRow& find_backend(std::string_view name) {
 #if !NIBBLE_CUDA
   if (name == "cuda")
     throw InputError(
-        "--backend cuda: this program was built without it; the preset 'cuda' builds it, with nvcc 13");
+        "--backend cuda: this program was built without CUDA; build it with the preset 'cuda' and nvcc 13");
 #endif
-  throw InputError("--backend '{}': accepted is one of {}", name, names);
+  throw InputError("--backend '{}': expected one of {}", name, names);
 }
 
 }  // namespace nibble

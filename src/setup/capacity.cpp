@@ -23,7 +23,8 @@ constexpr int kFullOfSliding{8};
 int context_of(const Config& config, const ResolvedSettings& setup) {
   if (!setup.context) return std::min(kDefaultContext, config.max_context);
   if (*setup.context > config.max_context)
-    throw InputError("--context {}: the model was made for at most {}", *setup.context, config.max_context);
+    throw InputError("--context {}: this model supports at most {} tokens", *setup.context,
+                     config.max_context);
   return *setup.context;
 }
 

@@ -29,13 +29,13 @@ std::shared_ptr<const Weights> prepare_weights(const Model& model, const Resolve
                    : std::make_shared<const Weights>(describe_synthetic(model.config, model.source.name));
   const bool is_made = !weights;
   if (is_made) {
-    const ReportProgress report = show_progress("making " + model.source.name);
+    const ReportProgress report = show_progress("generating " + model.source.name);
     weights = std::make_shared<const Weights>(make_synthetic(model.config, model.source.name, 0, report));
   }
   if (links)
     weights =
         share_of(*weights, links->share(),
-                 show_progress(fmt::format("taking the share of node {}", links->share().rank), "layers"));
+                 show_progress(fmt::format("copying the share of node {}", links->share().rank), "layers"));
   if (is_made) return weights;
   read_weights(*weights, show_progress("loading " + model.source.name));
   return weights;
@@ -45,7 +45,7 @@ void log_tuning(const ResolvedSettings& setup, const BackendOptions& options) {
   const bool has_tuned_threads = options.num_threads > 0 && !setup.threads;
   const cpu::CpuTuning& tuning = setup.own.cpu.tuning;
   if (setup.backend->retune && (tuning != cpu::CpuTuning{} || has_tuned_threads))
-    log::info("as nibble tune found: {}", to_json(Tuning{options.num_threads, tuning}).dump());
+    log::info("settings found by nibble tune: {}", to_json(Tuning{options.num_threads, tuning}).dump());
 }
 
 std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& setup,

@@ -84,16 +84,14 @@ void check_memory(const Model& model, const ResolvedSettings& setup, const Backe
   const size_t available = available_bytes();
   if (needed <= available) return;
   throw InputError(
-      "{} needs {} of memory (weights {}, KV cache {}, workspace {}{}) and {} are available: {}; 'nibble "
-      "inspect' shows the plan",
+      "{} needs {} of memory (weights {}, KV cache {}, workspace {}{}), but only {} is available: {}; "
+      "'nibble inspect' shows the plan",
       model.source.name, bytes_text(needed), bytes_text(weights), bytes_text(plan.kv_bytes),
       bytes_text(plan.workspace_bytes),
-      setup.draft_model_bytes > 0
-          ? fmt::format(", the model that drafts {}", bytes_text(setup.draft_model_bytes))
-          : "",
+      setup.draft_model_bytes > 0 ? fmt::format(", draft model {}", bytes_text(setup.draft_model_bytes)) : "",
       bytes_text(available),
       weights > available ? "the weights alone do not fit"
-                          : "a smaller --context, --max-batch-tokens or --max-sequences takes less");
+                          : "reduce --context, --max-batch-tokens or --max-sequences");
 }
 
 }  // namespace nibble

@@ -39,8 +39,8 @@ ModelSource find_synthetic(const std::string& argument, const std::string& what)
   std::error_code no_such_file;
   if (fs::is_regular_file(what, no_such_file)) return {argument, {}, read_config(what)};
   throw InputError(
-      "'{}': '{}' is no file here; accepted after 'synthetic:' are gpt-oss-20b, gpt-oss-120b and the path of "
-      "a config.json",
+      "'{}': no such file '{}'; after 'synthetic:' expected gpt-oss-20b, gpt-oss-120b or the path of a "
+      "config.json",
       argument, what);
 }
 
@@ -80,9 +80,9 @@ std::optional<fs::path> cached_snapshot(const std::string& repository, const fs:
   const fs::path newest = *std::max_element(snapshots.begin(), snapshots.end(),
                                             [&](const auto& a, const auto& b) { return age(a) < age(b); });
   if (snapshots.size() == 1)
-    log::info("{}: the cache has no refs/main; its only snapshot is {}", repository, newest.string());
+    log::info("{}: the cache has no refs/main; using its only snapshot, {}", repository, newest.string());
   else
-    log::warn("{}: the cache has no refs/main; of its {} snapshots the newest is taken, {}", repository,
+    log::warn("{}: the cache has no refs/main; using the newest of its {} snapshots, {}", repository,
               snapshots.size(), newest.string());
   return newest;
 }
@@ -95,12 +95,10 @@ bool is_repository(std::string_view text) {
 
 [[noreturn]] void refuse(const std::string& argument, const std::vector<std::string>& tried) {
   throw InputError(
-      "no model '{}' on this disk: looked for {}. Accepted is a folder, a file, or one of these names: tiny "
-      "(bundled); {} "
-      "(13.8 GB) and {} (65.3 GB, licence Apache-2.0), once they are in the Hugging Face cache, where this "
-      "puts one: "
-      "hf download {} --exclude '*/*'; synthetic:gpt-oss-20b and synthetic:gpt-oss-120b (random weights, to "
-      "measure with)",
+      "model '{}' not found: looked for {}. Expected a folder, a file, or one of these names: tiny "
+      "(bundled); {} (13.8 GB) and {} (65.3 GB, licence Apache-2.0), if in the Hugging Face cache (download "
+      "with: hf download {} --exclude '*/*'); synthetic:gpt-oss-20b and synthetic:gpt-oss-120b (random "
+      "weights, for measurements)",
       argument, fmt::join(tried, " and "), kPublished20b, kPublished120b,
       argument.ends_with("gpt-oss-120b") ? kPublished120b : kPublished20b);
 }

@@ -24,8 +24,7 @@ nodes::Secret read_secret(const std::optional<std::string>& file) {
   const char* variable = std::getenv("NIBBLE_SECRET");
   if (!variable)
     throw InputError(
-        "--nodes: a secret keeps strangers out: --secret-file FILE, or the variable NIBBLE_SECRET, the same "
-        "on all nodes");
+        "--nodes needs a secret shared by all nodes: --secret-file FILE, or the variable NIBBLE_SECRET");
   return {variable, "NIBBLE_SECRET"};
 }
 

@@ -40,7 +40,7 @@ std::string read_format(std::string_view requirement, std::string_view format,
   names.push_back("int8");  // activations only
   for (const Format other : others) names.push_back(lower_case(nibble::name(other)));
   if (std::find(names.begin(), names.end(), lower_case(format)) == names.end())
-    throw InputError("--require '{}': no kernel has the format '{}'; accepted are {}", requirement, format,
+    throw InputError("--require '{}': unknown format '{}'; expected one of {}", requirement, format,
                      fmt::join(names, ", "));
   return lower_case(format);
 }
@@ -51,8 +51,8 @@ void check_operation(std::string_view requirement, std::string_view operation) {
     if (is_named(name(known), operation)) return;
     append_once(first_words, first_word(name(known)));
   }
-  throw InputError("--require '{}': no backend has an operation '{}'; accepted are {}", requirement,
-                   operation, fmt::join(first_words, ", "));
+  throw InputError("--require '{}': unknown operation '{}'; expected one of {}", requirement, operation,
+                   fmt::join(first_words, ", "));
 }
 
 Requirement read_requirement(std::string_view text) {
@@ -60,8 +60,8 @@ Requirement read_requirement(std::string_view text) {
   const std::string_view operation = take_until(formats, '=');
   if (operation.size() == text.size())
     throw InputError(
-        "--require '{}': accepted is OPERATION=WEIGHTS or OPERATION=WEIGHTS/ACTIVATIONS, as in "
-        "experts=mxfp4 or experts=mxfp4/bf16",
+        "--require '{}': expected OPERATION=WEIGHTS or OPERATION=WEIGHTS/ACTIVATIONS, such as experts=mxfp4 "
+        "or experts=mxfp4/bf16",
         text);
   check_operation(text, operation);
   const bool names_activations = formats.find('/') != std::string_view::npos;
@@ -87,7 +87,7 @@ void check_requirement(const Requirement& requirement, std::string_view backend,
         requirement.text, backend, name(row.operation), weights, activations, row.kernel);
   }
   if (!is_found)
-    throw InputError("--require '{}': the backend {} has no operation '{}'; accepted are {}",
+    throw InputError("--require '{}': the backend {} has no operation '{}'; expected one of {}",
                      requirement.text, backend, requirement.operation, fmt::join(operations, ", "));
 }
 

@@ -25,8 +25,8 @@ LayerGroups read_groups(std::string_view flag, std::string_view list, bool takes
     const std::string_view name = take_until(list, ',');
     const bool all = name == "all";
     if (!all && name != "qkv" && name != "o" && name != "lm_head" && !(takes_moe && name == "moe"))
-      throw InputError("{} '{}': accepted are {}qkv, o, lm_head, with commas between them, or all", flag,
-                       name, takes_moe ? "moe, " : "");
+      throw InputError("{} '{}': expected {}qkv, o, lm_head, separated by commas, or all", flag, name,
+                       takes_moe ? "moe, " : "");
     groups.qkv |= all || name == "qkv";
     groups.o |= all || name == "o";
     groups.lm_head |= all || name == "lm_head";
@@ -39,7 +39,7 @@ DenseFormats dense_formats(const Settings& settings) {
   const LayerGroups fp8 = read_groups("--fp8-layers", settings.fp8_layers.value_or(""), false);
   const auto choose = [](const char* name, bool is_mxfp4, bool is_fp8) {
     if (is_mxfp4 && is_fp8)
-      throw InputError("--mxfp4-layers and --fp8-layers both name {}: it is held in one format", name);
+      throw InputError("--mxfp4-layers and --fp8-layers both name {}: choose one format", name);
     return is_mxfp4 ? Format::kMxfp4 : is_fp8 ? Format::kE4m3 : Format::kBf16;
   };
   return {choose("qkv", mxfp4.qkv, fp8.qkv), choose("o", mxfp4.o, fp8.o),
@@ -49,7 +49,7 @@ DenseFormats dense_formats(const Settings& settings) {
 cpu::ExpertActivations expert_activations(const Settings& settings, const BackendRow& backend) {
   if (!settings.experts_activations) return cpu::ExpertActivations::kDefault;
   if (!backend.takes_expert_activations)
-    throw InputError("--experts-activations {}: the backend {} has no such choice: leave it out",
+    throw InputError("--experts-activations {}: not supported by the backend {}",
                      *settings.experts_activations, backend.name);
   return *settings.experts_activations == "int8" ? cpu::ExpertActivations::kInt8
                                                  : cpu::ExpertActivations::kFloat;
@@ -72,7 +72,7 @@ std::vector<int> read_numbers(const char* flag, std::string_view list, int least
     int number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most)
-      throw InputError("{} '{}': accepted are {} with commas between them", flag, list, what);
+      throw InputError("{} '{}': expected {}, separated by commas", flag, list, what);
     numbers.push_back(number);
   }
   return numbers;
@@ -83,11 +83,11 @@ std::vector<int> read_split(const std::string& split) {
 
 // Reads which GPUs share the model, and the relative share of each.
 void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
-  if (settings.gpus)
-    options.gpus = read_numbers("--gpus", *settings.gpus, 0, 63, "numbers of GPUs, of which the first is 0,");
+  if (settings.gpus) options.gpus = read_numbers("--gpus", *settings.gpus, 0, 63, "GPU indices from 0");
   if (settings.nodes) {  // each node has one GPU; node_setup() reads the shares
     if (options.gpus.size() > 1 || settings.tensor_parallel_size.value_or(1) > 1)
-      throw InputError("--nodes {}: one GPU of each machine so far: --gpus N says which", *settings.nodes);
+      throw InputError("--nodes {}: only one GPU per machine is supported; --gpus N selects it",
+                       *settings.nodes);
     return;
   }
   if (settings.tensor_split)
@@ -98,7 +98,7 @@ void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
         1);
   const auto check = [&](const char* flag, const std::string& value, size_t count) {
     if (count != options.parts.size())
-      throw InputError("{} {}: that is {} GPU{}, and {} {}", flag, value, count, count == 1 ? "" : "s",
+      throw InputError("{} {}: {} GPU{}, but {} {}", flag, value, count, count == 1 ? "" : "s",
                        settings.tensor_split ? "--tensor-split has parts for" : "--tensor-parallel-size says",
                        options.parts.size());
   };
@@ -121,28 +121,28 @@ std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSe
     for (const auto& [flag, is_given] : {std::pair{"--node-rank", settings.node_rank.has_value()},
                                          std::pair{"--head", settings.head.has_value()},
                                          std::pair{"--secret-file", settings.secret_file.has_value()}})
-      if (is_given) throw InputError("{} goes with --nodes, which says how many there are", flag);
+      if (is_given) throw InputError("{} needs --nodes N", flag);
     if (settings.expert_parallel && setup.own.cuda.num_ranks() == 1)
-      throw InputError("--expert-parallel goes with --nodes, or with several GPUs (--tensor-parallel-size)");
+      throw InputError("--expert-parallel needs --nodes, or several GPUs (--tensor-parallel-size)");
     if (settings.data_parallel_attention && setup.own.cuda.num_ranks() == 1)
-      throw InputError("--data-parallel-attention goes with several GPUs (--tensor-parallel-size)");
+      throw InputError("--data-parallel-attention needs several GPUs (--tensor-parallel-size)");
     return nullptr;
   }
   const int count = *settings.nodes;
   if (settings.data_parallel_attention)
     throw InputError(
-        "--data-parallel-attention: nodes share the heads of every sequence; several GPUs of one machine "
-        "(--tensor-parallel-size) take it");
+        "--data-parallel-attention is not supported with --nodes, only with several GPUs of one machine "
+        "(--tensor-parallel-size)");
   if (!setup.backend->rank_traits)
-    throw InputError("--nodes {}: the backend {} runs on one machine: --backend cpu, or cuda", count,
+    throw InputError("--nodes {}: the backend {} runs on one machine only; use --backend cpu or cuda", count,
                      setup.backend->name);
   if (!setup.speculation.draft_head.empty() || !setup.speculation.draft_model.empty())
-    throw InputError(
-        "--nodes {}: a head or a model drafts where one machine has the model: --speculate auto does without",
-        count);
+    throw InputError("--nodes {}: draft heads and draft models are not supported; use --speculate auto",
+                     count);
   if (!settings.node_rank || !settings.head)
     throw InputError(
-        "--nodes {}: each node needs --node-rank R, and --head ADDRESS:PORT, where node 0 is to listen",
+        "--nodes {}: each node needs --node-rank R, and --head ADDRESS:PORT, the address on which node 0 "
+        "listens",
         count);
   if (*settings.node_rank >= count)
     throw InputError("--node-rank {}: {} nodes are numbered from 0 to {}", *settings.node_rank, count,
@@ -150,8 +150,7 @@ std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSe
   std::vector<int> parts(static_cast<size_t>(count), 1);
   if (settings.tensor_split) parts = read_split(*settings.tensor_split);
   if (std::ssize(parts) != count)
-    throw InputError("--tensor-split {}: that is {} parts for {} nodes", *settings.tensor_split, parts.size(),
-                     count);
+    throw InputError("--tensor-split {}: {} parts for {} nodes", *settings.tensor_split, parts.size(), count);
   const ExpertSplit split = settings.expert_parallel ? ExpertSplit::kWhole : ExpertSplit::kUnits;
   return std::make_shared<NodeSetup>(NodeSetup{*settings.node_rank, std::move(parts), split,
                                                nodes::read_address(*settings.head),
@@ -170,7 +169,7 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
         std::pair{"--gpus", settings.gpus.has_value()}, std::pair{"--nccl", settings.nccl.has_value()},
         std::pair{"--tensor-split", settings.tensor_split && !settings.nodes}})
     if (is_given && !backend.is_device)
-      throw InputError("{}: the backend {} runs on no GPU: leave it out", flag, backend.name);
+      throw InputError("{} is only for GPUs, and the backend is {}", flag, backend.name);
   cuda::CudaOptions options;
   if (settings.shared_budget)
     options.shared_budget = std::stoi(*settings.shared_budget);  // cannot throw: the table lists the choices
@@ -183,8 +182,7 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
   options.have_own_sequences = settings.data_parallel_attention;
   options.nccl = settings.nccl.value_or("");
   if (settings.nccl && !settings.nodes && options.num_ranks() == 1)
-    throw InputError(
-        "--nccl goes with --tensor-parallel-size, --gpus or --nodes, which say what it is to connect");
+    throw InputError("--nccl needs --tensor-parallel-size, --gpus or --nodes");
   return options;
 }
 

@@ -80,8 +80,7 @@ SpeculationOptions read_config(const std::string& text) {
   const std::string method = config.need_string("method");
   const bool is_head = method == speculative::kHeadDrafter, is_model = method == kMethodOfModel;
   if (method != "ngram" && method != "suffix" && !is_head && !is_model)
-    config.need("method", "")
-        .refuse("ngram, suffix, eagle3 or draft_model, which are the methods that nibble has");
+    config.need("method", "").refuse("ngram, suffix, eagle3 or draft_model");
   if (method == "ngram")
     config.allow_only({"method", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max"});
   else if (is_head || is_model)
@@ -109,15 +108,14 @@ SpeculationOptions read_config(const std::string& text) {
 void check_vocabulary(const Model& drafting, const Model& model, const Places& places) {
   if (drafting.config.vocab != model.config.vocab)
     throw InputError(
-        "{} has a vocabulary of {} tokens and {} one of {}: a model drafts for one with the same",
+        "{} has a vocabulary of {} tokens and {} one of {}: a draft model needs the same vocabulary",
         drafting.source.name, drafting.config.vocab, model.source.name, model.config.vocab);
   const Tokenizer its = open_tokenizer(drafting.source, places),
                   theirs = open_tokenizer(model.source, places);
   for (TokenId id = 0; id < std::max(its.num_tokens(), theirs.num_tokens()); ++id)
     if (its.bytes(id) != theirs.bytes(id))
-      throw InputError(
-          "token {} is another one to {} than to {}: a model drafts for one with the same vocabulary", id,
-          drafting.source.name, model.source.name);
+      throw InputError("token {} differs between {} and {}: a draft model needs the same vocabulary", id,
+                       drafting.source.name, model.source.name);
 }
 
 // Sizes the KV cache of the draft model for all sequences of the capacity. Halves their number until the
@@ -140,8 +138,7 @@ BackendOptions room_of_draft_model(const Model& drafting, const ResolvedSettings
 SpeculationOptions read_speculation(const Settings& settings) {
   if (settings.speculative_config) {
     if (settings.speculate)
-      throw InputError("--speculate {} and --speculative-config are two ways to say one thing: leave one out",
-                       *settings.speculate);
+      throw InputError("--speculate {} and --speculative-config exclude each other", *settings.speculate);
     return read_config(*settings.speculative_config);
   }
   const std::string how = settings.speculate.value_or("auto");
@@ -161,8 +158,8 @@ SpeculationOptions read_speculation(const Settings& settings) {
     options.draft_model = how.substr(kOfModel.size());
     return options;
   }
-  throw InputError(
-      "--speculate '{}': accepted is one of auto, off, ngram, suffix, eagle3=FOLDER, model=MODEL", how);
+  throw InputError("--speculate '{}': expected one of auto, off, ngram, suffix, eagle3=FOLDER, model=MODEL",
+                   how);
 }
 
 void open_drafters(ResolvedSettings& setup, const Model& model, const Capacity& capacity) {

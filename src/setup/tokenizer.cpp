@@ -24,7 +24,7 @@ std::string byte_ranks() {
   return ranks;
 }
 
-Tokenizer byte_tokenizer() { return Tokenizer::from_tiktoken(byte_ranks(), "the vocabulary of bytes"); }
+Tokenizer byte_tokenizer() { return Tokenizer::from_tiktoken(byte_ranks(), "the byte vocabulary"); }
 
 }  // namespace
 
@@ -33,13 +33,13 @@ Tokenizer open_tokenizer(const ModelSource& source, const Places& places) {
   if (places.vocabulary == Places::Vocabulary::kBytes || source.synthetic) return byte_tokenizer();
   if (is_gguf(source.path))
     return Tokenizer::from_json(tokenizer_json(open_gguf(source.path)),
-                                source.path.string() + ": its vocabulary as a tokenizer.json");
+                                source.path.string() + ": vocabulary as a tokenizer.json");
   if (fs::is_regular_file(source.path) && source.path.extension() != ".safetensors")
     return Tokenizer::open(source.path);  // MODEL names a vocabulary, as `nibble tokenize` accepts
   // The weights may be in OpenAI's original/ folder; the vocabulary is then in the parent folder.
   for (const fs::path& folder : {source.folder(), source.folder() / ".."})
     if (fs::is_regular_file(folder / "tokenizer.json")) return Tokenizer::open(folder);
-  throw InputError("{}: no tokenizer.json in {}; --tokenizer names another, '--tokenizer bytes' does without",
+  throw InputError("{}: no tokenizer.json in {}; give one with --tokenizer, or use '--tokenizer bytes'",
                    source.name, source.folder().string());
 }
 

@@ -39,9 +39,7 @@ Json read_file(const fs::path& path) {
   std::ifstream file(path);
   Json json = Json::parse(std::istreambuf_iterator<char>(file), {}, nullptr, false);
   if (!json.is_object())
-    throw InputError(
-        "{}: it is not what nibble tune writes, an object of machines: delete it, or --tuning off",
-        path.string());
+    throw InputError("{}: not a file of nibble tune: delete it, or use --tuning off", path.string());
   return json;
 }
 
@@ -53,7 +51,7 @@ Tuning from_json(const Json& json, const std::string& where) {
     if (json.is_object() && found != json.end() && found->is_number_integer()) value = found->get<int64_t>();
     if (value < field.least || value > field.most || value % field.multiple_of != 0)
       throw InputError(
-          "{}: {} has to be a whole number from {} to {}{}: run nibble tune again, or --tuning off", where,
+          "{}: {} must be a whole number from {} to {}{}: run nibble tune again, or use --tuning off", where,
           field.name, field.least, field.most,
           field.multiple_of > 1 ? fmt::format(", a multiple of {}", field.multiple_of) : "");
     field.put(tuning, static_cast<int>(value));
@@ -84,8 +82,7 @@ std::optional<Tuning> read_tuning(const Settings& settings, const std::string& m
   const fs::path path = tuning_path(settings);
   if (path.empty()) return std::nullopt;
   if (std::error_code error; !fs::is_regular_file(path, error)) {
-    if (settings.tuning)
-      throw InputError("--tuning {}: there is no such file: nibble tune writes one", path.string());
+    if (settings.tuning) throw InputError("--tuning {}: no such file; nibble tune writes one", path.string());
     return std::nullopt;
   }
   const Json json = read_file(path);

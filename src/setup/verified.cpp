@@ -15,8 +15,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 [[noreturn]] void refuse(const fs::path& path) {
-  throw InputError("{}: it is not a report of nibble verify: delete it, or run nibble verify again",
-                   path.string());
+  throw InputError("{}: not a report of nibble verify: delete it, or run nibble verify again", path.string());
 }
 
 const Json& member(const Json& json, const char* name, const fs::path& path) {

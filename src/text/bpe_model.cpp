@@ -10,7 +10,9 @@ std::array<TokenId, 256> byte_tokens(const Vocabulary& vocabulary, const std::st
     const char as_char = static_cast<char>(byte);
     const auto token = vocabulary.find({&as_char, 1});
     if (!token)
-      throw InputError("{}: byte 0x{:02X} has no token. A byte-level vocabulary has all 256.", origin, byte);
+      throw InputError(
+          "{}: byte 0x{:02X} has no token; a byte-level vocabulary needs one for each of the 256 bytes.",
+          origin, byte);
     tokens[byte] = *token;
   }
   return tokens;

@@ -41,12 +41,14 @@ class Translation {
   }
 
   [[noreturn]] void refuse(std::string_view why) const {
-    throw InputError("{}: the split expression has '{}', {}. nibble splits as o200k and its kin do.", origin_,
-                     rest_.substr(0, 12), why);
+    throw InputError(
+        "{}: the split expression is not supported at '{}': {}. nibble supports expressions like those of "
+        "o200k.",
+        origin_, rest_.substr(0, 12), why);
   }
 
   void escape() {
-    if (rest_.size() < 2) refuse("which escapes nothing");
+    if (rest_.size() < 2) refuse("a backslash at the end");
     switch (rest_[1]) {
       // PCRE2's own \s contains U+180E, which Unicode 6.3 removed from White_Space.
       case 's':
@@ -62,7 +64,7 @@ class Translation {
         return copy(2);
       default:
         if (std::ispunct(static_cast<unsigned char>(rest_[1]))) return copy(2);
-        refuse("an escape that other engines read differently");
+        refuse("this escape has other meanings in other engines");
     }
   }
 
@@ -73,11 +75,12 @@ class Translation {
     const auto category = std::find_if(kCategories.begin(), kCategories.end(), [&](std::string_view known) {
       return rest_.substr(2).starts_with(fmt::format("{{{}}}", known));
     });
-    if (category == kCategories.end()) refuse("which is not L, Lu, Ll, Lt, Lm, Lo, M or N");
+    if (category == kCategories.end())
+      refuse("only the categories L, Lu, Ll, Lt, Lm, Lo, M and N are supported");
     const bool is_negated = rest_[1] == 'P';
-    if (is_in_class_ && is_negated) refuse("the complement of a category inside a set");
+    if (is_in_class_ && is_negated) refuse("a negated category inside a set is not supported");
     rest_.remove_prefix(category->size() + 4);
-    if (is_in_class_ && rest_.starts_with('-')) refuse("a hyphen behind a category");
+    if (is_in_class_ && rest_.starts_with('-')) refuse("a hyphen after a category is not supported");
     if (!is_in_class_) pcre2_ += is_negated ? "[^" : "[";
     pcre2_ += fmt::format("\\p{{{}}}", *category);
     if (categories_ == Categories::kOfUnicode16) add_later_members(*category);
@@ -91,8 +94,8 @@ class Translation {
   }
 
   void class_member() {
-    if (rest_[0] == '[') refuse("a set inside a set");
-    if (rest_.starts_with("&&")) refuse("an intersection of sets");
+    if (rest_[0] == '[') refuse("a set inside a set is not supported");
+    if (rest_.starts_with("&&")) refuse("an intersection of sets is not supported");
     if (rest_[0] == ']') is_in_class_ = false;
     copy(1);
   }
@@ -102,7 +105,7 @@ class Translation {
       case '[':
         is_in_class_ = true;
         copy(rest_.starts_with("[^") ? 2 : 1);
-        if (rest_.starts_with("]")) refuse("an empty set");
+        if (rest_.starts_with("]")) refuse("an empty set is not supported");
         return;
       case '(':
         return group();
@@ -111,7 +114,7 @@ class Translation {
       case '.':
       case '^':
       case '$':
-        refuse("which other engines read differently");
+        refuse("this has other meanings in other engines");
       default:
         copy(1);
     }
@@ -124,7 +127,7 @@ class Translation {
     if (known != kKnown.end()) return copy(known->size());
     if (rest_.starts_with("(?i:")) return words_of_any_case();
     if (rest_.starts_with("(?") || rest_.starts_with("(*"))
-      refuse("a group that other engines read differently");
+      refuse("this kind of group has other meanings in other engines");
     copy(1);
   }
 
@@ -137,7 +140,7 @@ class Translation {
       return std::islower(static_cast<unsigned char>(c)) || c == '\'' || c == '|';
     };
     if (words.empty() || !std::all_of(words.begin(), words.end(), is_plain))
-      refuse("a case-insensitive group of more than plain words");
+      refuse("a case-insensitive group may contain only plain lower-case words");
     copy(close + 1);
   }
 
@@ -150,7 +153,7 @@ class Translation {
                            inside.find_first_not_of("0123456789,") == std::string_view::npos &&
                            std::count(inside.begin(), inside.end(), ',') <= 1;
     if (!is_bounds || rest_.substr(close + 1).starts_with("+"))
-      refuse("bounds that other engines read differently");
+      refuse("these repetition bounds have other meanings in other engines");
     copy(close + 1);
   }
 

@@ -42,8 +42,10 @@ PreTokeniser::Code PreTokeniser::compile(const std::string& pattern, const std::
     throw InputError("{}: the split expression can't be compiled: {} near '{}'.", origin, message(error),
                      std::string_view(pattern).substr(at, 12));
   if (const int failed = pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE); failed != 0)
-    log::warn("{}: the split expression is interpreted, which is slow: PCRE2 makes no machine code ({}).",
-              origin, message(failed));
+    log::warn(
+        "{}: PCRE2 could not compile the split expression to machine code ({}); it is interpreted, which is "
+        "slow.",
+        origin, message(failed));
   return code;
 }
 

@@ -51,7 +51,8 @@ Vocabulary read_ranks(std::string_view ranks, const std::string& origin) {
   if (ranks.ends_with('\n')) ranks.remove_suffix(1);
   const size_t num_lines = static_cast<size_t>(std::count(ranks.begin(), ranks.end(), '\n')) + 1;
   if (num_lines > Vocabulary::kMaxId - kNumControls)
-    throw InputError("{}: has {} lines, more than any vocabulary has tokens.", origin, num_lines);
+    throw InputError("{}: {} lines are more than the {} tokens that nibble supports.", origin, num_lines,
+                     Vocabulary::kMaxId - kNumControls);
   Vocabulary vocabulary(num_lines);
   for (size_t number = 1; number <= num_lines; ++number) {
     const size_t end = std::min(ranks.find('\n'), ranks.size());
@@ -60,19 +61,19 @@ Vocabulary read_ranks(std::string_view ranks, const std::string& origin) {
     const auto parsed = parse(line);
     if (!parsed)
       throw InputError(
-          "{}: line {} is not a token in base64, a space, its rank. A vocabulary is a tokenizer.json or a "
-          ".tiktoken file.",
+          "{}: line {} must be a token in base64, a space and its rank. Give a tokenizer.json or a .tiktoken "
+          "file.",
           origin, number);
     const auto& [bytes, rank] = *parsed;
     if (rank < 0 || static_cast<size_t>(rank) >= num_lines)
       throw InputError(
-          "{}: line {} has rank {}; {} tokens have the ranks 0 to {}. The file may be cut short.", origin,
+          "{}: line {} has rank {}, but {} tokens have the ranks 0 to {}. The file may be truncated.", origin,
           number, rank, num_lines, num_lines - 1);
     if (bytes.size() > kMaxTokenBytes)
-      throw InputError("{}: line {} is a token of {} bytes; nibble takes up to {}.", origin, number,
+      throw InputError("{}: line {} is a token of {} bytes; at most {} are supported.", origin, number,
                        bytes.size(), kMaxTokenBytes);
     if (!vocabulary.add(rank, bytes))
-      throw InputError("{}: line {} has a token or a rank that an earlier line has.", origin, number);
+      throw InputError("{}: line {} repeats the token or the rank of an earlier line.", origin, number);
     ranks.remove_prefix(std::min(end + 1, ranks.size()));
   }
   return vocabulary;

@@ -41,7 +41,7 @@ class Document {
   Document(std::string_view json, std::string origin) : origin_(std::move(origin)) {
     const simdjson::padded_string padded(json);
     if (const auto error = parser_.parse(padded).get(root_); error != simdjson::SUCCESS)
-      throw InputError("{}: is not JSON: {}", origin_, simdjson::error_message(error));
+      throw InputError("{}: not valid JSON: {}", origin_, simdjson::error_message(error));
   }
 
   // Returns nullopt if the value is absent or null. `place` is a JSON pointer: "/model/type".
@@ -65,13 +65,13 @@ class Document {
   void require(std::string_view place, std::string_view expected) const {
     const std::string_view value = text(place);
     if (value != expected)
-      throw InputError("{}: {} is '{}'; nibble knows '{}' only.", origin_, place, shown(value), expected);
+      throw InputError("{}: {} is '{}'; nibble supports only '{}'.", origin_, place, shown(value), expected);
   }
 
   void require(std::string_view place, bool expected, bool if_absent) const {
     const bool value = find(place) ? get<bool>(place, "true or false") : if_absent;
     if (value != expected)
-      throw InputError("{}: {} is {}; nibble knows {} only.", origin_, place, value, expected);
+      throw InputError("{}: {} is {}; nibble supports only {}.", origin_, place, value, expected);
   }
 
   // Refuses a component unless it is absent, null, or equal to `nothing`, the JSON of a component without
@@ -79,9 +79,8 @@ class Document {
   void require_nothing(std::string_view place, std::string_view nothing) const {
     const auto value = find(place);
     if (value && simdjson::minify(*value) != nothing)
-      throw InputError(
-          "{}: {} is set, which changes how text is encoded; nibble knows vocabularies without it only.",
-          origin_, place);
+      throw InputError("{}: {} is set, which changes how text is encoded; nibble does not support it.",
+                       origin_, place);
   }
 
   const std::string& origin() const { return origin_; }
@@ -97,7 +96,8 @@ void check_pipeline(const Document& document) {
   document.require("/pre_tokenizer/type", "Sequence");
   if (document.get<simdjson::dom::array>("/pre_tokenizer/pretokenizers", "a list").size() != 2)
     throw InputError(
-        "{}: /pre_tokenizer/pretokenizers has not two parts; nibble knows Split, then ByteLevel, only.",
+        "{}: /pre_tokenizer/pretokenizers must have two parts: nibble supports only Split followed by "
+        "ByteLevel.",
         document.origin());
   document.require("/pre_tokenizer/pretokenizers/0/type", "Split");
   // With "Isolated", `invert` makes no difference.
@@ -117,7 +117,8 @@ void check_pipeline(const Document& document) {
 TokenId token_id(std::optional<element> value, std::string_view token, const std::string& origin) {
   int64_t id = -1;
   if (!value || value->get(id) != simdjson::SUCCESS || id < 0 || id > Vocabulary::kMaxId)
-    throw InputError("{}: token '{}' has no id from 0 to {}.", origin, shown(token), Vocabulary::kMaxId);
+    throw InputError("{}: the id of token '{}' must be an integer from 0 to {}.", origin, shown(token),
+                     Vocabulary::kMaxId);
   return static_cast<TokenId>(id);
 }
 
@@ -141,7 +142,7 @@ SpecialIds read_specials(const Document& document) {
     document.require(place + "/rstrip", false, false);
     if (name.empty()) throw InputError("{}: {}/content is empty.", document.origin(), place);
     if (!specials.emplace(name, token_id(document.find(place + "/id"), name, document.origin())).second)
-      throw InputError("{}: special token '{}' is there twice.", document.origin(), shown(name));
+      throw InputError("{}: special token '{}' is listed twice.", document.origin(), shown(name));
   }
   return specials;
 }
@@ -163,13 +164,13 @@ Vocabulary read_vocabulary(const Document& document) {
       throw InputError("{}: token '{}' is not written in the byte-level alphabet.", document.origin(),
                        shown(letters));
     if (!vocabulary.add(id, bytes))
-      throw InputError("{}: token '{}' with id {}: the token or the id is there twice.", document.origin(),
+      throw InputError("{}: token '{}' with id {}: the token or the id is already in use.", document.origin(),
                        shown(letters), id);
   }
   for (const auto& [name, id] : specials)
     if (!vocabulary.add_special(id, name))
-      throw InputError("{}: special token '{}' has id {}, which is another token's.", document.origin(),
-                       shown(name), id);
+      throw InputError("{}: special token '{}' has id {}, which another token already has.",
+                       document.origin(), shown(name), id);
   return vocabulary;
 }
 
@@ -213,8 +214,8 @@ Merges read_merges(const Document& document, const Vocabulary& vocabulary) {
     const std::string_view both = bytes;
     const auto left = vocabulary.find(both.substr(0, cut)), right = vocabulary.find(both.substr(cut));
     const auto result = vocabulary.find(both);
-    if (!left || !right || !result) fail("has a token, or makes one, that is not in /model/vocab");
-    if (!merges.add(*left, *right, {index, *result})) fail("is there twice");
+    if (!left || !right || !result) fail("uses or produces a token that is not in /model/vocab");
+    if (!merges.add(*left, *right, {index, *result})) fail("is listed twice");
     ++index;
   }
   return merges;

@@ -100,21 +100,21 @@ TEST(Command, AVariableOfAnotherCommandIsNotRead) {
 TEST(Command, ABadVariableIsNamed) {
   const Variable top_p("NIBBLE_TOP_P", "2");
   Program program;
-  EXPECT_EQ(program.refusal("run"), "NIBBLE_TOP_P '2': accepted is a number above 0, up to 1");
+  EXPECT_EQ(program.refusal("run"), "NIBBLE_TOP_P '2': expected a number above 0, up to 1");
 }
 
 TEST(Command, ANegativeNumberIsAValueAndNotAFlag) {
   Program program;
-  EXPECT_EQ(program.refusal("run --temperature -1"), "--temperature '-1': accepted is a number from 0 to 2");
+  EXPECT_EQ(program.refusal("run --temperature -1"), "--temperature '-1': expected a number from 0 to 2");
 }
 
 TEST(Command, AnUnknownFlagIsAnsweredWithThoseThatThereAre) {
   Program program;
-  EXPECT_THAT(program.refusal("run --temprature 1"),
-              AllOf(HasSubstr("no flag '--temprature'"), HasSubstr("--temperature"), HasSubstr("--min-p")));
-  EXPECT_THAT(program.refusal("rum"), AllOf(HasSubstr("no command 'rum'"), HasSubstr("accepts run")));
+  EXPECT_THAT(program.refusal("run --temprature 1"), AllOf(HasSubstr("unknown flag '--temprature'"),
+                                                           HasSubstr("--temperature"), HasSubstr("--min-p")));
+  EXPECT_THAT(program.refusal("rum"), AllOf(HasSubstr("unknown command 'rum'"), HasSubstr("accepts run")));
   EXPECT_THAT(program.refusal(""), HasSubstr("needs a command: run"));
-  EXPECT_THAT(program.refusal("run here"), HasSubstr("'here' is one argument too many"));
+  EXPECT_THAT(program.refusal("run here"), HasSubstr("unexpected argument 'here'"));
 }
 
 TEST(Command, TheHelpOfACommandListsEverySettingOfItsGroupsWithItsDefault) {

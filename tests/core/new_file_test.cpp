@@ -87,7 +87,7 @@ TEST_F(NewFileTest, AFullDiskIsAFailureOfTheMachine) {
 TEST_F(NewFileTest, TakesThePlaceOfFilesAlone) {
   fs::create_directory(folder_ / "folder");
   for (const fs::path& path : {fs::path("/dev/null"), folder_ / "folder"})
-    EXPECT_THAT(error_of([&] { NewFile file(path); }), HasSubstr("it is not a file"));
+    EXPECT_THAT(error_of([&] { NewFile file(path); }), HasSubstr("not a regular file"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ TEST(Output, AnAnswerThatCanNotBeWrittenIsAnErrorThatSaysWhy) {
     flush(full);
     ADD_FAILURE() << "the text was written";
   } catch (const std::system_error& error) {
-    EXPECT_STREQ(error.what(), "the output can't be written: No space left on device");
+    EXPECT_STREQ(error.what(), "cannot write the output: No space left on device");
   }
   std::setvbuf(full, nullptr, _IONBF, 0);
   EXPECT_THROW(print_to(full, "{}", 1), std::system_error);

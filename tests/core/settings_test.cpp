@@ -77,7 +77,7 @@ TEST(Settings, ValuesArriveInTheirMember) {
 TEST(Settings, ASwitchIsOnOrOff) {
   EXPECT_TRUE(with("expert-parallel", "on").expert_parallel);
   EXPECT_FALSE(with("expert-parallel", "off").expert_parallel);
-  EXPECT_EQ(refusal("expert-parallel", "1"), "--expert-parallel '1': accepted is one of on, off");
+  EXPECT_EQ(refusal("expert-parallel", "1"), "--expert-parallel '1': expected one of on, off");
   EXPECT_EQ(default_of(row("expert-parallel")), "off");
 }
 
@@ -89,10 +89,10 @@ TEST(Settings, AListGrowsWithEachValue) {
 }
 
 TEST(Settings, ARefusalSaysWhoSaidItAndWhatIsAccepted) {
-  EXPECT_EQ(refusal("temperature", "-1"), "--temperature '-1': accepted is a number from 0 to 2");
-  EXPECT_EQ(refusal("top-k", "1.5"), "--top-k '1.5': accepted is a whole number from 0 to 1048576");
-  EXPECT_EQ(refusal("reasoning", "none"), "--reasoning 'none': accepted is one of low, medium, high");
-  EXPECT_THAT(refusal("date", "2025-02-29"), HasSubstr("accepted is a date"));
+  EXPECT_EQ(refusal("temperature", "-1"), "--temperature '-1': expected a number from 0 to 2");
+  EXPECT_EQ(refusal("top-k", "1.5"), "--top-k '1.5': expected a whole number from 0 to 1048576");
+  EXPECT_EQ(refusal("reasoning", "none"), "--reasoning 'none': expected one of low, medium, high");
+  EXPECT_THAT(refusal("date", "2025-02-29"), HasSubstr("expected a date"));
 }
 
 TEST(Settings, WhatIsNoNumberInRangeIsRefused) {

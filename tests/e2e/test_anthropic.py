@@ -141,7 +141,7 @@ def test_models_are_listed(server):
         (dict(model="other"), anthropic.NotFoundError, "does not exist"),
         (dict(extra_body={"temperature": 7}), anthropic.BadRequestError, "temperature must be"),
         (dict(messages=[]), anthropic.BadRequestError, "at least one message"),
-        (dict(messages=[{"role": "user", "content": [{"type": "image", "source": {}}]}]), anthropic.BadRequestError, "reads nothing else"),
+        (dict(messages=[{"role": "user", "content": [{"type": "image", "source": {}}]}]), anthropic.BadRequestError, "reads only text"),
         (dict(messages=[{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x"}]}]), anthropic.BadRequestError, "with id 'x'"),
         (dict(tools=[TOOL], tool_choice={"type": "tool", "name": "other"}), anthropic.BadRequestError, "a tool of the request"),
         (dict(extra_body={"output_config": {"format": {"type": "json_schema", "schema": {"$dynamicRef": "#x"}}}}), anthropic.BadRequestError, "'$dynamicRef'"),

@@ -65,7 +65,7 @@ def test_requests_have_what_they_are_told_to(server):
     assert load["num_output_tokens"] == 12 * 2
     for wrong in ("[1]", "{", ""):
         refused = bench(server.url, *SMALL, "--extra-body", wrong)
-        assert refused.returncode == 2 and refused.stderr.startswith("nibble: --extra-body: accepted is a JSON object")
+        assert refused.returncode == 2 and refused.stderr.startswith("nibble: --extra-body: expected a JSON object")
 
 
 def test_the_table_has_a_row_for_each_load(server):
@@ -87,10 +87,10 @@ def test_the_key_is_sent():
 @pytest.mark.parametrize(
     "url, said",
     [
-        ("http://127.0.0.1:1", "http://127.0.0.1:1/v1/models can't be asked: Connection refused"),
-        ("http://127.0.0.1:1/", "is it the address of a server"),
+        ("http://127.0.0.1:1", "http://127.0.0.1:1/v1/models: request failed: Connection refused"),
+        ("http://127.0.0.1:1/", "is this a server with the OpenAI API"),
         ("127.0.0.1:8080", "does not begin with http://"),
-        ("https://127.0.0.1", "TLS is not spoken here"),
+        ("https://127.0.0.1", "TLS is not supported"),
     ],
 )
 def test_what_can_not_be_reached_is_one_clear_line(url, said):

@@ -127,7 +127,7 @@ def test_a_file_that_is_no_history_stays_as_it_is(tmp_path):
     other = tmp_path / "letter.txt"
     other.write_text("Dear Ada,\n")
     chat = Terminal("--history", str(other))
-    chat.expect("no history of a chat")
+    chat.expect("not a chat history")
     chat.expect("> ")
     end(chat)
     assert other.read_text() == "Dear Ada,\n"
@@ -145,17 +145,17 @@ def test_settings_change_between_turns():
     lines = ["/set max-tokens 3", "Hello", "/set max-tokens", "/set", "/set top-p 7", "/set threads 2", "/set stop = "]
     told = answer("chat", "tiny", "--temperature", 0, stdin="\n".join([*lines, QUESTION]).encode())
     assert "3 output tokens" in told
-    assert "end the answer after N tokens, reasoning included [what the context has room for]" in told
-    assert "always the likeliest token; 1: as the model has it [0]" in told
-    assert "top-p '7': accepted is a number above 0, up to 1" in told
-    assert "'threads' can't be set here: accepted is one of reasoning" in told
+    assert "end the answer after N tokens, reasoning included [up to the context length]" in told
+    assert "always the likeliest token, 1: the model's own distribution [0]" in told
+    assert "top-p '7': expected a number above 0, up to 1" in told
+    assert "'threads' can't be set here; expected one of reasoning" in told
     assert "17 + 25 \n" in told and "17 + 25 = 42" not in told
 
 
 def test_a_question_is_answered_again_in_place_of_its_answer(tmp_path):
     lines = ["/retry", "Add 3 and 6.", QUESTION, "/set stop 42", "/retry", f"/save {tmp_path}/talk.json"]
     told = answer("chat", "tiny", "--temperature", 0, stdin="\n".join(lines).encode())
-    assert "there is no question yet" in told
+    assert "no question yet" in told
     messages = json.loads((tmp_path / "talk.json").read_text())["messages"]
     assert texts(messages, "user") == ["Add 3 and 6.", QUESTION]
     finals = [message for message in messages if message.get("channel") == "final"]
@@ -178,11 +178,11 @@ def test_a_conversation_that_was_saved_goes_on(tmp_path):
     "content, why",
     [
         (None, "No such file"),
-        ("{", "is no JSON"),
+        ("{", "is not valid JSON"),
         ('{"messages": 7}', "messages must be"),
         ('{"messages": [{"role": "nobody", "content": "x"}]}', "messages[0].role"),
         ('{"messages": [{"role": "tool", "content": "x"}]}', "tool"),
-        ("[" * 100000, "nested more than 128 deep"),
+        ("[" * 100000, "nested more than 128 levels deep"),
     ],
 )
 def test_a_file_that_is_no_conversation_is_one_line(tmp_path, content, why):
@@ -205,6 +205,6 @@ def test_short_flags_are_those_of_llama_cpp():
     told = nibble("run", "-m", "tiny", "-p", QUESTION, "-n", 5, "-c", 256, "-t", 2, "--temperature", 0)
     assert told.returncode == 0 and b"5 output tokens" in told.stderr
     assert b"at most 131072" in nibble("run", "tiny", "-p", "x", "-c", 200000).stderr
-    assert b"'0': accepted is a whole number from 1 to 1024" in nibble("serve", "tiny", "-t", 0).stderr
+    assert b"'0': expected a whole number from 1 to 1024" in nibble("serve", "tiny", "-t", 0).stderr
     report = json.loads(answer("bench", "-m", "tiny", "-p", 0, "-n", 1, "-r", 1, "-t", 2, "--json"))
     assert report["threads"] == 2 and report["model"] == "tiny"

@@ -138,7 +138,7 @@ def test_answers_are_held_to_a_schema_or_a_grammar_in_a_file(tmp_path):
     told = answer("chat", "tiny", "--seed", "1", stdin=f"/set grammar {grammar}\nIs it?\n/set grammar\n".encode())
     assert "yes!" in told or "no!" in told
     assert f"{wrong}: schema: '$dynamicRef'" in refusal("run", "tiny", "-p", "Where?", "--json-schema", wrong)
-    assert "leave out one" in refusal("run", "tiny", "-p", "Where?", "--json-schema", schema, "--grammar", grammar)
+    assert "exclude each other" in refusal("run", "tiny", "-p", "Where?", "--json-schema", schema, "--grammar", grammar)
     assert "cannot be opened" in refusal("run", "tiny", "-p", "Where?", "--grammar", tmp_path / "none")
 
 
@@ -213,37 +213,37 @@ def test_prompts_that_can_not_be_run():
         (["eval", "tiny"], "--golden"),
         (["eval", "tiny", "--text", "a", "--tasks", "b"], "exactly one"),
         (["eval", "tiny", "--tasks", "b", "--compare"], "--text"),
-        (["eval", "tiny", "--text", str(GOLDEN / "eval" / "prose.txt"), "--compare"], "nothing is quantised"),
+        (["eval", "tiny", "--text", str(GOLDEN / "eval" / "prose.txt"), "--compare"], "needs a quantised setting"),
         (["run", "tiny", "-p", "x", "--backend", "reference", "--kv-dtype", "fp8"], "float32"),
-        (["bench", "tiny", "-p", "512,x"], "with commas between"),
+        (["bench", "tiny", "-p", "512,x"], "separated by commas"),
         (["bench", "tiny", "-p", "0", "-n", "0"], "nothing to measure"),
-        (["bench", "tiny", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: it cannot be written"),
-        (["bench", "tiny", "--clients", "2", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: it cannot be written"),
+        (["bench", "tiny", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: cannot be written"),
+        (["bench", "tiny", "--clients", "2", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: cannot be written"),
         (["bench", "tiny", "--clients", "0"], "from 1 to 1024"),
         (["bench", "tiny", "--clients", "2", "-p", "16,32"], "-p: --clients takes one number"),
         (["bench", "tiny", "--clients", "2", "-d", "5"], "--depths excludes --clients"),
         (["bench", "tiny", "--clients", "2", "--csv"], "--csv is for prompts and decoding of one sequence"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
-        (["verify"], "the preset 'cuda' builds it"),  # the release preset has no CUDA backend
-        (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "the preset 'cuda' builds it"),
-        (["inspect", "tiny", "--kernels", "--gpu", "gb10", "--backend", "cpu"], "the backend cpu runs on no GPU"),
-        (["inspect", "tiny", "--gpu", "gb10"], "only --kernels depends on it"),
-        (["predict", "tiny", "--gpu", "gb10"], "the preset 'cuda' builds it"),
-        (["predict", "tiny", "--gpu", "gb10", "--backend", "cpu"], "the backend cpu runs on no GPU"),
+        (["verify"], "build it with the preset 'cuda'"),  # the release preset has no CUDA backend
+        (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "build it with the preset 'cuda'"),
+        (["inspect", "tiny", "--kernels", "--gpu", "gb10", "--backend", "cpu"], "is only for GPUs, and the backend is cpu"),
+        (["inspect", "tiny", "--gpu", "gb10"], "needs --kernels"),
+        (["predict", "tiny", "--gpu", "gb10"], "build it with the preset 'cuda'"),
+        (["predict", "tiny", "--gpu", "gb10", "--backend", "cpu"], "is only for GPUs, and the backend is cpu"),
         (["predict", "tiny"], "--gpu"),
-        (["predict", "tiny", "--gpu", "gb10", "--prompt-activations", "mxfp8"], "--prompt-activations: predictions do not model it"),
-        (["predict", "tiny", "--gpu", "gb10", "--no-graphs"], "--no-graphs: predictions do not model it"),
+        (["predict", "tiny", "--gpu", "gb10", "--prompt-activations", "mxfp8"], "--prompt-activations is not supported by predict"),
+        (["predict", "tiny", "--gpu", "gb10", "--no-graphs"], "--no-graphs is not supported by predict"),
         (["predict", "tiny", "--gpu", "gb10", "-p", "0", "-n", "0"], "nothing to predict"),
         (["run", "tiny", "-p", "x", "--shared-budget", "100"], "one of 99, 163, 227"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", "--shared-budget", "99"], "the backend cpu runs on no GPU"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", "--multiprocessors", "48"], "the backend cpu runs on no GPU"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--shared-budget", "99"], "is only for GPUs, and the backend is cpu"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--multiprocessors", "48"], "is only for GPUs, and the backend is cpu"),
         (["run", "tiny", "-p", "x", "--prompt-activations", "fp8"], "one of bf16, mxfp8x2, mxfp8, mxfp4"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", "--prompt-activations", "mxfp8"], "the backend cpu runs on no GPU"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", "--no-graphs"], "--no-graphs: the backend cpu runs on no GPU"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--prompt-activations", "mxfp8"], "is only for GPUs, and the backend is cpu"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--no-graphs"], "--no-graphs is only for GPUs, and the backend is cpu"),
         (["run", "tiny", "-p", "x", "--graphs", "some"], "one of on, off"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", "-tp", "2"], "--tensor-parallel-size: the backend cpu runs on no GPU"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", "--gpus", "0,1"], "--gpus: the backend cpu runs on no GPU"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", "--tensor-split", "3,1"], "the backend cpu runs on no GPU"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "-tp", "2"], "--tensor-parallel-size is only for GPUs, and the backend is cpu"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--gpus", "0,1"], "--gpus is only for GPUs, and the backend is cpu"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--tensor-split", "3,1"], "is only for GPUs, and the backend is cpu"),
         (["run", "tiny", "-p", "x", "--tensor-parallel-size", "0"], "a whole number from 1 to 64"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--nodes", "9"], "a whole number from 2 to 8"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--nodes", "2"], "each node needs --node-rank R, and --head"),
@@ -253,11 +253,11 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--secret-file", "/nowhere"], "/nowhere"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--node-rank", "2"], "2 nodes are numbered from 0 to 1"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--tensor-split", "1,1,1"], "3 parts for 2 nodes"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--speculate", "model=tiny"], "--speculate auto does without"),
-        (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "the backend reference runs on one machine: --backend cpu, or cuda"),
-        (["run", "tiny", "-p", "x", "--head", "127.0.0.1:7000"], "--head goes with --nodes"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", "--expert-parallel"], "--expert-parallel goes with --nodes"),
-        (["run", "tiny", "-p", "x", "--enable-expert-parallel"], "its name is --expert-parallel"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--speculate", "model=tiny"], "use --speculate auto"),
+        (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "the backend reference runs on one machine only; use --backend cpu or cuda"),
+        (["run", "tiny", "-p", "x", "--head", "127.0.0.1:7000"], "--head needs --nodes"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--expert-parallel"], "--expert-parallel needs --nodes"),
+        (["run", "tiny", "-p", "x", "--enable-expert-parallel"], "here called --expert-parallel"),
         (["eval", "tiny", "--text", "a", "--compare", "--backend", "cpu", *NODES, "--secret-file", str(ROOT / "deploy" / "nibble@.service")], "runs two models at once"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--secret-file", str(TINY / "config.json")], "at least 16 bytes"),
         (["verify", "--backend", "cuda"], "--backend cuda"),
@@ -432,9 +432,9 @@ def test_a_model_shared_by_several_gpus_is_predicted():
         assert whole["tokens_per_second"] < parts["tokens_per_second"]
     assert "whole experts on each GPU" in predict_gpu("h200", "--count", 2, "-p", 0, "--expert-parallel").stdout
     text = predict_gpu("gb10", "--count", 2, "-p", 0).stdout
-    assert "2 of them, linked at 22 GB/s one way (expected: 200 GbE)" in text
-    assert "nibble does not run it there: a machine has one NVIDIA GB10; several machines share a model by --nodes" in text
-    for arguments, said in [(("l40s", "--count", 2), "linked is not known"), (("h200", "--count", 3), "--count 3"), (("h200", "--count", 1, "--expert-parallel"), "--count says how many")]:
+    assert "2 GPUs, linked at 22 GB/s one way (expected: 200 GbE)" in text
+    assert "nibble does not run the model there: a machine has one NVIDIA GB10; several machines share a model by --nodes" in text
+    for arguments, said in [(("l40s", "--count", 2), "linked is not known"), (("h200", "--count", 3), "--count 3"), (("h200", "--count", 1, "--expert-parallel"), "needs several GPUs: --count N")]:
         done = predict_gpu(*arguments)
         assert done.returncode == 2 and said in done.stderr
 
@@ -469,7 +469,7 @@ def test_memory_is_predicted_as_a_server_would_divide_it():
     # Two GPUs hold the weights only once, so more than twice the number of sequences fits.
     assert two["weight_bytes"] < 0.53 * one["weight_bytes"] and two["most_sequences"] > 2.5 * one["most_sequences"]
     text = predict_gpu("rtx5090", "-p", 0, "-n", 1, "--batch", 8).stdout
-    assert "0 fit" in text and "do not fit" in text and "nibble does not run it there" in text
+    assert "0 fit" in text and "do not fit" in text and "nibble does not run the model there" in text
 
 
 @with_cuda
@@ -493,14 +493,14 @@ def test_replicas_are_predicted_with_their_prefixes():
         done = predict_gpu("h200", *wrong)
         assert done.returncode == 2 and said in done.stderr, done.stderr
     done = predict_gpu("rtx5090", "--replicas", 2)
-    assert done.returncode == 2 and "not one sequence" in done.stderr
+    assert done.returncode == 2 and "no sequence of" in done.stderr
 
 
 @with_cuda
 def test_a_prediction_says_that_it_is_one():
     text = predict_gpu("a10", "-p", 0).stdout
     assert text.startswith("A prediction, not a measurement: synthetic:gpt-oss-120b on NVIDIA A10")
-    assert "nibble does not run it there: " in text and "are free" in text  # 24 GB is too little
+    assert "nibble does not run the model there: " in text and "are free" in text  # 24 GB is too little
     assert "550 GB/s (expected" in text
     summary = [row for row in rows_of(text) if row[0] == "tg128"]
     assert len(summary) == 1 and float(summary[0][1]) < 550e9 / 5e9
@@ -693,7 +693,7 @@ def test_tune_leaves_a_file_that_other_commands_obey(tmp_path):
     assert "panel_rows has to be a whole number from 16 to 192, a multiple of 16" in refusal(
         "run", "tiny", "-p", "x", "--tuning", kept)
     assert "nothing to tune" in refusal("tune", "tiny", "--backend", "reference")
-    assert "--rows and --record are for --backend cuda" in refusal("tune", "tiny", "--record", tmp_path / "a.jsonl")
+    assert "--rows and --record are only for --backend cuda" in refusal("tune", "tiny", "--record", tmp_path / "a.jsonl")
 
 
 def test_profile_shows_every_part_of_a_step():
@@ -711,12 +711,12 @@ def test_profile_shows_what_a_draft_head_adds_to_a_step():
     # fc, k and v, and three times the layer and the unembedding, in blocks of 32 at 17 bytes each.
     elements = 256 * 768 + 2 * 128 * 512 + 3 * (768 * 512 + 256 * 512 + 3 * 1024 * 256 + 1024 * 256)
     assert drafts["bytes"] == elements // 32 * 17
-    assert "leave out the one that drafts" in refusal("profile", "tiny", "--speculate", "model=tiny")
+    assert "leave out the draft model" in refusal("profile", "tiny", "--speculate", "model=tiny")
 
 
 def test_profile_says_which_backends_can():
     result = nibble("profile", "tiny", "--backend", "reference")
-    assert result.returncode == 2 and b"does not say where its time goes" in result.stderr
+    assert result.returncode == 2 and b"does not support profile" in result.stderr
 
 
 def rows_of(text):
@@ -754,7 +754,7 @@ def test_records_of_bench_are_compared_and_other_work_is_refused(tmp_path):
     files["b"].write_text(json.dumps(run))
     assert {row[-1] for row in rows_of(answer("bench", "--compare", files["a"], files["b"]))[2:]} == {"B is faster"}
     said = refusal("bench", "--compare", files["a"], files["other"])
-    assert "not the same work: the backend is cpu and reference" in said
+    assert "not comparable: the backend is cpu and reference" in said
     assert "leave MODEL out" in refusal("bench", "tiny", "--compare", files["a"], files["b"])
 
 

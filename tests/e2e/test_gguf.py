@@ -275,7 +275,7 @@ def test_files_that_are_damaged_or_of_another_kind(tiny_gguf, tmp_path):
 
     assert "truncated" in refused("cut.gguf", whole[:-100])
     assert "truncated" in refused("header.gguf", whole[:1000])
-    assert "version 2; accepted is 3" in refused("old.gguf", whole[:4] + b"\2" + whole[5:])
+    assert "version 2; expected 3" in refused("old.gguf", whole[:4] + b"\2" + whole[5:])
     refused("counts.gguf", whole[:8] + b"\xff" * 8 + whole[16:])  # more tensors than the file has
 
 

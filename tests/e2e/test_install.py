@@ -93,7 +93,7 @@ def test_other_shells_understand_their_completions(installed, shell, file):
 
 def test_completions_of_another_shell_are_refused():
     done = run(NIBBLE, "completions", "tcsh")
-    assert done.returncode == 2 and "accepted is one of bash zsh fish" in done.stderr
+    assert done.returncode == 2 and "expected one of bash zsh fish" in done.stderr
 
 
 def test_commands_of_the_readme_can_be_typed_as_they_stand(installed):

@@ -119,8 +119,8 @@ def test_run_says_what_the_drafts_came_to():
     ask = ("run", "tiny", "-p", "Repeat after me: befallen cable longing torch", "--temperature", "0")
     plain, drafted = nibble(*ask, "--speculate", "off"), nibble(*ask, "--speculate", "ngram")
     assert drafted.returncode == 0 and drafted.stdout == plain.stdout
-    assert b"tokens a step" not in plain.stderr
-    assert b" tokens a step, " in drafted.stderr and b"by place 0." in drafted.stderr
+    assert b"tokens per step" not in plain.stderr
+    assert b" tokens per step, " in drafted.stderr and b"by position 0." in drafted.stderr
     report = json.loads(nibble(*ask, "--speculate", "ngram", "--json").stdout)
     assert report["num_steps"] + report["num_accepted_tokens"] == report["num_output_tokens"]
     assert report["num_draft_tokens"] >= report["num_accepted_tokens"] > 0
@@ -135,7 +135,7 @@ def test_what_cannot_be_drafted_with_is_refused_in_a_line():
         (("--speculate", f"eagle3={HEAD.parents[1] / 'tiny-gpt-oss'}"), b"'architectures'"),
         (("--speculative-config", '{"method": "suffix", "topk": 9}'), b"topk must be a whole number from 1 to 8"),
         (("--speculative-config", '{"method": "medusa"}'), b"must be ngram, suffix, eagle3 or draft_model"),
-        (("--speculate", "auto", "--speculative-config", '{"method": "ngram"}'), b"leave one out"),
+        (("--speculate", "auto", "--speculative-config", '{"method": "ngram"}'), b"exclude each other"),
     ]:
         refused = nibble("run", "tiny", "-p", "x", *flags)
         assert refused.returncode == 2 and why in refused.stderr and refused.stderr.count(b"\n") == 1
@@ -151,7 +151,7 @@ def test_bench_replays_requests_with_drafts_and_without(tmp_path):
     off, on = record["ways"]
     assert off["tokens_per_step"] == 1 < on["tokens_per_step"]
     assert "| auto | " in nibble(*bench).stdout.decode()
-    assert b"say how to draft" in nibble(*bench, "--speculate", "off").stderr
+    assert b"choose a method" in nibble(*bench, "--speculate", "off").stderr
     assert b"--replay" in nibble("bench", "tiny", "--speculate", "auto").stderr
     file.write_text('{"prompt": 7}\n')
     assert b"line 1.prompt" in nibble(*bench, "--speculate", "auto").stderr

@@ -77,7 +77,7 @@ def test_an_answer_that_can_not_be_written_is_a_failure(redirection, arguments, 
     done = shell(redirection, *arguments, stdin=stdin)
     assert done.returncode == 3
     said = [line for line in done.stderr.decode().splitlines() if line.startswith("nibble: ")]
-    assert len(said) == 1 and said[0].startswith("nibble: the output can't be written: "), done.stderr
+    assert len(said) == 1 and said[0].startswith("nibble: cannot write the output: "), done.stderr
 
 
 def test_a_pipe_that_is_closed_early_ends_a_stream_of_lines_quietly():

@@ -9,10 +9,10 @@ namespace {
 
 TEST(ContainerError, ALineSaysWhereWhatAndWhatToDo) {
   const ContainerError error(ContainerFault::kGap, "dir/x.safetensors", "{} begins at {}", in_quotes("a"), 4);
-  EXPECT_EQ(
-      std::string(error.what()),
-      "dir/x.safetensors: gap between tensors: \"a\" begins at 4. The file is damaged or was badly written: "
-      "download it again, or convert it with another program");
+  EXPECT_EQ(std::string(error.what()),
+            "dir/x.safetensors: gap between tensors: \"a\" begins at 4. The file is damaged or was written "
+            "incorrectly: "
+            "download it again, or convert it with another program");
 }
 
 TEST(InQuotes, PrintableAsciiStaysAsItIs) {

@@ -97,7 +97,7 @@ TEST(Gguf, EveryPrefixOfAFileIsRefused) {
 TEST(Gguf, OtherVersionsAreRefused) {
   GgufBytes file = two_tensors();
   file.version = 2;
-  EXPECT_EQ(gguf_fault(file.file(), "version 2; accepted is 3"), Fault::kBadVersion);
+  EXPECT_EQ(gguf_fault(file.file(), "version 2; expected 3"), Fault::kBadVersion);
   file.version = 0x03000000;
   EXPECT_EQ(gguf_fault(file.file(), "big-endian"), Fault::kBadVersion);
 }
@@ -174,10 +174,10 @@ TEST(Gguf, ShapesThatCanNotBeAreRefused) {
 TEST(Gguf, TypesThatAreNotReadAreNamed) {
   GgufBytes file = two_tensors();
   file.tensors[1] = gguf_tensor("b", {32}, 20, 32);
-  EXPECT_EQ(gguf_fault(file.file(), "IQ4_NL (20); accepted: F32, F16, BF16, Q8_0, MXFP4"),
+  EXPECT_EQ(gguf_fault(file.file(), "IQ4_NL (20); expected one of F32, F16, BF16, Q8_0, MXFP4"),
             Fault::kUnknownGgmlType);
   file.tensors[1] = gguf_tensor("b", {32}, 4, 32);
-  EXPECT_EQ(gguf_fault(file.file(), "type 4; accepted"), Fault::kUnknownGgmlType);
+  EXPECT_EQ(gguf_fault(file.file(), "type 4; expected"), Fault::kUnknownGgmlType);
 }
 
 TEST(Gguf, BytesOfATypesBlocksAreThoseOfItsLayout) {

@@ -285,13 +285,13 @@ TEST(FormatsBesideOtherKeywords, ATimeAllowsEveryLeapSecondAndAWarningSaysSo) {
     EXPECT_TRUE(has_text(compiled, "2016-12-31T12:00:60Z")) << other;
     EXPECT_FALSE(has_text(compiled, "2016-12-31T12:00:61Z")) << other;
     EXPECT_THAT(compiled.warnings,
-                ElementsAre("the format 'date-time' is enforced beside other keywords except "
+                ElementsAre("next to other keywords, the format 'date-time' is enforced except "
                             "for the time of day of a leap second"));
   }
   EXPECT_THAT(error_of([] {
                 compile_json_schema(Json::parse(R"({"type":"string","format":"time","pattern":"a"})"));
               }),
-              HasSubstr("no text fulfils it"));
+              HasSubstr("no text satisfies the grammar or schema"));
 }
 
 TEST(FormatsBesideOtherKeywords, AFormatMayFail) {
@@ -323,7 +323,7 @@ TEST(FormatsWithWarnings, NameWhatIsNotChecked) {
       ElementsAre("the format 'hostname' is enforced except for the Punycode of labels that begin with "
                   "'xn--'"));
   EXPECT_THAT(format_of("idn-hostname").warnings,
-              ElementsAre("the format 'idn-hostname' is not known and not enforced"));
+              ElementsAre("the format 'idn-hostname' is unknown and not enforced"));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST(Mask, OfSchemasIsWhatTryingEveryTokenFinds) {
     const std::string error =
         error_of([&] { compiled = compile_json_schema(schema, {.is_strict = i % 4 == 0}); });
     if (error != "accepted") {
-      EXPECT_THAT(error, testing::HasSubstr("no text fulfils it")) << schema.dump();
+      EXPECT_THAT(error, testing::HasSubstr("no text satisfies the grammar or schema")) << schema.dump();
       continue;
     }
     const std::string text = follow_and_compare(compiled, sampler, 20, schema.dump());

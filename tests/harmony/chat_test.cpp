@@ -80,13 +80,12 @@ std::string chat_refusal(const std::string& chat) {
 TEST(Chat, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(
       chat_refusal(R"({"messages": [{"role": "tool", "content": "x"}]})"),
-      "messages[0] is a tool's result, but no call before it waits for one; put the assistant's call first");
+      "messages[0] is a tool result, but no earlier call is unanswered; add the assistant's call before it");
   EXPECT_EQ(chat_refusal(R"({"messages": [{"role": "tool", "tool_call_id": "c7", "content": "x"}]})"),
-            "messages[0] is a tool's result, but no call before it with id 'c7' waits for one; put the "
-            "assistant's call "
-            "first");
+            "messages[0] is a tool result, but no earlier call with id 'c7' is unanswered; add the "
+            "assistant's call before it");
   EXPECT_EQ(chat_refusal(R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})"),
-            "request.messages[0].content[0].type must be \"text\": the model reads nothing else, not "
+            "request.messages[0].content[0].type must be \"text\": the model reads only text, not "
             "\"image_url\"");
   EXPECT_EQ(chat_refusal(R"({"messages": [], "reasoning_effort": "none"})"),
             "request.reasoning_effort must be low, medium or high, not \"none\"");
@@ -135,7 +134,7 @@ TEST(Chat, AConversationWithToolsIsNoneOfWords) {
                            R"({"messages": [{"role": "user", "content": "Time?"}],
             "tools": [{"type": "function", "function": {"name": "now", "description": "the time"}}]})"}) {
     const Conversation conversation = to_conversation(chat_from_json(parse_json(chat, "chat")));
-    EXPECT_NE(error_of([&] { to_chat(conversation); }).find("] has to do with a tool"), std::string::npos);
+    EXPECT_NE(error_of([&] { to_chat(conversation); }).find("] uses a tool"), std::string::npos);
   }
 }
 

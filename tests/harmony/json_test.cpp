@@ -45,34 +45,34 @@ TEST(HarmonyJson, EveryBadFieldIsNamedWithWhatIsAcceptedThere) {
   EXPECT_EQ(refusal_of("{}"), "conversation.messages is missing; it must be a list of messages");
   EXPECT_EQ(refusal_of(R"({"messages": 7})"), "conversation.messages must be a list, not 7");
   EXPECT_EQ(refusal_of(R"({"messages": [], "extra": 1})"),
-            "conversation.extra is unknown here; accepted are messages");
+            "conversation.extra is unknown; expected one of messages");
   EXPECT_EQ(refusal_of_message(R"({"content": "x"})"),
             "conversation.messages[0].role is missing; it must be a role");
   EXPECT_EQ(refusal_of_message(R"({"role": "bot", "content": "x"})"),
             "conversation.messages[0].role must be system, developer, user, assistant or tool, not \"bot\"");
-  EXPECT_EQ(refusal_of_message(R"({"role": "user"})"),
-            "conversation.messages[0].content is missing; it must be a text or a list of one content block");
+  EXPECT_EQ(
+      refusal_of_message(R"({"role": "user"})"),
+      "conversation.messages[0].content is missing; it must be a string or a list of one content block");
   EXPECT_EQ(
       refusal_of_message(
           R"({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})"),
-      "conversation.messages[0].content has 2 blocks, but one is accepted; join their texts");
+      "conversation.messages[0].content has 2 blocks, but only one is accepted; join their texts");
   EXPECT_EQ(
       refusal_of_message(R"({"role": "user", "content": [{"type": "system_content"}]})"),
       "conversation.messages[0].content[0].type must be text, or system_content in a system message, or "
       "developer_content in a developer message, not \"system_content\"");
   EXPECT_EQ(refusal_of_message(R"({"role": "user", "content": "x", "recipent": "y"})"),
-            "conversation.messages[0].recipent is unknown here; accepted are role, name, content, recipient, "
+            "conversation.messages[0].recipent is unknown; expected one of role, name, content, recipient, "
             "channel, "
             "content_type, repairs");
   EXPECT_EQ(refusal_of_message(
                 R"({"role": "system", "content": [{"type": "system_content", "reasoning_effort": "max"}]})"),
             "conversation.messages[0].content[0].reasoning_effort must be \"Low\", \"Medium\" or \"High\", "
             "not \"max\"");
-  EXPECT_EQ(refusal_of_message(R"({"role": "developer", "content": [{"type": "developer_content", "tools":
+  EXPECT_EQ(
+      refusal_of_message(R"({"role": "developer", "content": [{"type": "developer_content", "tools":
                                    {"functions": {"name": "f"}}}]})"),
-            "conversation.messages[0].content[0].tools.functions.name is 'f'; it must be the key under which "
-            "the namespace "
-            "stands");
+      "conversation.messages[0].content[0].tools.functions.name is 'f'; it must equal the namespace's key");
   EXPECT_EQ(refusal_of_message(R"({"role": "developer", "content": [{"type": "developer_content", "tools":
                                    {"n": {"name": "n", "tools": [{"name": "t", "parameters": []}]}}}]})"),
             "conversation.messages[0].content[0].tools.n.tools[0].parameters must be a JSON schema, which is "
@@ -88,12 +88,13 @@ TEST(HarmonyJson, WhatIsShownOfABadFieldIsOneShortLine) {
 }
 
 TEST(HarmonyJson, RefusesWhatIsNoJsonOrTooDeepOrTooWide) {
-  EXPECT_TRUE(refusal_of("{").starts_with("the conversation is no JSON: parse error at line 1, column 2"));
-  EXPECT_TRUE(refusal_of("\"\xFF\"").starts_with("the conversation is no JSON: "));
-  EXPECT_EQ(refusal_of(std::string(1'000'000, '[')), "the conversation is nested more than 128 deep");
+  EXPECT_TRUE(
+      refusal_of("{").starts_with("the conversation is not valid JSON: parse error at line 1, column 2"));
+  EXPECT_TRUE(refusal_of("\"\xFF\"").starts_with("the conversation is not valid JSON: "));
+  EXPECT_EQ(refusal_of(std::string(1'000'000, '[')), "the conversation is nested more than 128 levels deep");
   std::string wide = "{\"0\": 0";
   for (int i = 1; i <= 10'000; ++i) wide += ", \"" + std::to_string(i) + "\": 0";
-  EXPECT_EQ(refusal_of(wide + "}"), "the conversation has an object of more than 10000 members");
+  EXPECT_EQ(refusal_of(wide + "}"), "the conversation contains an object with more than 10000 members");
 }
 
 TEST(HarmonyJson, AParsedMessageCarriesItsRepairs) {

@@ -119,14 +119,14 @@ TEST(Parse, ASecondChannelTakesThePlaceOfTheFirst) {
       Role::kAssistant,
       {{"<|channel|>commentary<|channel|>analysis<|message|>x<|end|>",
         R"([{"role": "assistant", "channel": "analysis", "content": "x",
-            "repairs": ["channel 'commentary' was given up for 'analysis', which follows it"]}])"},
+            "repairs": ["channel 'commentary' was replaced by 'analysis', which follows it"]}])"},
        {"<|channel|>commentary to=assistant<|channel|>final<|message|>x<|return|>",
         R"([{"role": "assistant", "channel": "final", "content": "x",
-            "repairs": ["channel 'commentary' was given up for 'final', which follows it",
-                        "to=assistant was left out with the channel that was given up"]}])"},
+            "repairs": ["channel 'commentary' was replaced by 'final', which follows it",
+                        "to=assistant was dropped with the replaced channel"]}])"},
        {" to=functions.f<|channel|>analysis<|channel|>commentary json<|message|>{}<|call|>",
         R"([{"role": "assistant", "channel": "commentary", "recipient": "functions.f", "content_type": "json", "content": "{}",
-            "repairs": ["channel 'analysis' was given up for 'commentary', which follows it"]}])"}});
+            "repairs": ["channel 'analysis' was replaced by 'commentary', which follows it"]}])"}});
 }
 
 TEST(Parse, AHeaderThatIsCutOffGivesItsFieldsAndTheRestAsText) {
@@ -134,19 +134,19 @@ TEST(Parse, AHeaderThatIsCutOffGivesItsFieldsAndTheRestAsText) {
       Role::kAssistant,
       {{"<|channel|>finalThe answer\n\nis <b>4</b>.<|return|>",
         R"([{"role": "assistant", "channel": "final", "content": "The answer\n\nis <b>4</b>.",
-            "repairs": ["its header was cut off by <|return|>"]}])"},
+            "repairs": ["the header was cut off by <|return|>"]}])"},
        {"<|channel|>commentary to=functions.f <|constrain|>json{\"a\": 1}<|call|>",
         R"([{"role": "assistant", "channel": "commentary", "recipient": "functions.f", "content_type": "<|constrain|>json",
-            "content": "{\"a\": 1}", "repairs": ["its header was cut off by <|call|>"]}])"},
+            "content": "{\"a\": 1}", "repairs": ["the header was cut off by <|call|>"]}])"},
        {"<|channel|>commentary to=functions.f json{\"a\": 1}<|call|>",
         R"([{"role": "assistant", "channel": "commentary", "recipient": "functions.f", "content_type": "json",
-            "content": "{\"a\": 1}", "repairs": ["its header was cut off by <|call|>"]}])"},
+            "content": "{\"a\": 1}", "repairs": ["the header was cut off by <|call|>"]}])"},
        {"<|channel|>analysis think<|start|>assistant<|channel|>final<|message|>x<|return|>",
         R"([{"role": "assistant", "channel": "analysis", "content": "think",
-            "repairs": ["its header was cut off by <|start|>"]},
+            "repairs": ["the header was cut off by <|start|>"]},
            {"role": "assistant", "channel": "final", "content": "x"}])"},
        {"Hello world.<|return|>", R"([{"role": "assistant", "content": "Hello world.",
-                                      "repairs": ["its header was cut off by <|return|>"]}])"}});
+                                      "repairs": ["the header was cut off by <|return|>"]}])"}});
 }
 
 std::string unfinished_header(const std::vector<TokenId>& tokens) {
@@ -196,15 +196,15 @@ TEST(Parse, SaysHowAHeaderAndAMessageEnded) {
 TEST(Parse, ThoughtsDoNotLeakIntoTheAnswerThoughItsHeaderIsCutOff) {
   expect(Role::kAssistant, {{"<|channel|>analysis Let me think.<|channel|>final<|message|>4<|return|>",
                              R"([{"role": "assistant", "channel": "analysis", "content": "Let me think.",
-            "repairs": ["its header was cut off by <|channel|>"]},
-           {"role": "assistant", "channel": "final", "content": "4", "repairs": ["it began without <|start|>"]}])"}});
+            "repairs": ["the header was cut off by <|channel|>"]},
+           {"role": "assistant", "channel": "final", "content": "4", "repairs": ["the message began without <|start|>"]}])"}});
 }
 
 TEST(Parse, AfterTheFirstWordOfTextNothingIsAField) {
   expect(Role::kAssistant,
          {{"<|channel|>final Set x to=5, or to= 6, in json<|constrain|>now<|return|>",
            R"([{"role": "assistant", "channel": "final", "content": "Set x to=5, or to= 6, in jsonnow",
-            "repairs": ["its header was cut off by <|return|>", "<|constrain|> was left out of the text"]}])"}});
+            "repairs": ["the header was cut off by <|return|>", "<|constrain|> was removed from the text"]}])"}});
 }
 
 TEST(Parse, ABlankHeaderIsNoMessage) {
@@ -225,14 +225,14 @@ TEST(Parse, TextAfterAMessageIsAMessageOfItsOwn) {
          {{"<|channel|>commentary to=functions.f<|message|>{}<|call|> and then<|end|>",
            R"([{"role": "assistant", "channel": "commentary", "recipient": "functions.f", "content": "{}"},
            {"role": "assistant", "content": "and then",
-            "repairs": ["its header was cut off by <|end|>", "it began without <|start|>"]}])"},
+            "repairs": ["the header was cut off by <|end|>", "the message began without <|start|>"]}])"},
           {"<|channel|>analysis<|message|>a<|end|>assistant<|channel|>final<|message|>b<|"
            "return|>",  // only <|start|> is missing
            R"([{"role": "assistant", "channel": "analysis", "content": "a"},
-           {"role": "assistant", "channel": "final", "content": "b", "repairs": ["it began without <|start|>"]}])"},
+           {"role": "assistant", "channel": "final", "content": "b", "repairs": ["the message began without <|start|>"]}])"},
           {"<|channel|>analysis<|message|>a<|end|><|channel|>final<|message|>b<|return|>",
            R"([{"role": "assistant", "channel": "analysis", "content": "a"},
-           {"role": "assistant", "channel": "final", "content": "b", "repairs": ["it began without <|start|>"]}])"},
+           {"role": "assistant", "channel": "final", "content": "b", "repairs": ["the message began without <|start|>"]}])"},
           {"<|channel|>analysis<|message|>a<|end|>\n\n<|start|>assistant<|channel|>final<|"
            "message|>b<|return|>",
            R"([{"role": "assistant", "channel": "analysis", "content": "a"},
@@ -243,17 +243,17 @@ TEST(Parse, ControlTokensAreNeverText) {
   expect(
       Role::kAssistant,
       {{"<|channel|>analysis<|message|>a<|start|>assistant<|channel|>final<|message|>b<|return|>",
-        R"([{"role": "assistant", "channel": "analysis", "content": "a", "repairs": ["it was ended by <|start|>"]},
+        R"([{"role": "assistant", "channel": "analysis", "content": "a", "repairs": ["the message was ended by <|start|>"]},
            {"role": "assistant", "channel": "final", "content": "b"}])"},
        {"<|channel|>analysis<|message|>a<|channel|>final<|message|>b<|return|>",
-        R"([{"role": "assistant", "channel": "analysis", "content": "a", "repairs": ["it was ended by <|channel|>"]},
-           {"role": "assistant", "channel": "final", "content": "b", "repairs": ["it began without <|start|>"]}])"},
+        R"([{"role": "assistant", "channel": "analysis", "content": "a", "repairs": ["the message was ended by <|channel|>"]},
+           {"role": "assistant", "channel": "final", "content": "b", "repairs": ["the message began without <|start|>"]}])"},
        {"<|channel|>final<|message|>a<|message|>b<|constrain|>c<|message|>d<|endoftext|>",
         R"([{"role": "assistant", "channel": "final", "content": "abcd",
-            "repairs": ["<|message|> was left out of the text", "<|constrain|> was left out of the text",
-                        "<|endoftext|> was left out of the text"]}])"},
+            "repairs": ["<|message|> was removed from the text", "<|constrain|> was removed from the text",
+                        "<|endoftext|> was removed from the text"]}])"},
        {"<|channel|><|endoftext|>final<|message|>a",
-        R"([{"role": "assistant", "channel": "final", "content": "a", "repairs": ["<|endoftext|> was left out of the header"]}])"}});
+        R"([{"role": "assistant", "channel": "final", "content": "a", "repairs": ["<|endoftext|> was removed from the header"]}])"}});
 }
 
 TEST(Parse, TextThatSpellsAControlTokenStaysText) {
@@ -268,15 +268,15 @@ TEST(Parse, MarksAreReadThoughASpaceFollowsThemOrTheyAreForgotten) {
   expect(
       Role::kAssistant,
       {{"<|channel|> final<|message|>x<|return|>",
-        R"([{"role": "assistant", "channel": "final", "content": "x", "repairs": ["the space before 'final' was left out"]}])"},
+        R"([{"role": "assistant", "channel": "final", "content": "x", "repairs": ["the space before 'final' was removed"]}])"},
        {"analysis<|message|>x<|end|>",
         R"([{"role": "assistant", "channel": "analysis", "content": "x",
-            "repairs": ["'analysis' was taken for the channel, though without <|channel|>"]}])"},
+            "repairs": ["'analysis' was read as the channel although <|channel|> is missing"]}])"},
        {"<|channel|>commentary to= functions.f <|constrain|> json<|message|>{}<|call|>",
         R"([{"role": "assistant", "channel": "commentary", "recipient": "functions.f", "content_type": "<|constrain|>json",
-            "content": "{}", "repairs": ["the space before 'functions.f' was left out", "the space before 'json' was left out"]}])"},
+            "content": "{}", "repairs": ["the space before 'functions.f' was removed", "the space before 'json' was removed"]}])"},
        {"<|channel|>final to=<|message|>x<|return|>",
-        R"([{"role": "assistant", "channel": "final", "content": "x", "repairs": ["to= without a recipient was left out"]}])"}});
+        R"([{"role": "assistant", "channel": "final", "content": "x", "repairs": ["to= without a recipient was dropped"]}])"}});
 }
 
 TEST(Parse, TheContentTypeMayStandBeforeTheRecipient) {
@@ -284,10 +284,10 @@ TEST(Parse, TheContentTypeMayStandBeforeTheRecipient) {
       Role::kAssistant,
       {{"<|channel|>commentary json to=functions.f<|message|>{}<|call|>",
         R"([{"role": "assistant", "channel": "commentary", "recipient": "functions.f", "content_type": "json", "content": "{}",
-            "repairs": ["the parts of the header stood in another order"]}])"},
+            "repairs": ["the parts of the header were in the wrong order"]}])"},
        {"<|channel|>commentary to=functions.g to=functions.f<|message|>{}<|call|>",
         R"([{"role": "assistant", "channel": "commentary", "recipient": "functions.f", "content": "{}",
-            "repairs": ["recipient 'functions.g' was given up for another", "the parts of the header stood in another order"]}])"}});
+            "repairs": ["recipient 'functions.g' was replaced by a later one", "the parts of the header were in the wrong order"]}])"}});
 }
 
 TEST(Parse, UnknownRolesAreToolsOrText) {
@@ -297,12 +297,12 @@ TEST(Parse, UnknownRolesAreToolsOrText) {
         R"([{"role": "tool", "name": "browser.search", "recipient": "assistant", "channel": "commentary", "content": "x"}])"},
        {"<|start|>python<|channel|>analysis<|message|>x<|end|>",
         R"([{"role": "tool", "name": "python", "channel": "analysis", "content": "x",
-            "repairs": ["the unknown role 'python' was taken for a tool"]}])"},
+            "repairs": ["the unknown role 'python' was read as a tool's name"]}])"},
        {"<|start|>Sure, here it is<|end|>",
         R"([{"role": "assistant", "content": "Sure, here it is",
-            "repairs": ["its header was cut off by <|end|>", "the role is missing, assistant was assumed"]}])"},
+            "repairs": ["the header was cut off by <|end|>", "the role is missing; assistant was assumed"]}])"},
        {"<|start|><|channel|>final<|message|>x<|end|>",
-        R"([{"role": "assistant", "channel": "final", "content": "x", "repairs": ["the role is missing, assistant was assumed"]}])"},
+        R"([{"role": "assistant", "channel": "final", "content": "x", "repairs": ["the role is missing; assistant was assumed"]}])"},
        {"<|start|>assistant:bot to=functions.f<|channel|>commentary<|message|>x<|call|>",
         R"([{"role": "assistant", "name": "bot", "recipient": "functions.f", "channel": "commentary", "content": "x"}])"}});
 }
@@ -313,7 +313,7 @@ TEST(Parse, AnIdWithoutATokenIsReplacedAndNothingElseIsLost) {
   for (const TokenId token : ids_of("b<|return|>")) tokens.push_back(token);
   const auto messages = parse(tokens, Role::kAssistant);
   EXPECT_EQ(messages.at(0).message.text, "a\uFFFD\uFFFDb");
-  EXPECT_THAT(messages[0].repairs, ElementsAre("an id that no token has became U+FFFD in the text"));
+  EXPECT_THAT(messages[0].repairs, ElementsAre("an id without a token became U+FFFD in the text"));
 }
 
 TEST(Parse, AThousandFaultsOfOneKindAreSaidOnce) {

@@ -111,14 +111,15 @@ std::string render_refusal(const Message& message) {
 
 TEST(Render, SaysWhichMessageCannotBeRendered) {
   EXPECT_EQ(render_refusal(said(Role::kTool, "x")),
-            "message 1 is a tool's and lacks the tool's name; give one, such as functions.get_time");
+            "tool message 1 has no name; give the tool's name, such as functions.get_time");
   Message system = said(Role::kUser, "");
   system.system.emplace();
-  EXPECT_EQ(render_refusal(system), "message 1 of role user has system content; only a system message may");
+  EXPECT_EQ(render_refusal(system),
+            "message 1 of role user has system content, which only a system message may have");
   Message developer = said(Role::kSystem, "");
   developer.developer.emplace();
   EXPECT_EQ(render_refusal(developer),
-            "message 1 of role system has developer content; only a developer message may");
+            "message 1 of role system has developer content, which only a developer message may have");
 }
 
 TEST(Render, RefusesAVocabularyWithoutControlTokens) {

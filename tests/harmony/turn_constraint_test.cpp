@@ -260,7 +260,7 @@ TEST(TurnConstraint, GoesOnWithAMessageThatThePromptHasBegun) {
             "may not follow '<|channel|>final<|message|>{\"a\":1}'"},
            {" to=python<|channel|>", "may not follow ''"}})
     EXPECT_THAT(error_of([&, tokens = ids_of(begun, tiny())] { constraint_of(rules).accept_begun(tokens); }),
-                testing::AllOf(HasSubstr("the message to continue does not fit"), HasSubstr(where)));
+                testing::AllOf(HasSubstr("the message to continue does not match"), HasSubstr(where)));
 }
 
 TurnRules with_budget(int max_reasoning_tokens, TurnRules rules = {}) {
@@ -360,8 +360,8 @@ TEST(TurnGrammar, RefusesToolsThatNoHeaderCanName) {
   EXPECT_THAT(error({.tools = {{"functions.get time"}}}), HasSubstr("'functions.get time'"));
   EXPECT_THAT(error({.tools = {{""}}}), HasSubstr("''"));
   EXPECT_THAT(error({.tools = {{"\xFF"}}}), HasSubstr("UTF-8"));
-  EXPECT_THAT(error({.tools = {{"python"}, {"a"}, {"python"}}}), HasSubstr("two tools 'python'"));
-  EXPECT_THAT(error({.must_call = true}), HasSubstr("there is none"));
+  EXPECT_THAT(error({.tools = {{"python"}, {"a"}, {"python"}}}), HasSubstr("two tools are named 'python'"));
+  EXPECT_THAT(error({.must_call = true}), HasSubstr("there are no tools"));
   EXPECT_EQ(error({.tools = {{"functions.größe"}}}), "accepted");
 }
 

@@ -66,7 +66,7 @@ TEST_F(ModelSourceTest, ACacheEntryIsTheSnapshotThatMainNames) {
 
 TEST_F(ModelSourceTest, ACacheEntryWithoutItsSnapshotIsNone) {
   write("hf/hub/models--openai--gpt-oss-20b/refs/main", "abc123");
-  EXPECT_THAT(refusal("openai/gpt-oss-20b"), HasSubstr("no model"));
+  EXPECT_THAT(refusal("openai/gpt-oss-20b"), HasSubstr("not found: looked for"));
 }
 
 TEST_F(ModelSourceTest, ACacheEntryWithoutRefsIsItsNewestSnapshot) {
@@ -101,7 +101,7 @@ TEST_F(ModelSourceTest, ARefusalSaysWhereItLooked) {
   EXPECT_THAT(refusal("synthetic:gpt-oss-7b"), AllOf(HasSubstr("gpt-oss-20b"), HasSubstr("config.json")));
   for (const char* argument :
        {"", "no-such-model", "a-folder/that-is/not-here", "/no-such-file", "no-such-file/"}) {
-    EXPECT_THAT(refusal(argument), HasSubstr("Accepted is a folder")) << argument;
+    EXPECT_THAT(refusal(argument), HasSubstr("Expected a folder")) << argument;
   }
 }
 

@@ -52,16 +52,16 @@ TEST(Requirements, UnknownWordsAreAnsweredWithThoseThatAreKnown) {
   EXPECT_THAT(refusal_on_reading("experts sideways=mxfp4"), HasSubstr("operation 'experts sideways'"));
   EXPECT_THAT(refusal_on_reading("=mxfp4"), HasSubstr("operation ''"));
   EXPECT_THAT(refusal_on_reading("experts=mxfp8"),
-              AllOf(HasSubstr("'mxfp8'"), HasSubstr("accepted are f32, bf16, mxfp4, fp8")));
-  EXPECT_THAT(refusal_on_reading("qkv=bf16/"), HasSubstr("accepted are f32, bf16, mxfp4, fp8"));
+              AllOf(HasSubstr("'mxfp8'"), HasSubstr("expected one of f32, bf16, mxfp4, fp8")));
+  EXPECT_THAT(refusal_on_reading("qkv=bf16/"), HasSubstr("expected one of f32, bf16, mxfp4, fp8"));
   EXPECT_THAT(refusal_on_reading("experts=mxfp4/mxfp6"), HasSubstr("mxfp8, mxfp8x2"));
   for (const char* list : {"qkv", "qkv,experts=mxfp4", ",qkv=bf16"})
-    EXPECT_THAT(refusal_on_reading(list), HasSubstr("accepted is OPERATION=WEIGHTS")) << list;
+    EXPECT_THAT(refusal_on_reading(list), HasSubstr("expected OPERATION=WEIGHTS")) << list;
 }
 
 TEST(Requirements, AnOperationOfAnotherBackendIsAnsweredWithThoseOfThisOne) {
   EXPECT_THAT(refusal("append=bf16"), AllOf(HasSubstr("the backend cuda has no operation 'append'"),
-                                            HasSubstr("accepted are qkv, experts")));
+                                            HasSubstr("expected one of qkv, experts")));
 }
 
 // --require must accept every operation and format that a backend names.

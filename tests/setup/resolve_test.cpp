@@ -78,14 +78,14 @@ TEST(Resolve, WrongFlagsAreRefusedBeforeAModelIsOpened) {
   EXPECT_THAT(refusal(settings), HasSubstr("float32"));
   settings = on_backend("reference");
   settings.experts_activations = "int8";
-  EXPECT_THAT(refusal(settings), HasSubstr("the backend reference has no such choice"));
+  EXPECT_THAT(refusal(settings), HasSubstr("not supported by the backend reference"));
   settings = on_backend("cpu");
   settings.prompt_activations = "mxfp8";
-  EXPECT_THAT(refusal(settings), HasSubstr("--prompt-activations: the backend cpu runs on no GPU"));
+  EXPECT_THAT(refusal(settings), HasSubstr("--prompt-activations is only for GPUs, and the backend is cpu"));
   settings.prompt_activations = "bf16";  // the default
   EXPECT_EQ(refusal(settings), "accepted");
   settings.graphs = "off";
-  EXPECT_THAT(refusal(settings), HasSubstr("--no-graphs: the backend cpu runs on no GPU"));
+  EXPECT_THAT(refusal(settings), HasSubstr("--no-graphs is only for GPUs, and the backend is cpu"));
 }
 
 TEST(Resolve, AGpuHasGraphsUnlessTheyAreTurnedOff) {
@@ -101,7 +101,8 @@ TEST(Resolve, GpusShareAModelInTheRequestedParts) {
   settings.tensor_parallel_size = 1;  // the default
   EXPECT_EQ(refusal(settings), "accepted");
   settings.tensor_parallel_size = 2;
-  EXPECT_THAT(refusal(settings), HasSubstr("--tensor-parallel-size: the backend cpu runs on no GPU"));
+  EXPECT_THAT(refusal(settings),
+              HasSubstr("--tensor-parallel-size is only for GPUs, and the backend is cpu"));
   if (all_backends().front().name != "cuda") GTEST_SKIP() << "a program without CUDA";
   const auto parts_of = [](const Settings& asked) { return resolve(asked).own.cuda.parts; };
   settings = on_backend("cuda");
@@ -112,20 +113,18 @@ TEST(Resolve, GpusShareAModelInTheRequestedParts) {
   settings.gpus = "0,2,3";
   EXPECT_EQ(parts_of(settings), (std::vector<int>{1, 1, 1}));
   settings.tensor_parallel_size = 2;
-  EXPECT_THAT(refusal(settings),
-              HasSubstr("--gpus 0,2,3: that is 3 GPUs, and --tensor-parallel-size says 2"));
+  EXPECT_THAT(refusal(settings), HasSubstr("--gpus 0,2,3: 3 GPUs, but --tensor-parallel-size says 2"));
   settings.gpus = "0,,1";
-  EXPECT_THAT(refusal(settings), HasSubstr("--gpus '0,,1': accepted are numbers of GPUs"));
+  EXPECT_THAT(refusal(settings), HasSubstr("--gpus '0,,1': expected GPU indices"));
   settings.gpus.reset();
   EXPECT_EQ(parts_of(settings), (std::vector<int>{1, 1}));
   settings.tensor_split = "3,1";
   EXPECT_EQ(parts_of(settings), (std::vector<int>{3, 1}));
   settings.tensor_split = "3,0";
-  EXPECT_THAT(refusal(settings),
-              HasSubstr("--tensor-split '3,0': accepted are whole numbers from 1 to 1000"));
+  EXPECT_THAT(refusal(settings), HasSubstr("--tensor-split '3,0': expected whole numbers from 1 to 1000"));
   settings.tensor_split = "3,1,1";
   EXPECT_THAT(refusal(settings),
-              HasSubstr("--tensor-parallel-size 2: that is 2 GPUs, and --tensor-split has parts for 3"));
+              HasSubstr("--tensor-parallel-size 2: 2 GPUs, but --tensor-split has parts for 3"));
 }
 
 // Settings for the first of two nodes, with a secret that is long enough.
@@ -143,7 +142,7 @@ TEST(Resolve, NodesHaveAGpuEachAndFindEachOtherOverTheHeadsInterface) {
               HasSubstr("--nodes 2: the backend reference runs on one machine"));
   Settings settings = first_of_two("cpu");
   settings.nccl = "libnccl.so.2";
-  EXPECT_EQ(refusal(settings), "--nccl: the backend cpu runs on no GPU: leave it out");
+  EXPECT_EQ(refusal(settings), "--nccl is only for GPUs, and the backend is cpu");
   if (all_backends().front().name != "cuda") GTEST_SKIP() << "a program without CUDA";
   settings = first_of_two("cuda");
   settings.tensor_split = "3,1";
@@ -156,13 +155,13 @@ TEST(Resolve, NodesHaveAGpuEachAndFindEachOtherOverTheHeadsInterface) {
   EXPECT_EQ(own.nccl, "libnccl.so.2");
   EXPECT_EQ(own.interface, "lo");
   settings.gpus = "2,3";
-  EXPECT_THAT(refusal(settings), HasSubstr("--nodes 2: one GPU of each machine so far"));
+  EXPECT_THAT(refusal(settings), HasSubstr("--nodes 2: only one GPU per machine is supported"));
   settings.gpus.reset();
   settings.tensor_parallel_size = 2;
-  EXPECT_THAT(refusal(settings), HasSubstr("--nodes 2: one GPU of each machine so far"));
+  EXPECT_THAT(refusal(settings), HasSubstr("--nodes 2: only one GPU per machine is supported"));
   settings = on_backend("cuda");
   settings.nccl = "libnccl.so.2";
-  EXPECT_THAT(refusal(settings), HasSubstr("--nccl goes with --tensor-parallel-size, --gpus or --nodes"));
+  EXPECT_THAT(refusal(settings), HasSubstr("--nccl needs --tensor-parallel-size, --gpus or --nodes"));
   settings.tensor_parallel_size = 2;
   EXPECT_TRUE(resolve(settings).own.cuda.asks_for_nccl());
 }
@@ -170,8 +169,7 @@ TEST(Resolve, NodesHaveAGpuEachAndFindEachOtherOverTheHeadsInterface) {
 TEST(Resolve, WholeExpertsAreForSeveralNodesOrGpus) {
   Settings settings = on_backend("cpu");
   settings.expert_parallel = true;
-  const std::string several =
-      "--expert-parallel goes with --nodes, or with several GPUs (--tensor-parallel-size)";
+  const std::string several = "--expert-parallel needs --nodes, or several GPUs (--tensor-parallel-size)";
   EXPECT_EQ(refusal(settings), several);
   if (all_backends().front().name != "cuda") GTEST_SKIP() << "a program without CUDA";
   settings = on_backend("cuda");
@@ -189,11 +187,11 @@ TEST(Resolve, WholeExpertsAreForSeveralNodesOrGpus) {
 TEST(Resolve, SequencesOfTheirOwnAreForSeveralGpusOfOneMachine) {
   Settings settings = on_backend("cpu");
   settings.data_parallel_attention = true;
-  const std::string several = "--data-parallel-attention goes with several GPUs (--tensor-parallel-size)";
+  const std::string several = "--data-parallel-attention needs several GPUs (--tensor-parallel-size)";
   EXPECT_EQ(refusal(settings), several);
   settings = first_of_two("cpu");
   settings.data_parallel_attention = true;
-  EXPECT_THAT(refusal(settings), HasSubstr("--data-parallel-attention: nodes share the heads"));
+  EXPECT_THAT(refusal(settings), HasSubstr("--data-parallel-attention is not supported with --nodes"));
   if (all_backends().front().name != "cuda") GTEST_SKIP() << "a program without CUDA";
   settings = on_backend("cuda");
   settings.data_parallel_attention = true;

@@ -51,7 +51,7 @@ TEST(Speculate, NamesTheFolderOfADraftHead) {
   EXPECT_TRUE(with_head.by_cost);
   for (const char* how : {"eagle3", "eagle3=", "medusa", ""})
     EXPECT_THAT(error_of([&] { speculate(how); }),
-                HasSubstr("accepted is one of auto, off, ngram, suffix, eagle3=FOLDER, model=MODEL"));
+                HasSubstr("expected one of auto, off, ngram, suffix, eagle3=FOLDER, model=MODEL"));
 }
 
 TEST(Speculate, NamesAModelThatDrafts) {
@@ -77,7 +77,7 @@ TEST(DraftModel, HasTheVocabularyOfTheModelItDraftsFor) {
               HasSubstr("synthetic:gpt-oss-20b has a vocabulary of 201088 tokens and tiny one of 4096"));
   // The same number of tokens, but different ones: synthetic weights have the vocabulary of the 256 bytes.
   const std::string config = "synthetic:" + test::source_path("models/tiny-gpt-oss/config.json");
-  EXPECT_THAT(refusal_beside("tiny", ("model=" + config).c_str()), HasSubstr("is another one to synthetic:"));
+  EXPECT_THAT(refusal_beside("tiny", ("model=" + config).c_str()), HasSubstr("differs between synthetic:"));
   EXPECT_EQ(refusal_beside(config.c_str(), ("model=" + config).c_str()), "accepted");
   EXPECT_THAT(refusal_beside("tiny", "model=nowhere"), HasSubstr("nowhere"));
 }
@@ -155,7 +155,7 @@ TEST(SpeculativeConfig, WhatCannotBeIsRefusedByName) {
   Settings two;
   two.speculate = "auto";
   two.speculative_config = R"({"method": "ngram"})";
-  EXPECT_THAT(error_of([&] { read_speculation(two); }), HasSubstr("leave one out"));
+  EXPECT_THAT(error_of([&] { read_speculation(two); }), HasSubstr("exclude each other"));
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ TEST(Expression, WhatEnginesReadDifferentlyIsRefused) {
 
 TEST(Expression, TheMessageSaysWhatIsRefusedAndWhere) {
   EXPECT_THAT(error_of([] { pieces("a|\\w+", ""); }),
-              testing::StartsWith("test: the split expression has '\\w+', "));
+              testing::StartsWith("test: the split expression is not supported at '\\w+': "));
 }
 
 TEST(Expression, WhatDoesNotCompileIsRefused) {

@@ -91,15 +91,15 @@ TEST(Tiktoken, BadLinesAreRefused) {
        {"", "YQ==", "YQ== ", "YQ==  256", "YWI= 256 ", "YWI= x", "YWI= 2x", "YWI= 1.5", " 256", "YW= 256",
         "YWI 256", "Y!I= 256", "YWJ= 256", "==== 256", "Y=I= 256", "YWI= 99999999999999999999"})
     EXPECT_THAT(error(file + line + "\nYWI= 257\n"),
-                HasSubstr("line 257 is not a token in base64, a space, its rank"))
+                HasSubstr("line 257 must be a token in base64, a space and its rank"))
         << line;
   EXPECT_THAT(error(file + "YWI= 300\n"),
-              HasSubstr("line 257 has rank 300; 257 tokens have the ranks 0 to 256"));
+              HasSubstr("line 257 has rank 300, but 257 tokens have the ranks 0 to 256"));
   EXPECT_THAT(error(file + "YWI= -1\n"), HasSubstr("line 257 has rank -1"));
   EXPECT_THAT(error(file + "YWI= 255\n"),
-              HasSubstr("line 257 has a token or a rank that an earlier line has"));
+              HasSubstr("line 257 repeats the token or the rank of an earlier line"));
   EXPECT_THAT(error(file + "YQ== 256\n"),
-              HasSubstr("line 257 has a token or a rank that an earlier line has"));
+              HasSubstr("line 257 repeats the token or the rank of an earlier line"));
   EXPECT_THAT(error(file + base64(std::string(513, 'a')) + " 256\n"), HasSubstr("is a token of 513 bytes"));
 }
 
@@ -116,7 +116,7 @@ TEST(Tiktoken, AFileThatIsCutShortIsRefused) {
 
 TEST(Tiktoken, AVocabularyWithoutAllBytesIsRefused) {
   EXPECT_THAT(error("YQ== 0\n"), testing::HasSubstr("byte 0x00 has no token"));
-  EXPECT_THAT(error(""), testing::HasSubstr("line 1 is not a token"));
+  EXPECT_THAT(error(""), testing::HasSubstr("line 1 must be a token"));
 }
 
 }  // namespace

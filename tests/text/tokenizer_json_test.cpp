@@ -117,15 +117,17 @@ TEST(TokenizerJson, APipelineThatEncodesOtherwiseIsRefused) {
   EXPECT_THAT(error_with("/normalizer", {{"type", "NFC"}}), HasSubstr("/normalizer is set"));
   EXPECT_THAT(error_with("/pre_tokenizer", nullptr), HasSubstr("/pre_tokenizer/type must be a string"));
   EXPECT_THAT(error_with("/pre_tokenizer/type", "Metaspace"),
-              HasSubstr("'Metaspace'; nibble knows 'Sequence' only"));
-  EXPECT_THAT(error_with(parts, json::array({{{"type", "ByteLevel"}}})), HasSubstr("has not two parts"));
-  EXPECT_THAT(error_with(parts + "/0/type", "Digits"), HasSubstr("'Digits'; nibble knows 'Split' only"));
+              HasSubstr("'Metaspace'; nibble supports only 'Sequence'"));
+  EXPECT_THAT(error_with(parts, json::array({{{"type", "ByteLevel"}}})), HasSubstr("must have two parts"));
+  EXPECT_THAT(error_with(parts + "/0/type", "Digits"), HasSubstr("'Digits'; nibble supports only 'Split'"));
   EXPECT_THAT(error_with(parts + "/0/behavior", "Removed"),
-              HasSubstr("'Removed'; nibble knows 'Isolated' only"));
+              HasSubstr("'Removed'; nibble supports only 'Isolated'"));
   EXPECT_THAT(error_with(parts + "/0/pattern", {{"String", " "}}),
               HasSubstr("/pattern/Regex must be a string"));
-  EXPECT_THAT(error_with(parts + "/0/pattern/Regex", "\\w"), HasSubstr("the split expression has '\\w'"));
-  EXPECT_THAT(error_with(parts + "/1/type", "Digits"), HasSubstr("'Digits'; nibble knows 'ByteLevel' only"));
+  EXPECT_THAT(error_with(parts + "/0/pattern/Regex", "\\w"),
+              HasSubstr("the split expression is not supported at '\\w'"));
+  EXPECT_THAT(error_with(parts + "/1/type", "Digits"),
+              HasSubstr("'Digits'; nibble supports only 'ByteLevel'"));
   EXPECT_THAT(error_with(parts + "/1/add_prefix_space", true), HasSubstr("add_prefix_space is true"));
   EXPECT_THAT(error_with(parts + "/1/use_regex", true), HasSubstr("use_regex is true"));
   // add_prefix_space is true by default.
@@ -133,8 +135,8 @@ TEST(TokenizerJson, APipelineThatEncodesOtherwiseIsRefused) {
   EXPECT_THAT(error_with("/post_processor/type", "TemplateProcessing"), HasSubstr("/post_processor/type"));
   EXPECT_THAT(error_with("/decoder", nullptr), HasSubstr("/decoder/type must be a string"));
   EXPECT_THAT(error_with("/decoder/type", "Metaspace"),
-              HasSubstr("'Metaspace'; nibble knows 'ByteLevel' only"));
-  EXPECT_THAT(error_with("/model/type", "Unigram"), HasSubstr("'Unigram'; nibble knows 'BPE' only"));
+              HasSubstr("'Metaspace'; nibble supports only 'ByteLevel'"));
+  EXPECT_THAT(error_with("/model/type", "Unigram"), HasSubstr("'Unigram'; nibble supports only 'BPE'"));
   EXPECT_THAT(error_with("/model/dropout", 0.1), HasSubstr("/model/dropout is set"));
   EXPECT_THAT(error_with("/model/continuing_subword_prefix", "##"),
               HasSubstr("continuing_subword_prefix is set"));
@@ -146,11 +148,12 @@ TEST(TokenizerJson, ABadVocabularyIsRefused) {
   using testing::HasSubstr;
   EXPECT_THAT(error_with("/model/vocab", json::array()), HasSubstr("/model/vocab must be an object"));
   EXPECT_THAT(error_with("/model/vocab", json::object()), HasSubstr("byte 0x00 has no token"));
-  EXPECT_THAT(error_with("/model/vocab/ab", "x"), HasSubstr("token 'ab' has no id from 0 to 1048575"));
-  EXPECT_THAT(error_with("/model/vocab/ab", -1), HasSubstr("token 'ab' has no id"));
-  EXPECT_THAT(error_with("/model/vocab/ab", 1 << 20), HasSubstr("token 'ab' has no id"));
-  EXPECT_THAT(error_with("/model/vocab/ab", 7.5), HasSubstr("token 'ab' has no id"));
-  EXPECT_THAT(error_with("/model/vocab/new", 97), HasSubstr("the token or the id is there twice"));
+  EXPECT_THAT(error_with("/model/vocab/ab", "x"),
+              HasSubstr("the id of token 'ab' must be an integer from 0 to 1048575"));
+  EXPECT_THAT(error_with("/model/vocab/ab", -1), HasSubstr("the id of token 'ab' must be an integer"));
+  EXPECT_THAT(error_with("/model/vocab/ab", 1 << 20), HasSubstr("the id of token 'ab' must be an integer"));
+  EXPECT_THAT(error_with("/model/vocab/ab", 7.5), HasSubstr("the id of token 'ab' must be an integer"));
+  EXPECT_THAT(error_with("/model/vocab/new", 97), HasSubstr("the token or the id is already in use"));
   EXPECT_THAT(error_with("/model/vocab/\u4E16", 400), HasSubstr("is not written in the byte-level alphabet"));
   EXPECT_THAT(error_with("/model/vocab/a b", 400), HasSubstr("is not written in the byte-level alphabet"));
   EXPECT_THAT(error_with("/model/vocab/", 400), HasSubstr("token '' is not written"));
@@ -180,12 +183,12 @@ TEST(TokenizerJson, BadMergesAreRefused) {
   EXPECT_THAT(error_with("/model/merges/1", "\u4E16 b"),
               HasSubstr("/merges/1 is not written in the byte-level"));
   EXPECT_THAT(error_with("/model/merges/1", "b a"),
-              HasSubstr("/merges/1 has a token, or makes one, that is not in"));
+              HasSubstr("/merges/1 uses or produces a token that is not in"));
   EXPECT_THAT(error_with("/model/merges/1", "xy z"),
-              HasSubstr("/merges/1 has a token, or makes one, that is not in"));
+              HasSubstr("/merges/1 uses or produces a token that is not in"));
   EXPECT_THAT(error_with("/model/merges/1", " ab"),
-              HasSubstr("/merges/1 has a token, or makes one, that is not in"));
-  EXPECT_THAT(error_with("/model/merges/1", "\u0120 a"), HasSubstr("/merges/1 is there twice"));
+              HasSubstr("/merges/1 uses or produces a token that is not in"));
+  EXPECT_THAT(error_with("/model/merges/1", "\u0120 a"), HasSubstr("/merges/1 is listed twice"));
 }
 
 TEST(TokenizerJson, BadSpecialTokensAreRefused) {
@@ -193,16 +196,17 @@ TEST(TokenizerJson, BadSpecialTokensAreRefused) {
   const std::string token = "/added_tokens/0";
   EXPECT_THAT(error_with("/added_tokens", 1), HasSubstr("/added_tokens must be a list"));
   EXPECT_THAT(error_with("/added_tokens/0", 1), HasSubstr("/added_tokens/0/content must be a string"));
-  EXPECT_THAT(error_with(token + "/special", false), HasSubstr("/special is false; nibble knows true only"));
+  EXPECT_THAT(error_with(token + "/special", false),
+              HasSubstr("/special is false; nibble supports only true"));
   EXPECT_THAT(error_with(token + "/lstrip", true), HasSubstr("/lstrip is true"));
   EXPECT_THAT(error_with(token + "/rstrip", true), HasSubstr("/rstrip is true"));
   EXPECT_THAT(error_with(token + "/single_word", true), HasSubstr("/single_word is true"));
   EXPECT_THAT(error_with(token + "/content", ""), HasSubstr("/content is empty"));
-  EXPECT_THAT(error_with(token + "/id", nullptr), HasSubstr("'<|end|>' has no id"));
-  EXPECT_THAT(error_with(token + "/id", 97), HasSubstr("has id 97, which is another token's"));
+  EXPECT_THAT(error_with(token + "/id", nullptr), HasSubstr("the id of token '<|end|>' must be an integer"));
+  EXPECT_THAT(error_with(token + "/id", 97), HasSubstr("has id 97, which another token already has"));
   json file = small_file();
   file["added_tokens"][1] = file["added_tokens"][0];
-  EXPECT_THAT(error(file), HasSubstr("special token '<|end|>' is there twice"));
+  EXPECT_THAT(error(file), HasSubstr("special token '<|end|>' is listed twice"));
 }
 
 TEST(TokenizerJson, WhatIsNotJsonIsRefused) {

@@ -49,7 +49,7 @@ AcceptanceProfile read_profile(const std::string& text) {
     double chance{-1};
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), chance);
     if (error != std::errc() || end != number.data() + number.size() || !(chance >= 0 && chance <= 1))
-      throw InputError("--acceptance {}: accepted are numbers from 0 to 1 with commas between them", text);
+      throw InputError("--acceptance {}: expected numbers from 0 to 1, separated by commas", text);
     profile.chances.push_back(chance);
   }
   return profile;
@@ -196,12 +196,12 @@ const DraftedWay& best_fixed(const ProfileResult& result) {
 
 std::string acceptance_tables(const std::vector<MeasuredRows>& rows,
                               const std::vector<ProfileResult>& results) {
-  std::string text = "| rows of one sequence | ms a step | over one row | by bytes | of that |\n";
+  std::string text = "| rows of one sequence | ms per step | vs. one row | by bytes | vs. bytes |\n";
   text += "| ---: | ---: | ---: | ---: | ---: |\n";
   for (const MeasuredRows& row : rows)
     text += fmt::format("| {} | {:.3f} | {:.2f} | {:.2f} | {:.2f} |\n", row.num_rows, row.seconds * 1e3,
                         row.ratio, row.ratio_of_bytes, row.ratio / row.ratio_of_bytes);
-  text += "\n| acceptance | drafts | tok/s | of off | of the best but auto | least, most | tokens a step |\n";
+  text += "\n| acceptance | drafts | tok/s | vs. off | vs. best fixed | min, max | tokens per step |\n";
   text += "| --- | --- | ---: | ---: | ---: | ---: | ---: |\n";
   for (const ProfileResult& result : results)
     for (const DraftedWay& way : result.ways) {

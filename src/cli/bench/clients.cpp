@@ -46,7 +46,7 @@ std::vector<GenerationRequest> random_requests(const ClientsOptions& options, in
 
 // Has a column for the device's idle time if the device reports it.
 std::string table_of(const ClientsOptions& options, const std::vector<ClientsLoad>& loads) {
-  std::string table = fmt::format("Prompts of {} tokens, answers of {}, {} for each client.\n\n",
+  std::string table = fmt::format("Prompts of {} tokens, answers of {}, {} requests per client.\n\n",
                                   options.num_prompt_tokens, options.num_output_tokens, kRequestsOfClient);
   const bool has_idle =
       std::any_of(loads.begin(), loads.end(), [](const auto& load) { return !load.idle_seconds.empty(); });

@@ -22,7 +22,7 @@ struct Property {
   const char* pointer;  // JSON pointer into a run
 };
 // Runs that differ in these are not the same work.
-constexpr Property kWork[]{{"the bytes of the weights", "/weight_bytes"},
+constexpr Property kWork[]{{"the size of the weights in bytes", "/weight_bytes"},
                            {"the number of parameters", "/num_parameters"},
                            {"the backend", "/backend"}};
 // Runs may differ in these, which may be the point of the comparison: the report lists the differences.
@@ -36,7 +36,7 @@ constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
                                     {"driver", "/machine/device/driver"},
                                     {"power limit, W", "/machine/device/power_limit_watts"},
                                     {"threads", "/threads"},
-                                    {"tokens of a step", "/max_batch_tokens"},
+                                    {"tokens per step", "/max_batch_tokens"},
                                     {"tuning", "/tuning"}};
 
 // Returns null if the run, such as an older record, does not have the value.
@@ -65,7 +65,7 @@ std::map<std::string, std::set<std::string>> formats_of(const Json& run) {
 
 void check_same_work(const std::string& name_a, const Json& a, const std::string& name_b, const Json& b) {
   const auto refuse = [&](const std::string& what, const std::string& of_a, const std::string& of_b) {
-    throw InputError("{} and {} are not the same work: {} is {} and {}", name_a, name_b, what, of_a, of_b);
+    throw InputError("{} and {} are not comparable: {} is {} and {}", name_a, name_b, what, of_a, of_b);
   };
   if (model_of(a) != model_of(b)) refuse("the model", model_of(a), model_of(b));
   for (const auto& [name, pointer] : kWork) {
@@ -179,7 +179,7 @@ std::string contradictions_of(const std::string& name, const Runs& runs) {
 
 Runs read_runs(const std::filesystem::path& path) {
   std::ifstream file(path);
-  if (!file) throw InputError("{}: it cannot be read", path.string());
+  if (!file) throw InputError("{}: cannot be read", path.string());
   Runs runs;
   while (!(file >> std::ws).eof()) {
     Json run;
@@ -189,12 +189,11 @@ Runs read_runs(const std::filesystem::path& path) {
       run = nullptr;
     }
     if (!is_run(run))
-      throw InputError("{}: record {} is not what 'nibble bench --json' prints", path.string(),
+      throw InputError("{}: record {} is not a record of 'nibble bench --json'", path.string(),
                        runs.size() + 1);
     runs.push_back(std::move(run));
   }
-  if (runs.empty())
-    throw InputError("{}: it holds no record; 'nibble bench --json' prints one", path.string());
+  if (runs.empty()) throw InputError("{}: contains no record of 'nibble bench --json'", path.string());
   return runs;
 }
 
@@ -212,7 +211,7 @@ std::string compare_runs(const std::string& name_a, const Runs& a, const std::st
   for (const Samples& samples : all_b)
     if (!find(all_a, samples.test)) only_in_b += fmt::format("- {} is only in B\n", samples.test);
   if (rows.empty())
-    throw InputError("{} and {} are not the same work: the tests are {} and {}", name_a, name_b, names(all_a),
+    throw InputError("{} and {} are not comparable: the tests are {} and {}", name_a, name_b, names(all_a),
                      names(all_b));
 
   return fmt::format("| {:<18} | {:>14} | {:>14} | {:>8} | {:>6} | {:<16} |\n", "test", "A, t/s (n)",
@@ -222,8 +221,8 @@ std::string compare_runs(const std::string& name_a, const Runs& a, const std::st
          rows +
          fmt::format(
              "\n- A is {}, B is {}: medians of n samples\n"
-             "- beyond the noise: by chance in less than {:.0f} % of cases (rank test), and medians {:.0f} % "
-             "apart or more\n",
+             "- a difference exceeds the noise if its probability by chance is below {:.0f} % (rank test) "
+             "and the medians differ by {:.0f} % or more\n",
              name_a, name_b, 100 * kNoiseChance, 100 * kSmallestDifference) +
          only_in_a + only_in_b + circumstances(a, b) + contradictions_of("A", a) + contradictions_of("B", b);
 }

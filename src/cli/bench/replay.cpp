@@ -77,7 +77,7 @@ std::vector<GenerationRequest> read_requests(const std::string& file, const Sett
     const harmony::Json json = harmony::parse_json(line, place);
     requests.push_back(read_request(Field(json, place), settings, config, tokenizer, context));
   }
-  if (requests.empty()) throw InputError("{}: there is no request in it", file);
+  if (requests.empty()) throw InputError("{}: contains no request", file);
   return requests;
 }
 
@@ -114,7 +114,8 @@ Json to_json(const Way& way) {
 }
 
 std::string table_of(const Way& off, const Way& on) {
-  std::string table = "| --speculate | tok/s | of off | tokens a step | drafted | right | by place |\n";
+  std::string table =
+      "| --speculate | tok/s | vs. off | tokens per step | drafted | accepted | by position |\n";
   table += "| --- | ---: | ---: | ---: | ---: | ---: | --- |\n";
   for (const Way* way : {&off, &on}) {
     const double speed = statistics_of(way->tokens_per_second).median;
@@ -134,7 +135,7 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
   const std::string began = utc_now();
   ResolvedSettings setup = resolve(settings);
   if (setup.speculation.drafters.empty())
-    throw InputError("--replay compares drafting with none: say how to draft with --speculate");
+    throw InputError("--replay compares drafting with no drafting: choose a method with --speculate");
   const Model model = open_model(options.model, setup.places);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), options.num_clients};

@@ -76,15 +76,15 @@ std::string markdown_footer(const BenchSetup& setup) {
   for (const Counter& counter : setup.counters)
     counters += fmt::format("{}{} {}", counters.empty() ? "- counted: " : ", ", counter.value, counter.name);
   if (!counters.empty()) counters += '\n';
-  if (setup.tuning) counters += fmt::format("- as nibble tune found: {}\n", to_json(*setup.tuning).dump());
+  if (setup.tuning)
+    counters += fmt::format("- settings found by nibble tune: {}\n", to_json(*setup.tuning).dump());
   const Machine& machine = setup.record.machine;
   return fmt::format(
       "\n- `{}`, {}: nibble {}, commit {}, {}, {}\n"
-      "- {}{}, {} cores; read bandwidth, measured before the tests: {:.1f} GB/s, of which share is\n"
-      "- t/s: {} repetitions after {} to warm up, mean ± standard deviation in a list and medians in a grid; "
-      "steps "
-      "of at most {}\n"
-      "  tokens; GB/s: the weights and the KV cache that they have to read\n"
+      "- {}{}, {} cores; read bandwidth, measured before the tests: {:.1f} GB/s (\"share\" is relative to "
+      "it)\n"
+      "- t/s: {} repetitions (warm-up: {}), mean ± standard deviation in a list and medians in a "
+      "grid; steps of at most\n  {} tokens; GB/s: the weights and the KV cache that a step has to read\n"
       "{}"
       "- kernels: {}\n",
       setup.record.command_line, setup.record.date, build.version, build.commit, build.kind, build.compiler,

@@ -22,13 +22,13 @@ namespace nibble::cli {
 namespace {
 
 constexpr const char* kBenchServeFooter{R"(
-A load is a number of clients that each send their next request when they have the answer (--clients), or requests that
-arrive by a Poisson process, whatever is still open (--rate). Every load has requests of its own; with another --seed, or
-none, prompts are others too, so that a prefix cache knows nothing of them but --prefix-tokens.
+A load is a number of clients, each of which sends its next request when it has received the answer (--clients), or requests
+that arrive by a Poisson process regardless of open requests (--rate). Every load has its own requests. Without --seed, or
+with another one, prompts differ as well, so that a prefix cache can reuse only --prefix-tokens.
 
-Completions are asked for with token ids and --prompt-tokens is exact; in a chat (--api chat) prompts are words and the
-template comes on top. Prompt and output tokens are those that the server counts. Servers that know ignore_eos
-answer with as many tokens as asked for, others with fewer.
+Completion requests have token ids as prompts, and --prompt-tokens is exact; in a chat (--api chat) prompts are words, and
+the template adds tokens. Prompt and output tokens are counted by the server. Servers that support ignore_eos answer with
+the requested number of tokens; others may stop earlier.
 
 Times are those of the client. TTFT: from sending to the first event with text. ITL: between events with text. TPOT:
 (E2E - TTFT) / (output tokens - 1). E2E: until the answer is complete. The table has their 50th, 90th and 99th percentile.
@@ -96,7 +96,7 @@ Workload workload_of(const BenchServeOptions& options, const Endpoint& endpoint)
     workload.extra_body =
         nlohmann::ordered_json::parse(*options.extra_body, nullptr, /*allow_exceptions=*/false);
     if (!workload.extra_body.is_object())
-      throw InputError("--extra-body: accepted is a JSON object, as '{{\"top_p\": 0.9}}'");
+      throw InputError("--extra-body: expected a JSON object, such as '{{\"top_p\": 0.9}}'");
   }
   if (!options.model) workload.model = first_model(endpoint, options.timeout_seconds);
   return workload;
@@ -121,9 +121,8 @@ int bench_serve(const BenchServeOptions& options, const std::string& command_lin
   for (const BenchLoad& load : loads) {
     for (const TimedAnswer& answer : run(options.num_warmup, {.num_clients = 1}))
       if (!answer.error.empty())
-        throw InputError("{}{} gave no answer to a first request: {}{}", endpoint.url(),
-                         path_of(workload.api), answer.error,
-                         answer.example == answer.error ? "" : ": " + answer.example);
+        throw InputError("{}{}: the first request failed: {}{}", endpoint.url(), path_of(workload.api),
+                         answer.error, answer.example == answer.error ? "" : ": " + answer.example);
     const int count = num_requests_of(load, options);
     const Arrivals arrivals{.num_clients = load.num_clients,
                             .times = load.num_clients > 0
@@ -154,54 +153,54 @@ int bench_serve(const BenchServeOptions& options, const std::string& command_lin
 
 Action define_bench_serve(CLI::App& bench) {
   CLI::App& command =
-      *bench.add_subcommand("serve", "put load on a server with OpenAI's API, and time its answers");
+      *bench.add_subcommand("serve", "put load on a server with the OpenAI API, and time its answers");
   const auto options = std::make_shared<BenchServeOptions>();
   const auto add = [&](const char* flag, auto& value, const char* what, const char* type) {
     return command.add_option(flag, value, what)->type_name(type);
   };
-  command.add_option("URL", options->url, "of the server, as http://127.0.0.1:8080")
+  command.add_option("URL", options->url, "address of the server, such as http://127.0.0.1:8080")
       ->required()
       ->type_name("");
-  add("--model", options->model, "the model to ask for [the first that the server names]", "NAME");
-  add("--api-key", options->api_key, "sent as 'Authorization: Bearer KEY' [the variable OPENAI_API_KEY]",
-      "KEY");
-  add("--api", options->api, "completions or chat", "NAME")
+  add("--model", options->model, "model to request [the first one that the server lists]", "NAME");
+  add("--api-key", options->api_key,
+      "key to send as 'Authorization: Bearer KEY' [the variable OPENAI_API_KEY]", "KEY");
+  add("--api", options->api, "endpoint: completions or chat", "NAME")
       ->check(CLI::IsMember({"completions", "chat"}))
       ->capture_default_str();
   auto* clients = add_numbers(command, "--clients", options->clients,
-                              "how many at once, each waiting for its answer; a load each [1]");
-  add("--rate", options->rates, "requests a second instead, whatever is still open; a load each", "R,R...")
+                              "concurrent clients, each waiting for its answer; one load per number [1]");
+  add("--rate", options->rates, "requests per second instead, regardless of open requests; one load per rate",
+      "R,R...")
       ->delimiter(',')
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CLI::Range(1e-3, 1e6))
       ->excludes(clients);
-  add("--requests", options->num_requests, "of each load [64, or 8 for each client]", "N")
+  add("--requests", options->num_requests, "requests per load [64, or 8 per client if more]", "N")
       ->check(CLI::Range(1, 1 << 24));
-  add("--warmup", options->num_warmup, "requests before each load that are not counted", "N")
+  add("--warmup", options->num_warmup, "warm-up requests before each load, not counted", "N")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
-  add("--prompt-tokens", options->prompt_tokens,
-      "N; A-B: each length between equally often; exp:N: exponential, mean N", "LENGTH")
+  add("--prompt-tokens", options->prompt_tokens, "N; A-B: uniform; exp:N: exponential with mean N", "LENGTH")
       ->capture_default_str();
-  add("--output-tokens", options->output_tokens, "the same, of answers", "LENGTH")->capture_default_str();
-  add("--prefix-tokens", options->num_prefix_tokens, "more of each prompt, the same for all", "N")
+  add("--output-tokens", options->output_tokens, "the same for answers", "LENGTH")->capture_default_str();
+  add("--prefix-tokens", options->num_prefix_tokens, "additional tokens of a prefix shared by all prompts",
+      "N")
       ->check(CLI::Range(0, kMostTokens))
       ->capture_default_str();
-  add("--prefixes", options->num_prefixes, "different ones of these, each as often", "N")
+  add("--prefixes", options->num_prefixes, "number of different prefixes, used equally often", "N")
       ->check(CLI::Range(1, kMostTokens))
       ->capture_default_str();
-  add("--temperature", options->temperature, "0: the likeliest token", "T")
+  add("--temperature", options->temperature, "sampling temperature; 0: the likeliest token", "T")
       ->check(CLI::Range(0.0, 2.0))
       ->capture_default_str();
-  add("--seed", options->seed, "of prompts, lengths and arrivals [another each time]", "N");
-  add("--timeout", options->timeout_seconds, "seconds for one request", "S")
+  add("--seed", options->seed, "seed of prompts, lengths and arrivals [random]", "N");
+  add("--timeout", options->timeout_seconds, "timeout of a request in seconds", "S")
       ->check(CLI::Range(0.01, 1e6))
       ->capture_default_str();
-  add("--extra-body", options->extra_body, "members of each request, beside or in place of what it has",
-      "JSON");
-  command.add_flag("--json", options->as_json, "one JSON object in place of the table; times are in seconds");
+  add("--extra-body", options->extra_body, "members to add to each request or to replace in it", "JSON");
+  command.add_flag("--json", options->as_json, "one JSON object instead of the table; times are in seconds");
   command.footer(kBenchServeFooter);
   return [options, &command] { return bench_serve(*options, command_line(command)); };
 }

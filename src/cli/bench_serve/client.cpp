@@ -242,9 +242,10 @@ std::string Endpoint::url() const {
 Endpoint read_endpoint(const std::string& url) {
   constexpr std::string_view kScheme{"http://"}, kTls{"https://"}, kBase{"/v1"};
   const auto refuse = [&](std::string_view why) {
-    return InputError("'{}': {}; accepted is a URL as http://127.0.0.1:8080", url, why);
+    return InputError("'{}': {}; expected a URL such as http://127.0.0.1:8080", url, why);
   };
-  if (url.starts_with(kTls)) throw refuse("TLS is not spoken here, ask the server behind the proxy");
+  if (url.starts_with(kTls))
+    throw refuse("TLS is not supported; use the address of the server behind the proxy");
   if (!url.starts_with(kScheme)) throw refuse("it does not begin with http://");
   std::string rest = url.substr(kScheme.size());
   while (rest.ends_with('/')) rest.pop_back();
@@ -262,9 +263,10 @@ Endpoint read_endpoint(const std::string& url) {
   uint16_t port{};
   const char* end = endpoint.port.data() + endpoint.port.size();
   const auto [stop, error] = std::from_chars(endpoint.port.data(), end, port);
-  if (error != std::errc{} || stop != end || port == 0) throw refuse("its port is no number from 1 to 65535");
+  if (error != std::errc{} || stop != end || port == 0)
+    throw refuse("its port is not a number from 1 to 65535");
   if (endpoint.host.empty() || url.find_first_of(" \t\r\n") != std::string::npos)
-    throw refuse("it names no host");
+    throw refuse("it has no host");
   return endpoint;
 }
 
@@ -286,14 +288,13 @@ std::string first_model(const Endpoint& endpoint, double timeout_seconds) {
       asio::detached);
   client.io().run();
   if (failure)
-    throw InputError("{}/models can't be asked: {}{}; is it the address of a server with OpenAI's API?",
-                     endpoint.url(), failure->kind,
-                     failure->example == failure->kind ? "" : ": " + failure->example);
+    throw InputError("{}/models: request failed: {}{}; is this a server with the OpenAI API?", endpoint.url(),
+                     failure->kind, failure->example == failure->kind ? "" : ": " + failure->example);
   const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (json.is_object() && json.contains("data") && json["data"].is_array())
     for (const Json& row : json["data"])
       if (row.is_object() && is_text(row, "id")) return row["id"];
-  throw InputError("{}/models names no model; --model says which one to ask for", endpoint.url());
+  throw InputError("{}/models lists no model; give one with --model", endpoint.url());
 }
 
 std::vector<TimedAnswer> run_requests(const Endpoint& endpoint, BenchApi api, int count,
@@ -333,7 +334,7 @@ StreamEvent read_event(const std::string& data) {
   }
   const Json json = Json::parse(data, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
-    event.error = "an event is no JSON object";
+    event.error = "an event is not a JSON object";
     return event;
   }
   if (json.contains("error") && !json["error"].is_null()) {

@@ -90,9 +90,8 @@ std::string serve_markdown_footer(const BenchServeSetup& setup,
   const Build build = this_build();
   const Workload& workload = setup.workload;
   std::string out = fmt::format(
-      "\n- `{}`, {}: nibble {}, commit {}, {}, {}, on {}\n"
-      "- {}{} of {}: prompts of {} tokens{}, answers of {}, seed {}; {} more before each load to "
-      "warm up\n"
+      "\n- `{}`, {}: nibble {}, commit {}, {}, {}, on {}\n- {}{} of {}: prompts of {} tokens{}, answers of "
+      "{}, seed {}; warm-up requests before each load: {}\n"
       "- times: 50th / 90th / 99th percentile; TTFT to the first event with text, ITL from event to event, "
       "TPOT\n"
       "  (E2E - TTFT) / (output tokens - 1)\n",
@@ -104,11 +103,11 @@ std::string serve_markdown_footer(const BenchServeSetup& setup,
   for (const BenchServeResult& result : results) {
     if (result.summary.num_uncounted > 0)
       out +=
-          fmt::format("- {}: {} answers did not tell their usage; their events with text count as tokens\n",
+          fmt::format("- {}: {} answers did not report their usage; their events with text count as tokens\n",
                       name(result.load), result.summary.num_uncounted);
     for (const auto& [kind, error] : result.summary.errors)
       out += fmt::format("- {}: {} failed: {}{}\n", name(result.load), error.count, kind,
-                         error.example == kind ? "" : ", as '" + error.example + "'");
+                         error.example == kind ? "" : ", such as '" + error.example + "'");
   }
   return out;
 }

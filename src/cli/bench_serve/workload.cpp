@@ -81,8 +81,8 @@ LengthDistribution read_length(const std::string& text, std::string_view origin)
     return {Kind::kFixed, *tokens, *tokens, static_cast<double>(*tokens)};
   }
   throw InputError(
-      "{} '{}': accepted are a number of tokens from 1 to {}, two as in 128-1024 (each length between them "
-      "equally often), or exp:512 (exponential with that mean)",
+      "{} '{}': expected a number of tokens from 1 to {}, a range such as 128-1024 (uniform), or exp:512 "
+      "(exponential with that mean)",
       origin, text, kMaxLengthTokens);
 }
 

@@ -23,9 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kChatFooter{R"(
-ctrl-C stops the answer, not the program; ctrl-D or /quit ends it. /help lists what else can be said to the program. A line
-can be edited as in a shell: arrows and ctrl-R bring back earlier questions, alt-Enter begins another line, and a text of
-several lines that is pasted is one question.
+ctrl-C stops the answer, not the program; ctrl-D or /quit ends the program. /help lists the commands. Lines can be edited as
+in a shell: arrows and ctrl-R recall earlier questions, alt-Enter starts a new line, and a pasted text of several lines is
+one question.
 
 Examples:
   nibble chat tiny --temperature 0
@@ -79,7 +79,8 @@ int chat(const std::string& argument, const Settings& settings) {
       settings, {model.config, tokenizer, engine, formats_of(model, setup), capacity.context}, interrupt);
   const bool is_interactive = is_terminal(stdin);
   if (is_interactive)
-    fmt::print("{}: /help lists commands, ctrl-C stops an answer, ctrl-D ends.\n", model.source.name);
+    fmt::print("{}: /help lists the commands, ctrl-C stops an answer, ctrl-D ends the program.\n",
+               model.source.name);
   if (LineEditor::works_here()) {
     LineEditor editor(interrupt, history_path(settings));
     converse(

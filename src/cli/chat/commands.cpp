@@ -21,7 +21,7 @@ void list_chat_commands(Conversation&, const std::string&);
 
 void forget_conversation(Conversation& conversation, const std::string&) {
   conversation.forget();
-  fmt::print("A new conversation.\n");
+  fmt::print("Started a new conversation.\n");
 }
 
 void ask_again(Conversation& conversation, const std::string&) { conversation.ask_again(); }
@@ -45,12 +45,12 @@ void set_reasoning(Conversation& conversation, const std::string& level) {
 
 void toggle_reasoning(Conversation& conversation, const std::string&) {
   conversation.hides_reasoning = !conversation.hides_reasoning;
-  fmt::print("Thoughts are {} from now on.\n", conversation.hides_reasoning ? "hidden" : "shown");
+  fmt::print("Reasoning is now {}.\n", conversation.hides_reasoning ? "hidden" : "shown");
 }
 
 void show_reasoning(Conversation& conversation, const std::string&) {
   const harmony::Chat chat = conversation.chat();
-  if (chat.messages.empty()) throw InputError("there is no answer yet");
+  if (chat.messages.empty()) throw InputError("no answer yet");
   fmt::print("{}{}{}\n", dim_on(stdout), chat.messages.back().reasoning, dim_off(stdout));
 }
 
@@ -60,16 +60,16 @@ void show_history(Conversation& conversation, const std::string&) {
 }
 
 void save_conversation(Conversation& conversation, const std::string& file) {
-  if (file.empty()) throw InputError("/save needs the name of a file");
+  if (file.empty()) throw InputError("/save needs a file name");
   const harmony::Chat chat = conversation.chat();
   std::ofstream out(file);
   out << harmony::to_json(harmony::to_conversation(chat)).dump(2) << '\n';
-  if (!out.flush()) throw InputError("{} can't be written", file);
+  if (!out.flush()) throw InputError("{}: cannot be written", file);
   fmt::print("{} messages written to {}\n", chat.messages.size(), file);
 }
 
 void load_conversation(Conversation& conversation, const std::string& file) {
-  if (file.empty()) throw InputError("/load needs the name of a file that /save wrote");
+  if (file.empty()) throw InputError("/load needs the name of a file written by /save");
   const std::string text = read_text_file(file);
   try {
     harmony::Chat chat =
@@ -88,17 +88,17 @@ constexpr ChatCommand kChatCommands[]{
     {"help", "", "this list", &list_chat_commands},
     {"retry", "", "answer the last question again", &ask_again},
     {"reset", "", "forget the conversation", &forget_conversation},
-    {"set", "NAME VALUE", "change a setting; without VALUE back to its default; alone: list them",
+    {"set", "NAME VALUE", "change a setting; without VALUE: reset it; without NAME: list all",
      &change_setting},
-    {"system", "TEXT", "instructions to the model, from the next question on; without TEXT none",
+    {"system", "TEXT", "instructions to the model from the next question on; without TEXT: none",
      &set_system},
-    {"reasoning", "LEVEL", "how long it thinks: low, medium or high", &set_reasoning},
-    {"fold", "", "hide or show the model's thoughts", &toggle_reasoning},
-    {"thoughts", "", "the thoughts behind the last answer", &show_reasoning},
-    {"history", "", "the conversation so far", &show_history},
+    {"reasoning", "LEVEL", "how much the model reasons: low, medium or high", &set_reasoning},
+    {"fold", "", "hide or show the model's reasoning", &toggle_reasoning},
+    {"thoughts", "", "show the reasoning of the last answer", &show_reasoning},
+    {"history", "", "show the conversation so far", &show_history},
     {"save", "FILE", "write the conversation as JSON, for /load and 'nibble harmony render'",
      &save_conversation},
-    {"load", "FILE", "go on with a conversation that was saved", &load_conversation},
+    {"load", "FILE", "continue a saved conversation", &load_conversation},
     {"quit", "", "end the program", &end_conversation},
 };
 
@@ -124,7 +124,7 @@ void obey_or_ask(Conversation& conversation, const std::string& line) {
   if (const ChatCommand* command = find_chat_command(name)) return command->run(conversation, argument);
   // Multi-line input that starts with '/' is a message (a pasted path, for example), not a mistyped command.
   if (line.find('\n') != std::string::npos) return conversation.ask(line);
-  throw InputError("no command '/{}': /help lists them", name);
+  throw InputError("unknown command '/{}'; /help lists the commands", name);
 }
 
 }  // namespace nibble::cli

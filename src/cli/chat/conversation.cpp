@@ -29,7 +29,7 @@ harmony::Chat Conversation::chat() const {
 void Conversation::ask(const std::string& question) { answer(messages_.size(), question); }
 
 void Conversation::ask_again() {
-  if (question_.empty()) throw InputError("there is no question yet");
+  if (question_.empty()) throw InputError("no question yet");
   answer(num_before_, question_);
 }
 
@@ -72,19 +72,19 @@ void Conversation::set(const std::string& name, const std::string& value) {
     }
     names += fmt::format("{}{}", names.empty() ? "" : ", ", setting->name);
   }
-  throw InputError("'{}' can't be set here: accepted is one of {}", name, names);
+  throw InputError("'{}' can't be set here; expected one of {}", name, names);
 }
 
 void Conversation::answer(size_t num_before, std::string question) {
   if (const auto at = first_invalid_utf8(question))
-    throw InputError("not valid UTF-8 from byte {} on; not sent", *at);
+    throw InputError("not valid UTF-8 at byte {}; not sent", *at);
   harmony::Chat asked = chat();
   asked.messages.resize(num_before);
   asked.messages.emplace_back().text = question;
   const std::vector<TokenId> prompt =
       harmony::render(harmony::to_conversation(asked), model_.tokenizer, {}).tokens;
   if (prompt.size() >= static_cast<size_t>(model_.context))
-    throw InputError("the conversation has grown to {} tokens and the context is {}: /reset begins a new one",
+    throw InputError("the conversation has {} tokens and the context is {}: /reset starts a new conversation",
                      prompt.size(), model_.context);
   GenerationRequest request =
       make_request(prompt, settings_, model_.config, model_.tokenizer, model_.context);
@@ -106,8 +106,8 @@ void Conversation::answer(size_t num_before, std::string question) {
 
   // Do not keep a turn without text for the user: a question without an answer would confuse the model.
   if (answer.text.empty()) {
-    fmt::print("{}no answer came; {}{}\n", dim_on(stdout),
-               num_before < messages_.size() ? "the earlier one stays" : "the question is forgotten",
+    fmt::print("{}no answer; {}{}\n", dim_on(stdout),
+               num_before < messages_.size() ? "the earlier one is kept" : "the question is dropped",
                dim_off(stdout));
     return;
   }

@@ -72,8 +72,8 @@ LineEditor::LineEditor(const CatchInterrupt& interrupt, fs::path history_file)
   el_set(editor, EL_EDITOR, "emacs");
   el_set(editor, EL_HIST, &history, history_.get());
   el_set(editor, EL_GETCFN, &next_character);
-  el_set(editor, EL_ADDFN, "insert-paste", "Insert a text that is pasted", &insert_paste);
-  el_set(editor, EL_ADDFN, "insert-newline", "Begin another line", &insert_newline);
+  el_set(editor, EL_ADDFN, "insert-paste", "Insert a pasted text", &insert_paste);
+  el_set(editor, EL_ADDFN, "insert-newline", "Start a new line", &insert_newline);
   el_set(editor, EL_BIND, "\\e[200~", "insert-paste", nullptr);
   el_set(editor, EL_BIND, "\\e\\r", "insert-newline", nullptr);
   el_set(editor, EL_BIND, "\\e\\n", "insert-newline", nullptr);
@@ -86,7 +86,7 @@ LineEditor::LineEditor(const CatchInterrupt& interrupt, fs::path history_file)
   std::error_code error;
   if (fs::file_size(history_file_, error) > 0 && !error &&
       history(history_.get(), &event, H_LOAD, history_file_.c_str()) < 0) {
-    log::warn("{} is no history of a chat, and is left as it is: this chat's is not kept",
+    log::warn("{} is not a chat history; it is not changed, and the history of this chat is not saved",
               history_file_.string());
     history_file_.clear();
   }
@@ -135,7 +135,7 @@ void LineEditor::remember(const std::string& line) {
   else
     error = std::error_code(errno, std::generic_category());
   if (!error) return;
-  log::warn("{}: the history can't be written: {}; this chat's is not kept", history_file_.string(),
+  log::warn("{}: cannot write the history: {}; the history of this chat is not saved", history_file_.string(),
             error.message());
   history_file_.clear();
 }

@@ -23,13 +23,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kConvertFooter{R"(
-OUT ends in .gguf: one GGUF file, of a checkpoint, of another GGUF file or of synthetic weights. Experts stay MXFP4, the
-same numbers in GGUF's order; embedding, attention and head are what --dense says, the rest F32. OUT is a folder: a Hugging
-Face checkpoint, of a GGUF file or of synthetic weights; BF16 where that holds every value. A file has its name only when it is whole, and
-of a folder the index and the configuration come last. After ctrl-C (exit code 130) or on a full disk (3) nothing is left.
+If OUT ends in .gguf, it becomes one GGUF file, made from a checkpoint, another GGUF file or synthetic weights. Experts stay
+MXFP4, with the same values in GGUF's order; embedding, attention and head get the type of --dense, all other tensors F32.
+Any other OUT is a folder and becomes a Hugging Face checkpoint, made from a GGUF file or synthetic weights; tensors are
+BF16 if that is exact. A file gets its name only when it is complete; in a folder the index and the configuration are
+written last. After ctrl-C (exit code 130) or on a full disk (3) nothing is left behind.
 
-Synthetic weights are random, so that loading and decoding at full size can be measured, here and with other engines,
-without having the model. What such a model says is noise.
+Synthetic weights are random. With them, loading and decoding at full size can be measured in nibble and other engines
+without the real model. The output of such a model is noise.
 
 Examples:
   nibble convert openai/gpt-oss-20b gpt-oss-20b.gguf --dense q8_0
@@ -55,12 +56,13 @@ int convert(const ConvertOptions& options, const Settings& settings) {
   const bool is_from_gguf = is_gguf(model.path), is_to_gguf = fs::path(options.out).extension() == ".gguf";
   if (!is_to_gguf && !model.synthetic && !is_from_gguf)
     throw InputError(
-        "'{}' is a checkpoint already; accepted for a folder is a GGUF file, synthetic:gpt-oss-20b, "
-        "synthetic:gpt-oss-120b or synthetic:PATH of a config.json; a name that ends in .gguf makes a GGUF "
-        "file of it",
+        "'{}' is already a checkpoint folder; for an output folder expected a GGUF file, "
+        "synthetic:gpt-oss-20b, synthetic:gpt-oss-120b or synthetic:PATH of a config.json; for a GGUF file "
+        "give a name that ends in .gguf",
         options.model);
   if (!is_to_gguf && dense_type(options.dense) != GgmlType::kBf16)
-    throw InputError("--dense {}: is for GGUF files; '{}' does not end in .gguf", options.dense, options.out);
+    throw InputError("--dense {} is only for GGUF files, and '{}' does not end in .gguf", options.dense,
+                     options.out);
 
   const TensorSource source =
       model.synthetic ? synthetic_source(*model.synthetic, model.name) : open_source(model.path);
@@ -80,7 +82,7 @@ int convert(const ConvertOptions& options, const Settings& settings) {
       write_checkpoint(source, options.out, texts, report);
     }
   } catch (const Interrupted& interrupted) {
-    print_to(stderr, "nibble: interrupted: nothing of {} is left\n", options.out);
+    print_to(stderr, "nibble: interrupted: removed the unfinished {}\n", options.out);
     return kSignalBase + interrupted.signal;
   }
   return kDone;
@@ -95,7 +97,8 @@ Action define_convert(CLI::App& command, Settings& settings) {
           "MODEL", options->model,
           "a checkpoint, a GGUF file, synthetic:gpt-oss-20b, synthetic:gpt-oss-120b or synthetic:CONFIG.JSON")
       ->required();
-  command.add_option("OUT", options->out, "file to write, NAME.gguf, or folder; must not exist or be empty")
+  command
+      .add_option("OUT", options->out, "file to write (NAME.gguf) or folder; a folder must be new or empty")
       ->required();
   command.add_option("--dense", options->dense, "dense matrices in a GGUF file: bf16, q8_0 or mxfp4 [bf16]")
       ->type_name("TYPE")

@@ -30,13 +30,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kEvalFooter{R"(
-Exactly one of --text, --tasks and --golden. With --compare the text is read twice: by the model as --fp8-layers,
---mxfp4-layers and --kv-dtype have it, and by the same model unquantised, on the same backend.
+Give exactly one of --text, --tasks and --golden. With --compare the text is read twice on the same backend: by the model
+quantised as --fp8-layers, --mxfp4-layers and --kv-dtype say, and by the unquantised model.
 
-With --golden the exit status is 1 where a prompt is further from the golden data than the tolerance that is stated at the end. A
-backend whose activations are int8 is compared with the reference as well, which then rounds in the same places: that takes the
-reference's time. Golden data that do not say where the router is near a tie are compared as if it never were: with a cache in BF16
-another expert there is then a difference.
+With --golden the exit code is 1 if a prompt differs from the golden data by more than the tolerance printed at the end. A
+backend with int8 activations is also compared with the reference backend, which then rounds in the same places; this takes
+as long as the reference needs. Golden data without router margins is compared as if there were no near ties: with a BF16
+cache, the choice of another expert then counts as a difference.
 
 Examples:
   nibble eval tiny --text tests/golden/eval/prose.txt
@@ -107,9 +107,8 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
       setup.own.cpu.expert_activations == plain.own.cpu.expert_activations &&
       setup.own.cuda.prompt_activations == plain.own.cuda.prompt_activations)
     throw InputError(
-        "--compare: nothing is quantised: --fp8-layers, --mxfp4-layers, --kv-dtype fp8, "
-        "--experts-activations "
-        "int8 or --prompt-activations says what is to be compared");
+        "--compare needs a quantised setting: --fp8-layers, --mxfp4-layers, --kv-dtype fp8, "
+        "--experts-activations int8 or --prompt-activations");
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   const std::unique_ptr<Backend> plain_backend = load(model, plain, plain_room);
   const Stopwatch stopwatch;
@@ -135,7 +134,7 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
                 {"seconds", stopwatch.seconds()}});
   } else {
     fmt::print(
-        "qkv {}, o {}, lm_head {}, keys and values {}, experts' activations {}, against the unquantised "
+        "qkv {}, o {}, lm_head {}, KV cache {}, experts' activations {}, against the unquantised "
         "model:\n"
         "KL divergence {:.3e} nats per token (99th percentile {:.3e}), top-1 agreement {:.2f} %, perplexity "
         "{:.3f} against {:.3f}\n"
@@ -204,7 +203,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   std::vector<Task> tasks = read_tasks(read_text_file(options.tasks), options.tasks);
   if (options.limit && tasks.size() > static_cast<size_t>(*options.limit))
     tasks.resize(static_cast<size_t>(*options.limit));
-  if (tasks.empty()) throw InputError("{} holds no tasks", options.tasks);
+  if (tasks.empty()) throw InputError("{} contains no tasks", options.tasks);
   const Model model = open_model(options.model, setup.places);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   std::vector<GenerationRequest> requests =
@@ -254,7 +253,7 @@ int eval_golden(const EvalOptions& options, const ResolvedSettings& setup) {
   GoldenSet golden = read_golden(options.golden);
   const Model model = open_model(options.model, setup.places);
   if (golden.vocab != model.config.vocab)
-    throw InputError("{} is of another model: its vocabulary has {} tokens, that of {} has {}",
+    throw InputError("{} is for another model: its vocabulary has {} tokens, and that of {} has {}",
                      options.golden, golden.vocab, options.model, model.config.vocab);
   const BackendOptions room = backend_options(model.config, setup, {longest(golden), 1});
   const std::unique_ptr<Backend> backend = load(model, setup, room);
@@ -277,10 +276,10 @@ int eval(const EvalOptions& options, const Settings& settings) {
   const bool kinds[]{!options.text.empty(), !options.tasks.empty(), !options.golden.empty()};
   if (std::count(std::begin(kinds), std::end(kinds), true) != 1)
     throw InputError("eval needs exactly one of --text FILE, --tasks FILE and --golden FILE");
-  if (options.is_compared && options.text.empty()) throw InputError("--compare goes with --text FILE");
+  if (options.is_compared && options.text.empty()) throw InputError("--compare needs --text FILE");
   ResolvedSettings setup = resolve(settings);
   if (options.is_compared && setup.nodes)
-    throw InputError("--compare runs two models at once, and --nodes shares one");
+    throw InputError("--compare does not work with --nodes: it runs two models at once");
   if (const auto code = follow_head(setup, options.model)) return *code;
   if (options.is_compared) return eval_compare(options, setup);
   if (!options.text.empty()) return eval_text(options, setup);
@@ -296,18 +295,18 @@ Action define_eval(CLI::App& command, Settings& settings) {
   command
       .add_option("--tasks", options->tasks, "accuracy on prompts with exact answers, greedy, as in a chat")
       ->type_name("FILE");
-  command.add_option("--golden", options->golden, "agreement with what another implementation computed")
+  command.add_option("--golden", options->golden, "agreement with the results of another implementation")
       ->type_name("FILE");
   command.add_flag("--compare", options->is_compared, "with --text: divergence from the unquantised model");
-  command.add_option("--window", options->window, "with --text: tokens that are read as one piece [1024]")
+  command.add_option("--window", options->window, "with --text: tokens per window [1024]")
       ->type_name("N")
       ->check(CLI::Range(2, 1 << 20));
-  command.add_option("--limit", options->limit, "the first N windows, tasks or prompts alone")
+  command.add_option("--limit", options->limit, "only the first N windows, tasks or prompts")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 30));
   command.add_flag("--verbose", options->is_verbose,
-                   "with --tasks: what was said where the outcome is not the expected one");
-  command.add_flag("--json", options->as_json, "figures as one JSON object");
+                   "with --tasks: print the answers with an unexpected outcome");
+  command.add_flag("--json", options->as_json, "print one JSON object");
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kDevice,
                 SettingGroup::kGpus, SettingGroup::kNodes, SettingGroup::kPlaces});

@@ -38,7 +38,7 @@ Json difference_json(const PositionsDifference& difference) {
 }
 
 void print_rounded_table(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance) {
-  fmt::print("\nagainst the reference, which rounds where this backend does, at every position:\n");
+  fmt::print("\ncompared with the reference backend, which rounds in the same places, at every position:\n");
   fmt::print("{:28} {:>6} {:>12} {:>14} {:>10} {:>18}\n", "prompt", "tokens", "logits (L2)", "other experts",
              "max diff", "top 5 wrong");
   int num_tokens = 0, num_compared = 0, num_wrong = 0;
@@ -55,8 +55,8 @@ void print_rounded_table(const std::vector<GoldenResult>& results, const GoldenT
   const GoldenTolerance both = tolerance_of_both_rounded(tolerance);
   fmt::print(
       "top 5: {} wrong of {} places compared, of {}; tolerance: logits {:.1e} relative L2, except where the "
-      "router's margin is at most {:.0e} and another expert was taken, as often as expected; top 5 where "
-      "neighbours are over 4 standard deviations of their position's error apart\n",
+      "router's margin is at most {:.0e} and another expert was chosen, up to the expected number; top 5 if "
+      "neighbours differ by more than 4 standard deviations of the error at their position\n",
       num_wrong, num_compared, num_tokens * kGoldenTop, both.relative_l2, both.router_margin);
 }
 
@@ -74,9 +74,9 @@ void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTo
                result.is_within ? "" : "  OUTSIDE");
   }
   fmt::print(
-      "backend {}; tolerance: logits {:.1e} relative L2, {:.1e} at near ties, where the router's margin is "
-      "at most {:.0e}; top 5 elsewhere, where neighbours are over {:.1e} apart, after a near tie {:.1e}; "
-      "greedy where the gap is over {:.1e}\n",
+      "backend {}; tolerance: logits {:.1e} relative L2, {:.1e} at near ties (router margin at most {:.0e}); "
+      "top 5 elsewhere if neighbours differ by more than {:.1e}, after a near tie {:.1e}; greedy if the gap "
+      "is over {:.1e}\n",
       backend, tolerance.relative_l2, tolerance.tied_l2, tolerance.router_margin, tolerance.top_gap,
       tolerance.top_gap_after_tie, tolerance.greedy_gap);
   if (!results.empty() && results.front().from_rounded) print_rounded_table(results, tolerance);

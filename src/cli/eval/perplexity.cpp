@@ -14,7 +14,7 @@ TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int
                         std::optional<int> limit) {
   TextWindows windows{tokenizer.encode(text, SpecialTokens::kOrdinary), 0, 0};
   if (windows.tokens.size() < 2)
-    throw InputError("a text of {} tokens has nothing to score: at least 2 are needed",
+    throw InputError("a text of {} tokens is too short to score: at least 2 are needed",
                      windows.tokens.size());
   windows.length = std::min(static_cast<size_t>(window), windows.tokens.size());
   windows.count = windows.tokens.size() / windows.length;

@@ -24,7 +24,7 @@ Task read_task(const Json& line) {
   if (kind == "call")
     task.called = "functions." + line.at("name").get<std::string>();
   else if (kind != "final")
-    throw InputError("kind '{}': accepted are final and call", kind);
+    throw InputError("kind '{}': expected final or call", kind);
   if (line.contains("solved_by_checkpoint"))
     task.solved_by_checkpoint = line["solved_by_checkpoint"].get<bool>();
   task.conversation = harmony::to_conversation(harmony::chat_from_json(line));

@@ -59,7 +59,7 @@ void BackendSequence::feed(std::span<const TokenId> tokens) {
 
 void BackendSequence::reserve(int num_tokens) {
   const bool has_room = pages_.reserve(num_tokens);
-  NIBBLE_CHECK(has_room, "{} tokens behind {}", num_tokens, pages_.length());
+  NIBBLE_CHECK(has_room, "{} tokens after {}", num_tokens, pages_.length());
 }
 
 void BackendSequence::run_checking_step(std::span<const TokenId> tokens, int offset) {

@@ -30,8 +30,8 @@ std::vector<int> read_numbers(const std::vector<std::string>& values, std::strin
       int number{};
       const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, number);
       if (error != std::errc{} || stop != text.data() + end || number < least || number > most)
-        throw InputError("{} '{}': accepted are whole numbers from {} to {}, with commas between them",
-                         origin, text, least, most);
+        throw InputError("{} '{}': expected whole numbers from {} to {}, separated by commas", origin, text,
+                         least, most);
       numbers.push_back(number);
       begin = end + 1;
     }

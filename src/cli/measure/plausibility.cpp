@@ -41,17 +41,16 @@ std::string_view note_of_share(double share, const Reuse& reuse) {
 std::string impossible_share(std::string_view name, double share, const Reuse& reuse) {
   if (note_of_share(share, reuse) != "over 100 %") return {};
   return fmt::format(
-      "{} reached {:.0f} % of the read bandwidth, and what is read again and again ({}) does not fit into "
-      "the caches "
-      "({}): the bandwidth was measured beside other work, or the machine has become faster",
+      "{} reached {:.0f} % of the read bandwidth, but the data that is read repeatedly ({}) does not fit "
+      "into the caches ({}): the bandwidth was measured under other load, or the machine became faster",
       name, 100 * share, bytes_text(reuse.bytes),
       reuse.cache_bytes ? bytes_text(*reuse.cache_bytes) : "of unknown size");
 }
 
 std::string in_caches_text(const Reuse& reuse) {
   return fmt::format(
-      "in caches: what is read again and again ({}) fits there ({}), so that shares say nothing of the "
-      "memory",
+      "in caches: the data that is read repeatedly ({}) fits into the caches ({}), so shares say nothing "
+      "about the memory",
       bytes_text(reuse.bytes), bytes_text(reuse.cache_bytes.value_or(0)));
 }
 

@@ -16,6 +16,6 @@ void RecordFile::append(const std::string& line) {
   if (path_ && !(file_ << line).flush()) fail();
 }
 
-void RecordFile::fail() const { throw InputError("--record {}: it cannot be written", *path_); }
+void RecordFile::fail() const { throw InputError("--record {}: cannot be written", *path_); }
 
 }  // namespace nibble::cli

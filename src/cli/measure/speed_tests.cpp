@@ -82,7 +82,7 @@ BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, 
   int num_positions = 0, num_tokens = 0;
   for (const BenchTest& test : tests) {
     if (test.num_tokens > context - test.depth)
-      throw InputError("{} needs a context of {} tokens: {} are allowed", name(test),
+      throw InputError("{} needs a context of {} tokens; the maximum is {}", name(test),
                        int64_t{test.depth} + test.num_tokens, context);
     num_positions = std::max(num_positions, test.depth + test.num_tokens);
     num_tokens = std::max(num_tokens, test.num_tokens);

@@ -19,30 +19,32 @@ namespace nibble::cli {
 namespace {
 
 constexpr const char* kPredictFooter{R"(
-Nothing runs and nothing is loaded; no GPU is needed. The tests are those of `nibble bench`. Each operation takes the longest of
-three times, since memory, the issue of instructions and the tensor cores work side by side, and a serial time in which none of
-them does: the boundaries between launches, norms, the router, sums. "rules" is the largest of the four.
+Nothing is run or loaded, and no GPU is needed. The tests are those of `nibble bench`. The time of an operation is the
+longest of three times that overlap (memory, instruction issue and tensor cores), plus a serial time in which none of them
+works: launch boundaries, norms, the router, all-reduces. "rules" names the largest of the four.
 
-How much to believe: docs/gpu.md ("How fast it would be") has the measured error of each kind of test on H100 and H200, to which the
-model was fitted. On other chips instructions, bytes and serial parts are the same and only the chip's rates differ; some of these
-are from datasheets ("expected"). nibble has not been measured there.
+Accuracy: docs/gpu.md ("How fast it would be") has the measured error of each kind of test on H100 and H200, to which the
+model was fitted. On other chips instructions, bytes and serial parts are the same and only the chip's rates differ; some
+of these are from datasheets ("expected"). nibble has not been measured there.
 
---count N shares each layer among N of them, as --tensor-parallel-size does: heads, the experts' units, the vocabulary. Two sums a layer
-then go over their link. A sum takes the time of NCCL for one row, or --sum-latency microseconds, and the time of its bytes. Of such
-machines only two H100 have been measured: docs/scaling.md ("How far computed is from measured") has the errors. --expert-parallel also
-predicts whole experts on each, with the load of the GPU that has most: the experts that a step hits there and their pairs with tokens,
-expected of random routing. Real routing is less even.
+--count N splits each layer across N GPUs, as --tensor-parallel-size does: heads, the experts' units, the vocabulary. Two
+all-reduces per layer then go over their link; each takes NCCL's time for one row (or --sum-latency microseconds) plus the
+transfer. Only two H100 have been measured: docs/scaling.md ("How far computed is from measured") has the
+errors. --expert-parallel also predicts whole experts on each GPU, with the
+load of the fullest GPU: the number of experts that a step hits there and of their pairs with tokens, expected with random
+routing. Real routing is less even.
 
-Memory is what `nibble serve` would take: nine tenths of the GPU's, unless --gpu-memory-utilization says otherwise there, of which the
-KV cache gets what weights and workspace leave. --context says how many tokens a sequence may have.
+The memory is what `nibble serve` takes by default: 90 % of the GPU's memory, of which the KV cache gets what weights and
+workspace leave. --context sets the maximum number of tokens per sequence.
 
---replicas R: R servers behind a gateway, each with --batch requests of -p and -n tokens at once, in rounds. A gateway's own time and an uneven load are not counted. Where the first
---prefix-tokens are one of --prefixes beginnings, all equally likely, "found" are those that a replica still has: routed by turns each
-replica gets them all, by prefix its share. Two servers of the bundled model found what this says within 3 % of their prompts, the scheduler
-alone within 15 points.
+--replicas R: R servers behind a gateway, each running --batch requests of -p and -n tokens in waves. The time of the
+gateway itself and an uneven load are not counted. If the first --prefix-tokens of a prompt are one of --prefixes prefixes,
+all equally likely, "cached" is the share of prompts whose prefix a replica still has: with round-robin routing each replica
+gets all prefixes, with routing by prefix only its share. In a test with two servers of the bundled model this share was
+within 3 % of the prompts; with the scheduler alone it was within 15 points.
 
---multiprocessors and --shared-budget pretend as they do for the commands that run; memory that M multiprocessors cannot
-take is then not read.
+--multiprocessors and --shared-budget work as in the commands that run a model; memory bandwidth that N multiprocessors
+cannot use is then not counted.
 
 Examples:
   nibble predict synthetic:gpt-oss-120b --gpu gb10
@@ -136,12 +138,13 @@ Request request_of(const PredictOptions& options, std::span<const BenchTest> tes
     ++num_lengths;
   }
   if (num_lengths != 2 || request.prompt_tokens == 0 || request.answer_tokens == 0)
-    throw InputError("--replicas: a request has one -p and one -n, and no -d");
+    throw InputError("--replicas needs one -p and one -n, and no -d");
   if (request.num_tokens() > context)
     throw InputError("--replicas: requests of {} tokens need a larger --context than {}",
                      request.num_tokens(), context);
   if (request.prefix_tokens > request.prompt_tokens)
-    throw InputError("--prefix-tokens {}: prompts have {}", request.prefix_tokens, request.prompt_tokens);
+    throw InputError("--prefix-tokens {}: prompts have only {} tokens", request.prefix_tokens,
+                     request.prompt_tokens);
   return request;
 }
 
@@ -151,7 +154,7 @@ std::vector<PredictedReplicas> predict_replicas(const Request& request, std::spa
                                                 const Model& model, const ResolvedSettings& setup,
                                                 const PredictedMemory& memory, const Predictor& predictor) {
   if (!counts.empty() && memory.most_sequences == 0)
-    throw InputError("--replicas: not one sequence of {} tokens fits", memory.context);
+    throw InputError("--replicas: no sequence of {} tokens fits", memory.context);
   const StepSeconds seconds = [&](const PredictedStep& step) {
     return microseconds_of(predictor(step)) / 1e6;
   };
@@ -175,7 +178,7 @@ void refuse_what_has_no_effect(const Settings& settings) {
   for (const auto& [flag, is_given] :
        {std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"},
         std::pair{"--no-graphs", settings.graphs != defaults.graphs}})
-    if (is_given) throw InputError("{}: predictions do not model it; leave it out", flag);
+    if (is_given) throw InputError("{} is not supported by predict; leave it out", flag);
 }
 
 int predict(const PredictOptions& options, Settings settings, const std::string& command_line) {
@@ -186,7 +189,7 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
                  read_numbers(options.depths, "-d", 0, kMaxPredictedTokens));
   if (tests.empty()) throw InputError("-p 0 and -n 0 leave nothing to predict");
   if (options.expert_parallel && options.count == 1)
-    throw InputError("--expert-parallel: several GPUs share the model: --count says how many");
+    throw InputError("--expert-parallel needs several GPUs: --count N");
   const std::vector<int> batches = read_numbers(options.batches, "--batch", 1, kMaxSequences),
                          replicas = read_numbers(options.replicas, "--replicas", 1, kMaxReplicas);
   if (!settings.backend) settings.backend = "cuda";  // this machine may have no GPU
@@ -194,7 +197,7 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
   setup.own.cuda.parts.assign(static_cast<size_t>(options.count), 1);
   const BackendRow& backend = *setup.backend;
   if (!backend.predict_on)
-    throw InputError("--gpu {}: the backend {} runs on no GPU: leave --backend out", options.gpu,
+    throw InputError("--gpu {} is only for GPUs, and the backend is {}: leave out --backend", options.gpu,
                      backend.name);
   const Model model = open_model(options.model, setup.places);
   const Predictor predictor(options, setup, model);
@@ -239,39 +242,38 @@ Action define_predict(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<PredictOptions>();
   add_model(command, options->model);
   command
-      .add_option("--gpu", options->gpu, "the GPU, which need not be here: gb10, rtx5090, h200, sm_121, ...")
+      .add_option("--gpu", options->gpu,
+                  "the GPU, which need not be present: gb10, rtx5090, h200, sm_121, ...")
       ->type_name("NAME")
       ->required();
-  command.add_option("--count", options->count, "so many of them share the model [1]")
+  command.add_option("--count", options->count, "number of these GPUs that share the model [1]")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
   command
       .add_option("--sum-latency", options->sum_latency,
-                  "microseconds of a sum of one row over them, beside its bytes [as NCCL does it]")
+                  "latency of an all-reduce of one row in microseconds, without transfer [NCCL's]")
       ->type_name("US")
       ->check(CLI::Range(0.0, 1e6))
       ->needs("--count");
   command
       .add_flag("--expert-parallel", options->expert_parallel,
-                "also with whole experts on each of them, in place of a part of each")
+                "also predict whole experts on each GPU, instead of a part of every expert")
       ->needs("--count");
-  add_numbers(command, "-p,--prompt-lengths", options->prompt_lengths,
-              "tokens of the prompts to prefill; 0: none");
+  add_numbers(command, "-p,--prompt-lengths", options->prompt_lengths, "prompt lengths to prefill; 0: none");
   add_numbers(command, "-n,--output-lengths", options->output_lengths, "tokens to decode; 0: none");
-  add_numbers(command, "-d,--depths", options->depths, "tokens in the KV cache before those");
-  add_numbers(command, "--batch", options->batches, "sequences that decode together");
+  add_numbers(command, "-d,--depths", options->depths, "tokens already in the KV cache");
+  add_numbers(command, "--batch", options->batches, "number of sequences that decode together");
   add_numbers(command, "--replicas", options->replicas,
-              "so many servers behind a gateway, asked for -p tokens in and -n out");
+              "number of servers behind a gateway, with requests of -p tokens in and -n out");
   const auto add_number = [&](const char* flag, int& value, const char* what, int least) {
     command.add_option(flag, value, what)
         ->type_name("N")
         ->check(CLI::Range(least, kMaxPredictedTokens))
         ->needs("--replicas");
   };
-  add_number("--prefix-tokens", options->prefix_tokens,
-             "tokens at the beginning of prompts that others have too [0]", 0);
-  add_number("--prefixes", options->num_prefixes, "different beginnings [1]", 1);
-  command.add_flag("--json", options->as_json, "one JSON object in place of the tables");
+  add_number("--prefix-tokens", options->prefix_tokens, "length of the prefix that prompts share [0]", 0);
+  add_number("--prefixes", options->num_prefixes, "number of different prefixes, used equally often [1]", 1);
+  command.add_flag("--json", options->as_json, "one JSON object instead of the tables");
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kPredictFooter);
   return [options, &settings, &command] { return predict(*options, settings, command_line(command)); };

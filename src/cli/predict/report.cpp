@@ -12,8 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void print_operations(const PredictedTest& test) {
-  fmt::print("\n{}, a step{}, microseconds\n\n", name(test),
-             test.num_steps > 1 ? fmt::format(" (mean of {})", test.num_steps) : "");
+  fmt::print("\n{}, microseconds per step{}\n\n", name(test),
+             test.num_steps > 1 ? fmt::format(" (mean of {} steps)", test.num_steps) : "");
   fmt::print("| {:<12} | {:>8} | {:>10} | {:>9} | {:>9} | {:>9} | {:>9} | {:>9} | {:<8} |\n", "operation",
              "launches", "bytes", "memory", "issue", "products", "serial", "all", "rules");
   fmt::print("| {:-<12} | {:->8} | {:->10} | {:->9} | {:->9} | {:->9} | {:->9} | {:->9} | {:-<8} |\n", "",
@@ -28,7 +28,7 @@ void print_operations(const PredictedTest& test) {
 double unevenness(double most, double of_all, int count) { return most * count / of_all; }
 
 void print_whole_experts(const Predictions& found) {
-  fmt::print("\nwhole experts on each GPU (--expert-parallel) beside a part of every expert\n\n");
+  fmt::print("\nwhole experts on each GPU (--expert-parallel) compared with a part of every expert\n\n");
   fmt::print("| {:<18} | {:>9} | {:>9} | {:>7} | {:>20} | {:>13} |\n", "predicted", "parts t/s", "whole t/s",
              "gain", "most experts hit", "most pairs");
   fmt::print("| {:-<18} | {:->9} | {:->9} | {:->7} | {:->20} | {:->13} |\n", "", ":", ":", ":", ":", ":");
@@ -44,14 +44,12 @@ void print_whole_experts(const Predictions& found) {
 
 void print_memory(const PredictedMemory& memory) {
   fmt::print(
-      "\nmemory of each GPU: weights {}, workspace {}, of {} that both and the KV cache may take ({} in "
-      "all); a "
-      "sequence of {} tokens takes {}: {} fit\n",
+      "\nmemory per GPU: weights {}, workspace {}, of {} for these and the KV cache ({} in total); a "
+      "sequence of {} tokens needs {}: {} fit\n",
       bytes_text(memory.weight_bytes), bytes_text(memory.workspace_bytes), bytes_text(memory.budget_bytes),
       bytes_text(memory.total_bytes), memory.context, bytes_text(memory.sequence_bytes),
       memory.most_sequences);
-  fmt::print("\n| {:>9} | {:>27} |\n| {:->9} | {:->27} |\n", "sequences", "room for tokens beside them", ":",
-             ":");
+  fmt::print("\n| {:>9} | {:>27} |\n| {:->9} | {:->27} |\n", "sequences", "room for more tokens", ":", ":");
   for (const PredictedMemory::Row& row : memory.rows)
     fmt::print("| {:>9} | {:>27} |\n", row.num_sequences,
                row.free_tokens >= 0 ? fmt::to_string(row.free_tokens) : "do not fit");
@@ -61,15 +59,15 @@ void print_replicas(const Predictions& found) {
   const Request& request = found.request;
   fmt::print("\nrequests of {} tokens in and {} out{}\n\n", request.prompt_tokens, request.answer_tokens,
              request.prefix_tokens == 0 ? ""
-                                        : fmt::format(", of which the first {} are one of {} beginnings",
+                                        : fmt::format(", of which the first {} are one of {} prefixes",
                                                       request.prefix_tokens, request.num_prefixes));
-  fmt::print("| {:>8} | {:>7} | {:<9} | {:>10} | {:>10} | {:>10} | {:>10} |\n", "replicas", "at once",
-             "routed", "found", "requests/s", "t/s", "seconds");
-  fmt::print("| {:->8} | {:->7} | {:-<9} | {:->10} | {:->10} | {:->10} | {:->10} |\n", ":", ":", "", ":", ":",
-             ":", ":");
+  fmt::print("| {:>8} | {:>10} | {:<11} | {:>10} | {:>10} | {:>10} | {:>10} |\n", "replicas", "concurrent",
+             "routing", "cached", "requests/s", "t/s", "seconds");
+  fmt::print("| {:->8} | {:->10} | {:-<11} | {:->10} | {:->10} | {:->10} | {:->10} |\n", ":", ":", "", ":",
+             ":", ":", ":");
   for (const PredictedReplicas& row : found.replicas)
-    fmt::print("| {:>8} | {:>7} | {:<9} | {:>10} | {:>10.1f} | {:>10.0f} | {:>10.2f} |\n", row.num_replicas,
-               row.num_running, row.by_prefix ? "by prefix" : "by turns",
+    fmt::print("| {:>8} | {:>10} | {:<11} | {:>10} | {:>10.1f} | {:>10.0f} | {:>10.2f} |\n", row.num_replicas,
+               row.num_running, row.by_prefix ? "by prefix" : "round robin",
                row.found ? fmt::format("{:.0f} %", 100 * *row.found) : "", row.requests_per_second(),
                row.requests_per_second() * request.answer_tokens, row.round.seconds());
 }
@@ -139,12 +137,11 @@ void print_text(const Predictions& found) {
   fmt::print("A prediction, not a measurement: {} on {}\n", found.model, found.device.description);
   if (found.count > 1)
     fmt::print(
-        "{} of them, linked at {:.0f} GB/s one way ({}: {}), a sum of a row in {:.1f} us beside its bytes; "
-        "shares are of one\n",
+        "{} GPUs, linked at {:.0f} GB/s one way ({}: {}), all-reduce latency {:.1f} us; shares are per GPU\n",
         found.count, found.link.bandwidth / 1e9, found.link.is_measured ? "measured" : "expected",
         found.link.source, found.link.sum_seconds * 1e6);
-  if (!found.refusal.empty()) fmt::print("nibble does not run it there: {}\n", found.refusal);
-  fmt::print("reads {:.0f} GB/s ({}: {})\n\n", found.device.read_bandwidth / 1e9,
+  if (!found.refusal.empty()) fmt::print("nibble does not run the model there: {}\n", found.refusal);
+  fmt::print("read bandwidth {:.0f} GB/s ({}: {})\n\n", found.device.read_bandwidth / 1e9,
              found.device.is_read_measured ? "measured" : "expected", found.device.read_source);
   fmt::print("| {:<18} | {:>9} | {:>7} | {:>7} |\n", "predicted", "t/s", "GB/s", "share");
   fmt::print("| {:-<18} | {:->9} | {:->7} | {:->7} |\n", "", ":", ":", ":");
@@ -155,9 +152,9 @@ void print_text(const Predictions& found) {
   if (found.count > 1)
     for (const PredictedTest& test : found.tests)
       fmt::print(
-          "{}: of a step's {:.1f} us, sums over the GPUs take {:.1f}; they are in what is serial of project "
+          "{}: all-reduces take {:.1f} of the {:.1f} us of a step; they are part of \"serial\" of project "
           "and experts down\n",
-          name(test), test.microseconds(), test.sums);
+          name(test), test.sums, test.microseconds());
   if (!found.of_experts.empty()) print_whole_experts(found);
   print_memory(found.memory);
   if (!found.replicas.empty()) print_replicas(found);

@@ -16,7 +16,7 @@ std::string text_in(const std::string& path) { return read_text_file(path, gramm
 
 std::optional<grammar::Source> source_of(const Settings& settings) {
   if (settings.json_schema && settings.grammar)
-    throw InputError("--json-schema and --grammar: an answer has one form; leave out one of them");
+    throw InputError("--json-schema and --grammar exclude each other");
   if (settings.json_schema)
     return grammar::Source{grammar::Language::kJsonSchema, text_in(*settings.json_schema), false};
   if (settings.grammar) return grammar::Source{grammar::Language::kGbnf, text_in(*settings.grammar), false};
@@ -48,8 +48,7 @@ std::optional<harmony::ResponseFormat> response_format(const Settings& settings)
 
 std::shared_ptr<const grammar::Constraint> AnswerFormat::constraint(const Settings& settings, bool is_chat) {
   const bool has_budget = settings.reasoning_budget.value_or(-1) >= 0;
-  if (has_budget && !is_chat)
-    throw InputError("--reasoning-budget: a raw text has no reasoning that is told apart; leave it out");
+  if (has_budget && !is_chat) throw InputError("--reasoning-budget does not work with --raw");
   harmony::TurnRules rules;
   rules.body = grammar_of(settings);
   if (!rules.body && !has_budget) return nullptr;

@@ -43,7 +43,7 @@ void answer_json_lines(const std::function<Json(const Json&)>& answer) {
       if (num_faults++ == 0) first_fault = error.what();
     }
   }
-  if (num_faults > 1) throw InputError("{}; {} more lines have an error", first_fault, num_faults - 1);
+  if (num_faults > 1) throw InputError("{}; {} more lines have errors", first_fault, num_faults - 1);
   if (num_faults == 1) throw InputError("{}", first_fault);
 }
 
@@ -55,13 +55,12 @@ void for_each_json_line(std::string_view text, std::string_view origin, const Vi
 }
 
 std::vector<TokenId> token_ids(const Json& list, const Tokenizer& tokenizer) {
-  if (!list.is_array()) throw InputError("{} is no list of token ids", list.dump());
+  if (!list.is_array()) throw InputError("{} is not a list of token ids", list.dump());
   std::vector<TokenId> ids;
   for (const Json& id : list) {
     // Compare as int64: a number in a file may not fit a TokenId.
     if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= tokenizer.num_tokens())
-      throw InputError("{} is no token of this vocabulary, whose ids are 0 to {}", id.dump(),
-                       tokenizer.num_tokens() - 1);
+      throw InputError("{} is not a token id; expected 0 to {}", id.dump(), tokenizer.num_tokens() - 1);
     ids.push_back(id.get<TokenId>());
   }
   return ids;

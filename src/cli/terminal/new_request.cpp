@@ -42,8 +42,8 @@ GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& sett
                                const Tokenizer& tokenizer, int context) {
   if (prompt.size() >= static_cast<size_t>(context))
     throw InputError(
-        "the prompt is {} tokens long and the context {}, which leaves no room for an answer: shorten it, or "
-        "raise --context (this model: up to {})",
+        "the prompt has {} tokens and the context {}, which leaves no room for an answer: shorten the "
+        "prompt, or increase --context (this model: up to {})",
         prompt.size(), context, config.max_context);
   GenerationRequest request;
   request.prompt = std::move(prompt);

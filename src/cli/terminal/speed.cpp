@@ -39,23 +39,22 @@ std::vector<double> acceptance_by_place(const speculative::DraftCounts& drafts) 
 }
 
 std::string describe(const FinishedEvent& finished, const Speed& speed) {
-  const std::string cached = finished.num_cached_tokens > 0
-                                 ? fmt::format(", {} of them cached, the others", finished.num_cached_tokens)
-                                 : "";
+  const std::string cached =
+      finished.num_cached_tokens > 0 ? fmt::format(" ({} cached)", finished.num_cached_tokens) : "";
   std::string text = fmt::format("{} prompt tokens{} at {:.0f} tok/s, first token after {}, {} output tokens",
                                  finished.num_prompt_tokens, cached, speed.prefill_tokens_per_second,
                                  duration_text(finished.queue_seconds + finished.prefill_seconds),
                                  finished.num_output_tokens);
   if (speed.decode_tokens_per_second > 0)
-    text += fmt::format(" at {:.1f} tok/s, which read {} each: {}/s", speed.decode_tokens_per_second,
+    text += fmt::format(" at {:.1f} tok/s, reading {} per token: {}/s", speed.decode_tokens_per_second,
                         bytes_text(speed.bytes_per_token),
                         bytes_text(speed.bytes_per_token * speed.decode_tokens_per_second));
   if (const speculative::DraftCounts& drafts = finished.drafts; drafts.num_drafts > 0) {
-    text += fmt::format(", {:.2f} tokens a step, {} of {} drafted tokens right",
+    text += fmt::format(", {:.2f} tokens per step, {} of {} drafts accepted",
                         static_cast<double>(finished.num_output_tokens) / finished.num_steps,
                         drafts.num_accepted, drafts.num_tokens);
     if (drafts.num_accepted > 0)
-      text += fmt::format(", by place {:.2f}", fmt::join(acceptance_by_place(drafts), " "));
+      text += fmt::format(", by position {:.2f}", fmt::join(acceptance_by_place(drafts), " "));
   }
   return fmt::format("{} ({})", text, name(finished.reason));
 }

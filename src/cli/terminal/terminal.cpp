@@ -39,7 +39,7 @@ std::string_view read_some(std::span<char> buffer) {
   ssize_t count;
   do count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
   while (count < 0 && errno == EINTR);
-  if (count < 0) throw InputError("standard input can't be read: {}", std::strerror(errno));
+  if (count < 0) throw InputError("cannot read standard input: {}", std::strerror(errno));
   return {buffer.data(), static_cast<size_t>(count)};
 }
 

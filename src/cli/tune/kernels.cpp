@@ -85,18 +85,18 @@ std::string operation_text(Operation operation, const std::vector<KernelTrial>& 
 
 std::string trials_text(const KernelTrials& trials) {
   std::string text =
-      "Microseconds of a layer, of unembed those of a step; * is the least with so many rows.\n\n";
+      "Microseconds per layer (unembed: per step); * marks the fastest for each number of rows.\n\n";
   for (const Operation operation : kOperations) text += operation_text(operation, trials.trials);
   for (const KernelTrial& trial : trials.trials)
     if (!trial.fault.empty())
-      text += fmt::format("- refused with {} rows: {}: {}\n", trial.num_rows, trial.kernel, trial.fault);
+      text += fmt::format("- not usable with {} rows: {}: {}\n", trial.num_rows, trial.kernel, trial.fault);
   return text;
 }
 
 std::string table_rows_text(const KernelTrials& trials, const std::string& record_name) {
   std::string text =
-      "Rows of kernel_table.cpp by these times, without the columns that stay; \"now\" is what the table "
-      "has:\n\n";
+      "Rows of kernel_table.cpp by these times (only the affected columns); \"now\" is the current "
+      "table:\n\n";
   for (const KernelChoice& row : trials.fastest) {
     std::string now;
     const auto is_same_kernel = [&](const KernelChoice& other) {
@@ -105,7 +105,7 @@ std::string table_rows_text(const KernelTrials& trials, const std::string& recor
     const auto chosen = std::find_if(trials.chosen.begin(), trials.chosen.end(), is_same_kernel);
     if (std::find(trials.chosen.begin(), trials.chosen.end(), row) == trials.chosen.end())
       now = chosen == trials.chosen.end()
-                ? "  // now: not here"
+                ? "  // now: absent"
                 : fmt::format("  // now: {}, {}", chosen->from_rows, bound_text(chosen->to_rows));
     text += fmt::format("    {{{}, {}, {}, {}, {}, \"{}\", \"{}\"}},{}\n", enumerator(name(row.operation)),
                         enumerator(row.weights), enumerator(row.activations), row.from_rows,
@@ -120,7 +120,7 @@ RunOutput tune_kernels(const TuneKernelsOptions& options, const Model& model, co
   const BackendRow& row = *setup.backend;
   const KernelTrials trials =
       row.try_kernels(model.config, setup.options, setup.own, options.num_rows, options.num_repetitions,
-                      show_progress("trying kernels", "numbers of rows"));
+                      show_progress("timing kernels", "numbers of rows"));
   Json record =
       to_json(RunRecord{.date = began,
                         .command_line = command_line,

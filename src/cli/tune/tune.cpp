@@ -24,20 +24,20 @@ namespace nibble::cli {
 namespace {
 
 constexpr const char* kTuneFooter{R"(
-Measures, with this model, how many threads to run on and how large the pieces are that they take, and writes that to a file in
-which every command that runs on a CPU of this name looks (--tuning names another, --tuning off has none). No setting changes a bit
-of any answer, and none is needed: what nibble comes with was measured too. Values are tried in turns, round after round (numbers of
-threads one after the other: each has to load the model), and one replaces what nibble comes with where it is better by more than
-2 %, and in four rounds of five: noise is not kept. Nothing else should run meanwhile.
+Finds the fastest number of threads and work sizes for this model, and writes them to a file that every command on a CPU of
+this name reads (--tuning names another file; --tuning off reads none). They change no bit of any answer, and tuning is
+optional: the built-in values were measured too. Values are measured in turns, round after round (numbers of threads one
+after another, because each has to load the model). One replaces the built-in value if it is better by more than 2 %, and in
+four of five rounds, so that noise is not kept. Run nothing else meanwhile.
 
-With --backend cuda it changes nothing, and is for whoever edits the table of kernels: each kernel is run with numbers of rows that
-the table gives to others, where it can take them, checked against the formula with so many, and then timed within a step, with
-random weights of the model's shapes in four layers. The table's rows by these times are printed, with their thresholds.
+With --backend cuda nothing is changed; this is for editing the table of kernels. Each kernel is run, if it can, with
+numbers of rows that the table gives to other kernels, checked against the formula, and then timed within a step, with
+random weights of the model's shapes in four layers. Prints the rows of the table by these times, with their thresholds.
 
 Examples:
   nibble tune openai/gpt-oss-20b
   nibble tune synthetic:gpt-oss-120b --backend cuda --record tune.jsonl
-  nibble tune gpt-oss-20b.gguf --tuning tuning.json --threads 16   # into a file of one's own)"};
+  nibble tune gpt-oss-20b.gguf --tuning tuning.json --threads 16   # to another file)"};
 
 constexpr double kWorthIt{1.02};
 constexpr BenchTest kPrompt{BenchKind::kPrefill, 512, 0}, kFewTokens{BenchKind::kPrefill, 64, 0},
@@ -148,11 +148,10 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
   if (row.try_kernels) return tune_on_device(options, setup, command_line);
-  if (!row.retune)
-    throw InputError("--backend {}: there is nothing to tune: cpu and cuda are what can be", row.name);
+  if (!row.retune) throw InputError("--backend {}: nothing to tune; use cpu or cuda", row.name);
   if (options.record || options.rows != TuneOptions{}.rows)
     throw InputError(
-        "--rows and --record are for --backend cuda: what is found of a CPU goes to the file of --tuning");
+        "--rows and --record are only for --backend cuda; the results for a CPU go to the file of --tuning");
   const Model model = open_model(options.model, setup.places);
 
   fmt::print(
@@ -183,7 +182,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   const std::string machine = machine_name();
   fmt::print("\n{}: {}\n", machine, to_json(tuning).dump());
   if (path.empty()) {
-    fmt::print("written nowhere: --tuning is off, or there is no home to write it to\n");
+    fmt::print("not written: --tuning is off, or HOME is not set\n");
   } else {
     write_tuning(path, machine, tuning);
     fmt::print("written to {}\n", path.string());
@@ -198,12 +197,11 @@ Action define_tune(CLI::App& command, Settings& settings) {
   add_model(command, options->model);
   command
       .add_option("-r,--rounds", options->num_rounds,
-                  fmt::format("how often each value is timed [{}]", options->num_rounds))
+                  fmt::format("number of times that each value is measured [{}]", options->num_rounds))
       ->type_name("N")
       ->check(CLI::Range(1, 100));
-  add_numbers(command, "--rows", options->rows, "on a GPU: with so many rows each kernel is tried");
-  command
-      .add_option("--record", options->record, "on a GPU: append what was measured to a file, as a JSON line")
+  add_numbers(command, "--rows", options->rows, "on a GPU: numbers of rows at which to time the kernels");
+  command.add_option("--record", options->record, "on a GPU: append the measurements to FILE as a JSON line")
       ->type_name("FILE");
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kTuneFooter);

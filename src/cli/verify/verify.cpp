@@ -30,14 +30,14 @@ using Json = nlohmann::ordered_json;
 using Result = Verdict::Result;
 
 constexpr const char* kVerifyFooter{R"(
-First the device is asked what it is: its memory, its rates, and whether its instructions do what the kernels take them to do.
-"twin" means that it does not have an instruction, and that its stand-in in software answered; "other" that the kernels are
-wrong about it. Then each row of the kernel table is checked over edge shapes with random and adversarial values, outputs
-poisoned, against plain loops in double precision. "worst" is the largest error over the bound that float32's roundings
-justify: 1 is the most that is right. What crashes or hangs is reported as that, and the others are checked all the same. Exit
-code 1 where a row is not ok, or an answer is "other".
+First the device is probed: its memory, its rates, and whether its instructions do what the kernels assume. "twin": the
+device does not have an instruction, and its software version was tested; "other": the device does not behave as the kernels
+assume. Then each row of the kernel table is checked over edge shapes with random and adversarial values and poisoned
+outputs, against plain loops in double precision. "worst" is the largest error relative to the bound that the roundings of
+float32 justify; it must be at most 1. A row that crashes or hangs is reported, and the others are still checked. The exit
+code is 1 if a row is not ok, or the result of a probe is "other".
 
-The report of a whole run is kept in ~/.local/state/nibble, or $XDG_STATE_HOME/nibble.
+The report of a complete run is kept in ~/.local/state/nibble, or $XDG_STATE_HOME/nibble.
 
 Covers the kernels of the CUDA backend; those of the CPU backend are checked by the unit tests.
 
@@ -65,7 +65,7 @@ std::vector<const BackendRow*> choose_backends(const Settings& settings) {
     const BackendRow& row = find_backend(*settings.backend);
     if (!row.checks)
       throw InputError(
-          "--backend {}: nibble verify checks the kernels of cuda; those of {} are checked by the unit tests",
+          "--backend {}: nibble verify checks only the kernels of cuda; the unit tests check those of {}",
           row.name, row.name);
     chosen.push_back(&row);
   } else {
@@ -73,8 +73,8 @@ std::vector<const BackendRow*> choose_backends(const Settings& settings) {
       if (row.checks) chosen.push_back(&row);
     if (chosen.empty())
       throw InputError(
-          "this program was built without the CUDA backend, whose kernels nibble verify checks; the preset "
-          "'cuda' builds it, with nvcc 13");
+          "nibble verify checks the kernels of the CUDA backend, and this program was built without it; "
+          "build it with the preset 'cuda' and nvcc 13");
   }
   for (const BackendRow* row : chosen)
     if (const std::string reason = row->why_not(); !reason.empty())
@@ -132,7 +132,7 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
       }
       return finding.is_right() ? kDone : kCheckFailed;
     }
-  throw InputError("--row '{}': the rows that this machine can run are {}", *options.row,
+  throw InputError("--row '{}': expected a row that this machine can run, one of {}", *options.row,
                    fmt::join(names, ", "));
 }
 
@@ -173,7 +173,8 @@ int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptio
       }
       return verdict.is_fine() ? kDone : kCheckFailed;
     }
-  throw InputError("--probe '{}': the probes of this machine are {}", *options.probe, fmt::join(names, ", "));
+  throw InputError("--probe '{}': expected a probe of this machine, one of {}", *options.probe,
+                   fmt::join(names, ", "));
 }
 
 // Returns the command line of a child that checks one row or runs one probe.
@@ -225,7 +226,7 @@ int verify_all(const BackendRow& backend, const VerifyOptions& options, const Ow
   const Json report = report_json(machine, std::move(probes), std::move(kernels));
   if (machine.device)
     if (const std::string reason = keep_report(*machine.device, report); !reason.empty())
-      log::warn("the report was not kept for later: {}", reason);
+      log::warn("the report was not saved: {}", reason);
   if (is_quiet) fmt::print("{}", report_text(report));
   if (file) {
     file->write(report_text(report));
@@ -269,7 +270,7 @@ std::string finding_json(std::string_view kernel, const KernelFinding& finding) 
 
 std::optional<ChildFailure> failure_of(const ChildResult& child, bool has_answered) {
   if (child.end == ChildResult::End::kTimedOut)
-    return ChildFailure{Result::kTimedOut, fmt::format("was ended after {:.0f} s", child.seconds)};
+    return ChildFailure{Result::kTimedOut, fmt::format("killed after {:.0f} s", child.seconds)};
   if (child.end == ChildResult::End::kSignalled)
     return ChildFailure{Result::kCrashed, fmt::format("{} (signal {}) {}", strsignal(child.code), child.code,
                                                       last_line(child.err))};
@@ -298,18 +299,17 @@ Verdict verdict_of(const ChildResult& child) {
 
 Action define_verify(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<VerifyOptions>();
-  command.add_option("--backend", settings.backend, "whose kernels [all that can be checked here]")
+  command.add_option("--backend", settings.backend, "backend to check [all that can be checked here]")
       ->type_name("NAME");
-  command
-      .add_option("--row", options->row, "this row alone, and in this process: for a debugger or a sanitizer")
+  command.add_option("--row", options->row, "only this row, in this process: for a debugger or a sanitizer")
       ->type_name("NAME");
-  command.add_option("--probe", options->probe, "this question alone, and in this process")
+  command.add_option("--probe", options->probe, "only this probe, in this process")
       ->type_name("NAME")
       ->excludes("--row");
   command
-      .add_option(
-          "--json", options->json_file,
-          "the report as a JSON object, to FILE, for an issue; without FILE to stdout, in place of the table")
+      .add_option("--json", options->json_file,
+                  "write the report as a JSON object to FILE, for an issue; without FILE to stdout, instead "
+                  "of the table")
       ->type_name("[FILE]")
       ->expected(0, 1);
   add_settings(command, settings, {SettingGroup::kDevice});

@@ -27,7 +27,7 @@ Automaton::Automaton(Expressions& expressions, Expression root, Encoding encodin
       single_bytes_(alphabet_->decoder.single_bytes().data()),
       first_text_state_(has_quotes(encoding) ? kClosed + 1 : kStart) {
   if (alphabet_->decoder.num_places() >= 1u << (32 - kRowBits))
-    throw InputError("the sets of characters are too complex; make them simpler");
+    throw InputError("the character sets are too complex; simplify them");
   rows_.assign(first_text_state_, {Expression::kNothing, false});
   transitions_.resize(rows_.size() * num_classes_, kDead);
   add(root);
@@ -40,9 +40,8 @@ uint32_t Automaton::add(Expression expression) {
   if (!is_new) return known->second;
   const size_t bytes = num_classes_ * sizeof(uint32_t) + sizeof(Row) + 48;
   if (memory_ + bytes > kMaxStateBytes)
-    throw InputError(
-        "the grammar's automata need more than {} MiB; make its repetitions or alternatives fewer",
-        kMaxStateBytes >> 20);
+    throw InputError("the grammar's automata need more than {} MiB; use fewer repetitions or alternatives",
+                     kMaxStateBytes >> 20);
   memory_ += bytes;
   rows_.push_back({expression, expressions_.accepts_empty(expression)});
   if (lengths_) rows_.back().ends_from = lengths_->only_ends_from(expression);
@@ -114,7 +113,7 @@ bool Automaton::is_live(Expression expression) {
       if (known == false) continue;
       if (visits.size() == kMaxExploredForLife)
         throw InputError(
-            "the constraints on a text together are too complex; make them fewer or their counts smaller");
+            "the constraints on one string are too complex together; use fewer of them, or smaller counts");
       visits.push_back({next, at});
       open.push(visits.size() - 1);
     }

@@ -110,7 +110,7 @@ void Expressions::complete(Node& n, std::span<const Expression> parts) const {
       break;
   }
   if (depth > kMaxExpressionDepth)
-    throw InputError("the expression is nested more than {} deep", kMaxExpressionDepth);
+    throw InputError("the expression is nested more than {} levels deep", kMaxExpressionDepth);
   n.depth = static_cast<uint16_t>(depth);
 }
 
@@ -137,7 +137,7 @@ Expression Expressions::make(Node n, std::span<const Expression> parts) {
 
   if (nodes_.size() >= kMaxExpressions || operands_.size() > 8 * kMaxExpressions)
     throw InputError(
-        "the grammar's regular expressions need more than {} states; make repetitions or alternatives fewer",
+        "the grammar's regular expressions need more than {} states; use fewer repetitions or alternatives",
         kMaxExpressions);
   if (has_operands(n)) {
     n.a = to_index(operands_.size());

@@ -15,8 +15,8 @@ constexpr size_t kMaxSteps{3'000'000};  // edges visited: some milliseconds
 RemainingLengths::RemainingLengths(Automaton& automaton, Expressions& expressions, Expression root) {
   const auto refuse = [] {
     throw InputError(
-        "a pattern is too complex to be combined with a length; make its repetitions shorter, or leave out "
-        "the length");
+        "a pattern is too complex to combine with a length limit; shorten its repetitions, or leave out the "
+        "limit");
   };
   std::vector<Expression> found{root};
   lengths_[static_cast<uint32_t>(root)] = {};

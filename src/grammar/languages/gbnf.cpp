@@ -19,11 +19,11 @@ class BnfParser {
     while (!text_.is_at_end()) rule();
     for (const auto& [name, rule] : rules_)
       if (!rule.is_defined)
-        throw InputError("{}: there is no rule '{}'; add '{} ::= ...'", is_gbnf_ ? "gbnf" : "ebnf", name,
+        throw InputError("{}: rule '{}' is not defined; add '{} ::= ...'", is_gbnf_ ? "gbnf" : "ebnf", name,
                          name);
     const auto root = rules_.find("root");
     if (root == rules_.end())
-      throw InputError("{}: there is no rule 'root', where every text begins; add one",
+      throw InputError("{}: rule 'root', the start of every text, is not defined; add it",
                        is_gbnf_ ? "gbnf" : "ebnf");
     const NodeId node = root->second.node;
     return {builder_.build(node), {}};
@@ -59,24 +59,24 @@ class BnfParser {
 
   void rule() {
     const std::string_view name_of_rule = name();
-    if (name_of_rule.empty()) text_.refuse("the name of a rule was expected");
+    if (name_of_rule.empty()) text_.refuse("expected the name of a rule");
     if (text_.peek() == '[') text_.refuse("attributes of rules are not supported");
     skip_blanks(!is_gbnf_);
-    if (!text_.take("::=")) text_.refuse("'::=' was expected behind the name of a rule");
-    if (named(name_of_rule).is_defined) text_.refuse("this rule is defined a second time");
+    if (!text_.take("::=")) text_.refuse("expected '::=' after the name of a rule");
+    if (named(name_of_rule).is_defined) text_.refuse("this rule is already defined");
     named(name_of_rule).is_defined = true;
     const NodeId body = alternatives(0);
     builder_.define(named(name_of_rule).node, body);
     skip_blanks(!is_gbnf_);
     if (is_gbnf_ && !text_.is_at_end() && text_.peek() != '\n' && text_.peek() != '\r')
-      text_.refuse("a part of a rule or the end of the line was expected");
+      text_.refuse("expected another part of the rule or the end of the line");
     skip_blanks(true);
     text_.take(";");
     skip_blanks(true);
   }
 
   NodeId alternatives(uint32_t depth) {
-    if (depth > kMaxDepth) text_.refuse("groups are nested too deep");
+    if (depth > kMaxDepth) text_.refuse("groups are nested too deeply");
     std::vector<NodeId> parts;
     // In GBNF too, the next line may begin with a bar.
     do {
@@ -105,11 +105,11 @@ class BnfParser {
       text_.skip(1);
       std::vector<Expression> characters;
       while (!text_.take("\"")) {
-        if (text_.is_at_end() || text_.peek() == '\n') text_.refuse("a literal does not end on its line");
+        if (text_.is_at_end() || text_.peek() == '\n') text_.refuse("a literal must be closed on its line");
         const char32_t c = character();
         characters.push_back(e.set({{c, c}}));
       }
-      if (text_.peek() == 'i') text_.refuse("literals of any case are not supported; write [Aa]");
+      if (text_.peek() == 'i') text_.refuse("case-insensitive literals are not supported; write [Aa]");
       return builder_.text_of(e.concat(characters));
     }
     if (next == '[') return builder_.text_of(e.set(set()));
@@ -122,7 +122,7 @@ class BnfParser {
       if (text_.peek() == '=') text_.refuse("lookahead is not supported");
       const NodeId group = alternatives(depth + 1);
       skip_blanks(true);
-      if (!text_.take(")")) text_.refuse("')' was expected");
+      if (!text_.take(")")) text_.refuse("expected ')'");
       return group;
     }
     if (next == '<' || (next == '!' && text_.rest().starts_with("!<")))
@@ -164,8 +164,8 @@ class BnfParser {
           if (!max) max = kUnlimited;
           skip_blanks(false);
         }
-        if (!min || !text_.take("}")) text_.refuse("a count is {m}, {m,} or {m,n}");
-        if (*min > *max) text_.refuse("the least count is above the greatest");
+        if (!min || !text_.take("}")) text_.refuse("a count must be {m}, {m,} or {m,n}");
+        if (*min > *max) text_.refuse("the minimum count exceeds the maximum");
         part = builder_.repeat(part, *min, *max);
       } else {
         text_ = before;
@@ -179,11 +179,11 @@ class BnfParser {
     const bool is_complement = text_.take("^");
     CodePoints found;
     while (!text_.take("]")) {
-      if (text_.is_at_end() || text_.peek() == '\n') text_.refuse("a set does not end on its line");
+      if (text_.is_at_end() || text_.peek() == '\n') text_.refuse("a set must be closed on its line");
       const char32_t first = character();
       if (text_.peek() == '-' && !text_.rest().starts_with("-]")) {
         text_.skip(1);
-        if (text_.is_at_end()) text_.refuse("a set does not end on its line");
+        if (text_.is_at_end()) text_.refuse("a set must be closed on its line");
         const char32_t last = character();
         if (first > last) text_.refuse("a range ends before it begins");
         found.add(first, last);
@@ -196,7 +196,7 @@ class BnfParser {
 
   char32_t character() {
     if (!text_.take("\\")) return text_.take_character();
-    if (text_.is_at_end()) text_.refuse("an escape was expected");
+    if (text_.is_at_end()) text_.refuse("expected an escape");
     const char32_t letter = text_.take_character();
     switch (letter) {
       case 'n':
@@ -213,7 +213,7 @@ class BnfParser {
         return text_.take_hexadecimal(8);
       default:
         if (letter < 0x80 && std::ispunct(static_cast<int>(letter))) return letter;
-        text_.refuse("behind an escape that is not known");
+        text_.refuse("the escape before this is unknown");
     }
   }
 

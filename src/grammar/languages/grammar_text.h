@@ -30,7 +30,7 @@ class GrammarText {
   GrammarText(std::string_view text, std::string_view what) : whole_(text), rest_(text), what_(what) {
     if (text.size() > kMaxSourceBytes)
       throw InputError("{}: the grammar is longer than {} MiB", what, kMaxSourceBytes >> 20);
-    if (well_formed_prefix(text) != text.size()) throw InputError("{}: the grammar is no UTF-8", what);
+    if (well_formed_prefix(text) != text.size()) throw InputError("{}: the grammar is not valid UTF-8", what);
   }
 
   bool is_at_end() const { return rest_.empty(); }
@@ -60,7 +60,7 @@ class GrammarText {
   std::optional<uint32_t> take_number() {
     const std::string_view digits = take_while([](char c) { return c >= '0' && c <= '9'; });
     if (digits.empty()) return std::nullopt;
-    if (digits.size() > 9) refuse("a number that is too large");
+    if (digits.size() > 9) refuse("the number is too large");
     return static_cast<uint32_t>(std::stoul(std::string(digits)));
   }
 
@@ -76,8 +76,7 @@ class GrammarText {
   // Takes `num_digits` hexadecimal digits and returns the character with this number.
   char32_t take_hexadecimal(size_t num_digits) {
     const std::optional<char32_t> character = hexadecimal_character(rest_.substr(0, num_digits));
-    if (!character || rest_.size() < num_digits)
-      refuse("the number of a character was expected, in hexadecimal digits");
+    if (!character || rest_.size() < num_digits) refuse("expected the hexadecimal number of a character");
     skip(num_digits);
     return *character;
   }

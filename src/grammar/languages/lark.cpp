@@ -26,10 +26,10 @@ class LarkParser {
         ignore_.empty() ? builder_.empty_text() : builder_.repeat(builder_.choice(ignore_), 0, kUnlimited);
     builder_.define(ignored_, skipped);
     for (const auto& [name, symbol] : symbols_)
-      if (!symbol.is_defined) throw InputError("lark: there is no '{}'; define it, or import it", name);
+      if (!symbol.is_defined) throw InputError("lark: '{}' is not defined; define or import it", name);
     const auto start = symbols_.find("start");
     if (start == symbols_.end())
-      throw InputError("lark: there is no rule 'start', where every text begins; add one");
+      throw InputError("lark: rule 'start', the start of every text, is not defined; add it");
     const NodeId root = builder_.sequence({ignored_, start->second.node});
     return {builder_.build(argument_.empty() ? root : builder_.argument(argument_, root)), {}};
   }
@@ -80,7 +80,7 @@ class LarkParser {
   }
 
   void define(std::string_view name, NodeId as) {
-    if (named(name).is_defined) text_.refuse("this is behind a second definition of the same name");
+    if (named(name).is_defined) text_.refuse("the definition before this repeats a name");
     named(name).is_defined = true;
     builder_.define(named(name).node, as);
   }
@@ -89,17 +89,18 @@ class LarkParser {
     if (text_.peek() == '%') return directive();
     while (text_.peek() == '?' || text_.peek() == '!') text_.skip(1);  // these affect only Lark's syntax tree
     const std::string_view defined = name();
-    if (defined.empty()) text_.refuse("the name of a rule or a terminal was expected");
+    if (defined.empty()) text_.refuse("expected the name of a rule or terminal");
     if (text_.peek() == '{') text_.refuse("templates are not supported");
     if (text_.peek() == '[') text_.refuse("attributes of rules are not supported");
-    if (text_.take(".") && (text_.take("-"), !text_.take_number())) text_.refuse("a priority is a number");
+    if (text_.take(".") && (text_.take("-"), !text_.take_number()))
+      text_.refuse("a priority must be a number");
     skip_blanks(false);
-    if (!text_.take(":")) text_.refuse("':' was expected behind the name of a rule or a terminal");
+    if (!text_.take(":")) text_.refuse("expected ':' after the name of a rule or terminal");
     is_in_terminal_ = is_terminal(defined);
     define(defined, alternatives(0));
     skip_blanks(false);
     if (!text_.is_at_end() && text_.peek() != '\n')
-      text_.refuse("a part of a rule or the end of the line was expected");
+      text_.refuse("expected another part of the rule or the end of the line");
   }
 
   void directive() {
@@ -110,7 +111,7 @@ class LarkParser {
     } else if (text_.take("%import")) {
       import();
     } else {
-      text_.refuse("of the directives, %ignore and %import common.NAME are supported");
+      text_.refuse("only the directives %ignore and %import common.NAME are supported");
     }
   }
 
@@ -128,31 +129,30 @@ class LarkParser {
       }
       return import(imported, alias);
     }
-    if (!text_.take("(")) text_.refuse("'.NAME' or '(NAME, NAME)' was expected");
+    if (!text_.take("(")) text_.refuse("expected '.NAME' or '(NAME, NAME)'");
     do {
       skip_blanks(true);
       const std::string_view imported = name();
       import(imported, imported);
       skip_blanks(true);
     } while (text_.take(","));
-    if (!text_.take(")")) text_.refuse("')' was expected");
+    if (!text_.take(")")) text_.refuse("expected ')'");
   }
 
   void import(std::string_view imported, std::string_view alias) {
     const auto regex = lark_common_terminal(imported);
-    if (!regex || alias.empty())
-      text_.refuse("this is behind a name that Lark's grammar 'common' does not have");
+    if (!regex || alias.empty()) text_.refuse("the name before this is not in Lark's grammar 'common'");
     define(alias, builder_.text_of(regex_expression(builder_.expressions(), *regex, {}, "lark")));
   }
 
   NodeId alternatives(uint32_t depth) {
-    if (depth > kMaxDepth) text_.refuse("groups are nested too deep");
+    if (depth > kMaxDepth) text_.refuse("groups are nested too deeply");
     std::vector<NodeId> parts;
     do {
       parts.push_back(sequence(depth));
       if (text_.take("->")) {
         skip_blanks(false);
-        if (name().empty()) text_.refuse("the name of an alias was expected");
+        if (name().empty()) text_.refuse("expected the name of an alias");
       }
     } while (text_.take_behind([&] { skip_blanks(true); }, "|"));
     return builder_.choice(std::move(parts));
@@ -179,8 +179,7 @@ class LarkParser {
       text_.skip(1);
       const NodeId group = alternatives(depth + 1);
       skip_blanks(true);
-      if (!text_.take(next == '(' ? ")" : "]"))
-        text_.refuse(next == '(' ? "')' was expected" : "']' was expected");
+      if (!text_.take(next == '(' ? ")" : "]")) text_.refuse(next == '(' ? "expected ')'" : "expected ']'");
       return next == '(' ? group : builder_.repeat(group, 0, 1);
     }
     if (next == '"') return terminal(builder_.text_of(literal()));
@@ -212,13 +211,13 @@ class LarkParser {
         max = number();
         if (!max) max = kUnlimited;
       }
-      if (!text_.take("}")) text_.refuse("'}' was expected behind a count");
+      if (!text_.take("}")) text_.refuse("expected '}' after a count");
     } else {
       text_ = before;
       return part;
     }
     if (!min || !max || *min > *max)
-      text_.refuse("a count is {m}, {m,}, {m,n}, {,n}, ~m or ~m..n, with m no larger than n");
+      text_.refuse("a count must be {m}, {m,}, {m,n}, {,n}, ~m or ~m..n, with m at most n");
     return builder_.repeat(part, *min, *max);
   }
 
@@ -237,7 +236,7 @@ class LarkParser {
       text_.skip(2);
       const std::u32string last = text_.peek() == '"' ? quoted() : U"";
       if (first.size() != 1 || last.size() != 1 || first > last)
-        text_.refuse("a range is \"a\"..\"z\", of two characters in order");
+        text_.refuse("a range must be two single characters in order, such as \"a\"..\"z\"");
       return e.set({{first[0], last[0]}});
     }
     const bool ignores_case =
@@ -256,12 +255,12 @@ class LarkParser {
     text_.skip(1);
     std::u32string found;
     while (!text_.take("\"")) {
-      if (text_.is_at_end() || text_.peek() == '\n') text_.refuse("a literal does not end on its line");
+      if (text_.is_at_end() || text_.peek() == '\n') text_.refuse("a literal must be closed on its line");
       if (!text_.take("\\")) {
         found += text_.take_character();
         continue;
       }
-      if (text_.is_at_end()) text_.refuse("a literal does not end on its line");
+      if (text_.is_at_end()) text_.refuse("a literal must be closed on its line");
       found += escaped();
     }
     return found;
@@ -276,7 +275,7 @@ class LarkParser {
     const size_t num_digits = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
     if (num_digits == 0) {
       if (letter < 0x80 && std::ispunct(static_cast<int>(letter))) return letter;
-      text_.refuse("behind an escape that is not known");
+      text_.refuse("the escape before this is unknown");
     }
     return text_.take_hexadecimal(num_digits);
   }
@@ -286,7 +285,7 @@ class LarkParser {
     std::string source;
     while (!text_.take("/")) {
       if (text_.is_at_end() || text_.peek() == '\n')
-        text_.refuse("a regular expression does not end on its line");
+        text_.refuse("a regular expression must be closed on its line");
       const bool is_escape = text_.peek() == '\\' && text_.rest().size() > 1;
       const size_t num_bytes = is_escape ? 1 + first_character(text_.rest().substr(1)).num_bytes : 1;
       source += text_.rest().substr(0, num_bytes);
@@ -300,7 +299,7 @@ class LarkParser {
       } else if (flag == 's') {
         options.dot_is_anything = true;
       } else if (flag != 'u') {
-        text_.refuse("of the flags of regular expressions, i and s are supported");
+        text_.refuse("only the regular-expression flags i, s and u are supported");
       }
     }
     return regex_expression(builder_.expressions(), source, options, "lark");

@@ -27,7 +27,8 @@ RegexParser::Part RegexParser::characters(CodePoints set) {
 }
 
 void RegexParser::refuse(std::string_view why) const {
-  throw InputError("{}: the regular expression has '{}', {}", origin_, one_line(rest_, 16), why);
+  throw InputError("{}: the regular expression is not accepted at '{}': {}", origin_, one_line(rest_, 16),
+                   why);
 }
 
 bool RegexParser::take(std::string_view text) {
@@ -44,11 +45,11 @@ char32_t RegexParser::character() {
 
 Expression RegexParser::parse() {
   if (well_formed_prefix(rest_) != rest_.size())
-    throw InputError("{}: the regular expression is no UTF-8", origin_);
+    throw InputError("{}: the regular expression is not valid UTF-8", origin_);
   if (rest_.size() > kMaxSourceBytes)
     throw InputError("{}: the regular expression is longer than {} bytes", origin_, kMaxSourceBytes);
   const Part whole = alternatives(0);
-  if (!rest_.empty()) refuse("which closes no group");
+  if (!rest_.empty()) refuse("this closes no group");
   std::vector<Expression> found;
   for (const bool begins : {false, true})
     for (const bool ends : {false, true}) {
@@ -62,7 +63,7 @@ Expression RegexParser::parse() {
 }
 
 RegexParser::Part RegexParser::alternatives(uint32_t depth) {
-  if (depth > kMaxDepth) refuse(fmt::format("which is nested more than {} deep", kMaxDepth));
+  if (depth > kMaxDepth) refuse(fmt::format("groups are nested more than {} levels deep", kMaxDepth));
   std::array<std::array<std::vector<Expression>, 2>, 2> all;
   do {
     const Part part = sequence(depth);
@@ -137,16 +138,16 @@ std::optional<RegexParser::Part> RegexParser::atom(uint32_t depth) {
     case '*':
     case '+':
     case '?':
-      refuse("which repeats nothing");
+      refuse("there is nothing to repeat");
     case '{': {
       const std::string_view brace = rest_;
       uint32_t min = 0, max = 0;
       const bool is_count = counts(min, max);
       rest_ = brace;
-      if (is_count) refuse("which repeats nothing");
+      if (is_count) refuse("there is nothing to repeat");
       if (!is_search() && brace.starts_with("{,") && brace.size() > 2 &&
           (brace[2] == '}' || std::isdigit(static_cast<unsigned char>(brace[2]))))
-        refuse("which some engines read as a count from 0; write {0, or put a backslash before it");
+        refuse("some engines read this as a count from 0; write {0, or put a backslash before it");
       [[fallthrough]];  // a brace that starts no count is an ordinary character
     }
     default: {
@@ -161,18 +162,18 @@ RegexParser::Part RegexParser::group(uint32_t depth) {
   if (take("(?:")) {
   } else if (rest_.starts_with("(?<=") || rest_.starts_with("(?<!") || rest_.starts_with("(?=") ||
              rest_.starts_with("(?!")) {
-    refuse("a lookaround, which is not supported");
+    refuse("lookaround is not supported");
   } else if (rest_.starts_with("(?P<") || rest_.starts_with("(?<")) {
     const size_t end = rest_.find('>');
-    if (end == std::string_view::npos) refuse("a group whose name does not end");
+    if (end == std::string_view::npos) refuse("the name of a group is not closed");
     rest_.remove_prefix(end + 1);
   } else if (rest_.starts_with("(?") || rest_.starts_with("(*")) {
-    refuse("a kind of group that is not supported; (...), (?:...) and (?<name>...) are");
+    refuse("this kind of group is not supported; use (...), (?:...) or (?<name>...)");
   } else {
     rest_.remove_prefix(1);
   }
   const Part part = alternatives(depth + 1);
-  if (!take(")")) refuse("where a group does not end");
+  if (!take(")")) refuse("a group is not closed");
   return part;
 }
 
@@ -189,13 +190,13 @@ RegexParser::Part RegexParser::repeated(Part part) {
   }
   if (take("?")) {  // lazy: the texts are the same
   } else if (rest_.starts_with("+")) {
-    refuse("a possessive quantifier, which is not supported");
+    refuse("possessive quantifiers are not supported");
   }
   uint32_t more_min = 0, more_max = 0;
   if (rest_.starts_with("*") || rest_.starts_with("?") || counts(more_min, more_max))
-    refuse("a quantifier behind another; put the first into a group");
+    refuse("a quantifier follows another; put the first into a group");
   if (max > 1 && part.has_anchor())
-    refuse("behind a repeated group with ^ or $ in it, which is not supported");
+    refuse("the repeated group before this contains ^ or $, which is not supported");
   if (max == 1 && min == 1) return part;
   if (!part.has_anchor()) return of(expressions_.repeat(part.texts[0][0], min, max));
   if (max == 0) return of(Expression::kEmptyText);
@@ -217,7 +218,7 @@ bool RegexParser::counts(uint32_t& min, uint32_t& max) {
     uint64_t value = 0;
     for (const char digit : digits)
       value = std::min<uint64_t>(value * 10 + static_cast<uint64_t>(digit - '0'), kUnlimited);
-    if (value >= kUnlimited / 2) refuse("a count that is too large");
+    if (value >= kUnlimited / 2) refuse("the count is too large");
     return static_cast<uint32_t>(value);
   };
   const std::optional<uint32_t> least = number(inside.substr(0, comma));
@@ -226,7 +227,7 @@ bool RegexParser::counts(uint32_t& min, uint32_t& max) {
   if (comma != std::string_view::npos)
     most = comma + 1 == inside.size() ? kUnlimited : number(inside.substr(comma + 1));
   if (!most) return false;
-  if (*least > *most) refuse("where the least count is above the greatest");
+  if (*least > *most) refuse("the minimum count exceeds the maximum");
   min = *least, max = *most;
   rest_.remove_prefix(end + 1);
   return true;
@@ -244,9 +245,9 @@ Compiled compile_regex(std::string_view regex, const std::string& argument) {
 }
 
 Compiled compile_choice(const std::vector<std::string>& texts) {
-  if (texts.empty()) throw InputError("choice: there is nothing to choose from; list at least one text");
+  if (texts.empty()) throw InputError("choice: the list is empty; list at least one text");
   for (const std::string& text : texts)
-    if (well_formed_prefix(text) != text.size()) throw InputError("choice: a text is no UTF-8");
+    if (well_formed_prefix(text) != text.size()) throw InputError("choice: a text is not valid UTF-8");
   GrammarBuilder builder;
   return {builder.build(builder.one_of(texts)), {}};
 }

@@ -73,7 +73,7 @@ std::optional<CodePoints> RegexParser::class_escape(char letter, bool is_wide) {
 }
 
 RegexParser::Part RegexParser::escape() {
-  if (rest_.size() < 2) refuse("which escapes nothing");
+  if (rest_.size() < 2) refuse("a backslash at the end");
   const char letter = rest_[1];
   if (const auto set = class_escape(letter, is_wide())) {
     rest_.remove_prefix(2);
@@ -96,11 +96,11 @@ RegexParser::Part RegexParser::escape() {
       return part;
     case 'b':
     case 'B':
-      refuse("a border of words, which is not supported");
+      refuse("word boundaries are not supported");
     case 'k':
-      refuse("a backreference, which is not supported");
+      refuse("backreferences are not supported");
     default:
-      if (letter >= '1' && letter <= '9') refuse("a backreference, which is not supported");
+      if (letter >= '1' && letter <= '9') refuse("backreferences are not supported");
       rest_.remove_prefix(1);
       const char32_t c = escaped_character(false);
       return characters({{c, c}});
@@ -136,21 +136,21 @@ char32_t RegexParser::escaped_character(bool is_in_set) {
       if (high < 0xDC00 && take("\\u"))
         if (const char32_t low = hexadecimal(4); low >= 0xDC00 && low <= 0xDFFF)
           return 0x10000 + ((high - 0xD800) << 10 | (low - 0xDC00));
-      refuse("behind half of a surrogate pair");
+      refuse("the surrogate pair before this is incomplete");
     }
     case 'U':
       return hexadecimal(8);
     case 'c': {
       const char32_t letter = rest_.empty() ? 0 : character();
       if (letter < 0x80 && std::isalpha(static_cast<int>(letter))) return letter & 0x1F;
-      refuse("behind \\c without a letter");
+      refuse("\\c must be followed by a letter");
     }
     case 'b':
       if (is_in_set) return '\b';
       [[fallthrough]];
     default:
       if (is_punctuation(c) || c == ' ') return c;
-      refuse(fmt::format("behind an escape that engines read differently, \\{}",
+      refuse(fmt::format("engines read the escape before this differently: \\{}",
                          c < 0x80 ? static_cast<char>(c) : '?'));
   }
 }
@@ -161,7 +161,7 @@ char32_t RegexParser::hexadecimal(size_t num_digits) {
   const auto found = end == std::string_view::npos || rest_.size() < end
                          ? std::nullopt
                          : hexadecimal_character(rest_.substr(0, end));
-  if (!found) refuse("where the number of a character is missing, in hexadecimal digits");
+  if (!found) refuse("expected the hexadecimal number of a character");
   rest_.remove_prefix(end + (num_digits == 0));
   return *found;
 }
@@ -171,7 +171,7 @@ CodePoints RegexParser::property(bool is_complement) {
   std::string name;
   if (take("{")) {
     const size_t end = rest_.find('}');
-    if (end == std::string_view::npos) refuse("where the name of a property does not end");
+    if (end == std::string_view::npos) refuse("the name of a property is not closed");
     name = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);
   } else if (!rest_.empty()) {
@@ -182,7 +182,7 @@ CodePoints RegexParser::property(bool is_complement) {
   const CodePoints* found = unicode_property(name.substr(is_negated), expressions_.fuel());
   if (found == nullptr) {
     rest_ = whole;
-    refuse("which is no property that is supported; categories as L or Nd and scripts as Greek are");
+    refuse("unsupported property; supported are categories such as L or Nd and scripts such as Greek");
   }
   expressions_.fuel().spend(4 * found->ranges().size());  // they are copied and sorted into a set
   return is_complement != is_negated ? found->complement() : *found;
@@ -202,7 +202,7 @@ CodePoints RegexParser::posix_class() {
         set.add(static_cast<unsigned char>(ranges[i]), static_cast<unsigned char>(ranges[i + 1]));
       return set;
     }
-  refuse("a class that is not known");
+  refuse("unknown character class");
 }
 
 CodePoints RegexParser::set() {
@@ -213,11 +213,11 @@ CodePoints RegexParser::set() {
   const bool reads_wide = is_wide() != is_complement;
   CodePoints found;
   if (rest_.starts_with("]"))
-    refuse("a set that engines read differently; put a backslash before its first bracket");
+    refuse("engines read this set differently; put a backslash before its first bracket");
   while (!take("]")) {
     if (rest_.empty()) {
       rest_ = whole;
-      refuse("a set that does not end");
+      refuse("a set is not closed");
     }
     if (rest_.starts_with("[:") && !is_search()) {
       found.add(posix_class());
@@ -225,7 +225,7 @@ CodePoints RegexParser::set() {
     }
     if (!is_search() &&
         std::ranges::any_of(kReadDifferently, [&](auto text) { return rest_.starts_with(text); }))
-      refuse("which engines read differently in a set; put a backslash before it");
+      refuse("engines read this differently in a set; put a backslash before it");
     if (rest_[0] == '\\' && rest_.size() > 1) {
       if (const auto inner = class_escape(rest_[1], reads_wide)) {
         rest_.remove_prefix(2);
@@ -244,9 +244,9 @@ CodePoints RegexParser::set() {
       rest_.remove_prefix(1);
       if (rest_[0] == '\\' && rest_.size() > 1 &&
           (class_escape(rest_[1], false) || rest_[1] == 'p' || rest_[1] == 'P'))
-        refuse("a class as the end of a range");
+        refuse("a class cannot end a range");
       const char32_t last = set_member();
-      if (first > last) refuse("behind a range whose end comes before its beginning");
+      if (first > last) refuse("the range before this ends before it begins");
       found.add(first, last);
     } else {
       found.add(first, first);
@@ -258,7 +258,7 @@ CodePoints RegexParser::set() {
 
 char32_t RegexParser::set_member() {
   if (!take("\\")) return character();
-  if (rest_.empty()) refuse("a set that does not end");
+  if (rest_.empty()) refuse("a set is not closed");
   return escaped_character(true);
 }
 

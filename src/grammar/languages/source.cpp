@@ -17,22 +17,22 @@ namespace {
 // Parses untrusted JSON. Refuses depths above what later code can walk recursively.
 Json parse(const std::string& text) {
   if (text.size() > kMaxSourceBytes)
-    throw InputError("the schema has {} bytes: at most {} are accepted", text.size(), kMaxSourceBytes);
+    throw InputError("the schema has {} bytes; at most {} are accepted", text.size(), kMaxSourceBytes);
   bool is_too_deep = false;
   const auto watch = [&](int depth, Json::parse_event_t, Json&) {
     is_too_deep |= depth > static_cast<int>(kMaxDepth);
     return !is_too_deep;
   };
   Json json = Json::parse(text, watch, /*allow_exceptions=*/false);
-  if (is_too_deep) throw InputError("the schema is nested deeper than {} levels", kMaxDepth);
-  if (json.is_discarded()) throw InputError("the schema is no JSON");
+  if (is_too_deep) throw InputError("the schema is nested more than {} levels deep", kMaxDepth);
+  if (json.is_discarded()) throw InputError("the schema is not valid JSON");
   return json;
 }
 
 std::vector<std::string> texts_of(const std::string& list) {
   std::vector<std::string> texts;
   const Json json = parse(list);
-  const auto refuse = [] { throw InputError("choices must be a list of texts, not empty"); };
+  const auto refuse = [] { throw InputError("choices must be a non-empty list of strings"); };
   if (!json.is_array() || json.empty()) refuse();
   for (const Json& text : json) {
     if (!text.is_string()) refuse();

@@ -33,7 +33,7 @@ NodeId GrammarBuilder::one_of(std::vector<std::string> texts) {
   if (texts.empty()) return nothing();
   for (const std::string& text : texts) num_literal_bytes_ += text.size() + 1;
   if (num_literal_bytes_ > kMaxLiteralBytes)
-    throw InputError("the grammar's fixed texts are longer than {} bytes; list fewer", kMaxLiteralBytes);
+    throw InputError("the grammar's fixed texts exceed {} bytes; list fewer", kMaxLiteralBytes);
   texts_.push_back(std::move(texts));
   return add({.kind = Kind::kOneOf, .place = to_index(texts_.size() - 1)});
 }
@@ -113,7 +113,7 @@ NodeId GrammarBuilder::json_array_of_different(std::vector<std::string> texts, u
   if (min > max) return nothing();
   for (const std::string& text : texts) num_literal_bytes_ += text.size() + 1;
   if (num_literal_bytes_ > kMaxLiteralBytes)
-    throw InputError("the grammar's fixed texts are longer than {} bytes; list fewer", kMaxLiteralBytes);
+    throw InputError("the grammar's fixed texts exceed {} bytes; list fewer", kMaxLiteralBytes);
   texts_.push_back(std::move(texts));
   return add({.kind = Kind::kDifferent, .min = min, .max = max, .place = to_index(texts_.size() - 1)});
 }
@@ -121,18 +121,17 @@ NodeId GrammarBuilder::json_array_of_different(std::vector<std::string> texts, u
 NodeId GrammarBuilder::json_object(JsonObject object) {
   constexpr size_t kMaxPositions{60'000};  // Members::Place has 16 bits
   if (object.members.size() + object.undeclared.size() > kMaxPositions)
-    throw InputError("an object has more than {} members; make them fewer", kMaxPositions);
+    throw InputError("an object declares more than {} members; declare fewer", kMaxPositions);
   for (uint32_t* count : {&object.min, &object.max})
     if (*count > 0xFFFF && *count != kUnlimited)
-      throw InputError("an object is asked to have {} members; numbers up to {} are supported", *count,
-                       0xFFFF);
+      throw InputError("minProperties or maxProperties is {}; at most {} is supported", *count, 0xFFFF);
   Node node{.kind = Kind::kObject, .place = to_index(objects_.size())};
   for (const Member& member : object.members) {
     node.parts.push_back(member.value);
     num_literal_bytes_ += member.name.size() + 3;
   }
   if (num_literal_bytes_ > kMaxLiteralBytes)
-    throw InputError("the grammar's fixed texts are longer than {} bytes; list fewer", kMaxLiteralBytes);
+    throw InputError("the grammar's fixed texts exceed {} bytes; list fewer", kMaxLiteralBytes);
   for (const Undeclared& undeclared : object.undeclared) node.parts.push_back(undeclared.value);
   objects_.push_back(std::move(object));
   return add(std::move(node));
@@ -317,7 +316,7 @@ void GrammarBuilder::find_regular() {
 std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
   find_productive();
   if (!is_productive(root))
-    throw NoText("no text fulfils it: it contradicts itself, or is a recursion without an end");
+    throw NoText("no text satisfies the grammar or schema: it contradicts itself or recurses without end");
   find_nullable();
   find_regular();
   add_op({.kind = OpKind::kReturn});

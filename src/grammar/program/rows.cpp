@@ -17,7 +17,7 @@ void Rows::begin_row() {
   const size_t bytes = (items_.size() + waiting_.size()) * sizeof(Item) + rows_.size() * sizeof(Row) +
                        frames_.size() * sizeof(Frame);
   if (bytes > kMaxArenaBytes)
-    throw InputError("the text needs more than {} MiB to be held to its grammar", kMaxArenaBytes >> 20);
+    throw InputError("checking the text against its grammar needs more than {} MiB", kMaxArenaBytes >> 20);
   rows_.push_back({to_index(items_.size()), to_index(waiting_.size()), to_index(frames_.size()), false});
   marks_.clear();
   pending_.clear();
@@ -116,7 +116,8 @@ bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& ite
   }
   if (num >= kMaxItems)
     throw InputError(
-        "the grammar is too ambiguous: there are more than {} ways to read one place of the text", kMaxItems);
+        "the grammar is too ambiguous: there are more than {} ways to continue at one point of the text",
+        kMaxItems);
   to.push_back(item);
   return true;
 }

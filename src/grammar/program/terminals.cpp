@@ -25,7 +25,7 @@ uint32_t GrammarBuilder::place_of_automaton(Expression expression, Encoding enco
     expressions().fuel().spend(kFuelOfPlace * alphabet->decoder.num_places());
     grammar_->automata_bytes += alphabet->decoder.bytes();
     if (grammar_->automata_bytes > kMaxStateBytes)
-      throw InputError("the grammar tells too many sets of characters apart; make them fewer");
+      throw InputError("the grammar uses too many different character sets; use fewer");
   }
   grammar_->automata.emplace_back(expressions(), expression, encoding, alphabet, grammar_->automata_bytes);
   return known->second;

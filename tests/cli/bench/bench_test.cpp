@@ -145,7 +145,7 @@ TEST(Bench, ATestLongerThanTheContextIsRefused) {
   Settings settings;
   settings.context = 100;
   const ResolvedSettings setup = resolve(settings);
-  EXPECT_THAT(error_of([&] { room_for({&short_test, 1}, kConfig, setup); }), HasSubstr("100 are allowed"));
+  EXPECT_THAT(error_of([&] { room_for({&short_test, 1}, kConfig, setup); }), HasSubstr("the maximum is 100"));
 }
 
 // Records every step, and checks that every position that a token sees has a page.
@@ -376,8 +376,8 @@ TEST(Bench, WeightsThatFitIntoTheCachesAreSaidToBeThere) {
   fast.bytes_per_step = 0.815e9;  // 163 % of the bandwidth
   EXPECT_THAT(table.add(fast), AllOf(HasSubstr(" 163.0 % |"), HasSubstr("| in caches ")));
   EXPECT_EQ(table.notes(),
-            "\n- in caches: what is read again and again (1.05 MB) fits there (2.10 MB), so that shares say "
-            "nothing of the memory\n");
+            "\n- in caches: the data that is read repeatedly (1.05 MB) fits into the caches (2.10 MB), so "
+            "shares say nothing about the memory\n");
 }
 
 TEST(Bench, AShareThatIsTooLargeIsFlagged) {
@@ -397,7 +397,7 @@ TEST(Bench, BelowTheTableStandsWhatWasMeasuredOnWhat) {
           HasSubstr("`nibble bench tiny --json`"), HasSubstr("commit "),
           HasSubstr("`, 2026-11-22T02:36:02Z: nibble "),
           HasSubstr("A GPU, fast, driver 580.1, 1700 MHz (highest 1980), 651 W (limit 700); A CPU, 4 cores"),
-          HasSubstr("50.0 GB/s"), HasSubstr("3 repetitions after 1 to warm up"),
+          HasSubstr("50.0 GB/s"), HasSubstr("3 repetitions (warm-up: 1)"),
           HasSubstr("qkv (BF16): avx512::dot_bf16"),
           HasSubstr("\n- counted: 7 steps that hit, 2 steps that missed\n")));
   BenchSetup uncounted = kSetup;
@@ -465,7 +465,7 @@ TEST(Bench, ComparingMeasuresNothingAndTakesNoOtherFlags) {
   };
   EXPECT_THAT(refusal("--compare a b -p 5"), HasSubstr("leave --prompt-lengths out"));
   EXPECT_THAT(refusal("--threads 2 --compare a b"), HasSubstr("leave --threads out"));
-  EXPECT_THAT(refusal("--compare a b"), HasSubstr("a: it cannot be read"));
+  EXPECT_THAT(refusal("--compare a b"), HasSubstr("a: cannot be read"));
   EXPECT_THROW(BenchProgram().app.parse("bench --compare a"), CLI::ArgumentMismatch);
 }
 

@@ -95,8 +95,8 @@ TEST(Compare, WhatContradictsItselfInARecordIsRepeated) {
 
 TEST(Compare, OtherWorkIsRefusedByWhatDiffers) {
   EXPECT_EQ(refusal("/model", "other"),
-            "a.jsonl and b.jsonl are not the same work: the model is tiny and other");
-  EXPECT_THAT(refusal("/weight_bytes", 1), HasSubstr("the bytes of the weights is 13000000 and 1"));
+            "a.jsonl and b.jsonl are not comparable: the model is tiny and other");
+  EXPECT_THAT(refusal("/weight_bytes", 1), HasSubstr("the size of the weights in bytes is 13000000 and 1"));
   EXPECT_THAT(refusal("/backend", "cuda"), HasSubstr("the backend is cpu and cuda"));
   EXPECT_THAT(refusal("/kernels/0/weights", "FP8"),
               HasSubstr("the format of qkv is BF16 with activations in F32 and FP8 with activations in F32"));
@@ -112,7 +112,7 @@ TEST(Compare, RunsOfOneFileAreTheSameWorkToo) {
   EXPECT_THAT(error_of([&] {
                 compare_runs("a", {run({{"tg32", kSlow}}), other}, "b", {run({{"tg32", kSlow}})});
               }),
-              HasSubstr("a and a are not the same work: the model is tiny and other"));
+              HasSubstr("a and a are not comparable: the model is tiny and other"));
 }
 
 // files
@@ -140,16 +140,16 @@ TEST_F(CompareFiles, RunsFollowEachOther) {
 }
 
 TEST_F(CompareFiles, AnythingElseIsRefused) {
-  EXPECT_THAT(refusal(""), HasSubstr("it holds no record"));
+  EXPECT_THAT(refusal(""), HasSubstr("contains no record"));
   EXPECT_THAT(refusal(run({{"tg32", kSlow}}).dump() + "\n{\"engine\": \"nibble\"}"),
-              HasSubstr("record 2 is not what 'nibble bench --json'"));
+              HasSubstr("record 2 is not a record of 'nibble bench --json'"));
   for (const char* text : {"{", "[]", "1", "x", R"({"tests": [{"test": "tg1"}]})",
                            R"({"tests": [{"test": "tg1", "tokens_per_second": {"samples": []}}]})",
                            R"({"tests": [{"test": 1, "tokens_per_second": {"samples": [1]}}]})",
                            R"({"tests": [{"test": "tg1", "tokens_per_second": {"samples": ["1"]}}]})",
                            R"({"tests": [{"test": "tg1", "tokens_per_second": {"samples": [0]}}]})"})
-    EXPECT_THAT(refusal(text), HasSubstr("record 1 is not what")) << text;
-  EXPECT_THAT(error_of([] { read_runs("nowhere.jsonl"); }), StartsWith("nowhere.jsonl: it cannot be read"));
+    EXPECT_THAT(refusal(text), HasSubstr("record 1 is not a record")) << text;
+  EXPECT_THAT(error_of([] { read_runs("nowhere.jsonl"); }), StartsWith("nowhere.jsonl: cannot be read"));
 }
 
 }  // namespace

@@ -294,8 +294,8 @@ TEST(BenchServe, TheReportHasFiguresAndErrorsByKind) {
   EXPECT_THAT(row, AllOf(HasSubstr("2.5 /s"), HasSubstr("500.00 /")));
   EXPECT_THAT(serve_markdown_footer(setup, results),
               AllOf(HasSubstr("`nibble bench serve URL`"), HasSubstr("commit "), HasSubstr("seed 1"),
-                    HasSubstr("3 shared prefixes of 4"), HasSubstr("1 failed: HTTP 429, as 'full'"),
-                    HasSubstr("1 answers did not tell their usage")));
+                    HasSubstr("3 shared prefixes of 4"), HasSubstr("1 failed: HTTP 429, such as 'full'"),
+                    HasSubstr("1 answers did not report their usage")));
   const auto json = serve_json(setup, results);
   const auto& load = json["loads"][0];
   EXPECT_EQ(json["date"], "2026-11-22T02:36:02Z");

@@ -28,8 +28,8 @@ TEST(Plausibility, AShareOfWhatFitsIntoTheCachesSaysNothingOfTheMemory) {
   EXPECT_EQ(note_of_share(1.63, kInCaches), "in caches");
   EXPECT_EQ(note_of_share(0.2, kInCaches), "in caches");
   EXPECT_EQ(in_caches_text(kInCaches),
-            "in caches: what is read again and again (1.00 MB) fits there (1.00 MB), so that shares say "
-            "nothing of the memory");
+            "in caches: the data that is read repeatedly (1.00 MB) fits into the caches (1.00 MB), so shares "
+            "say nothing about the memory");
 }
 
 TEST(Plausibility, ResultsThatCanBeTrueTogetherAreNotFlagged) {
@@ -66,9 +66,10 @@ TEST(Plausibility, ADeeperCacheThatMakesATestFasterIsFlaggedBeyondTheNoise) {
 
 TEST(Plausibility, AnImpossibleShareIsFlaggedWithItsFigures) {
   const std::vector<BenchResult> results{{{BenchKind::kDecode, 1, 0}, {163}, 1, 1e9}};
-  EXPECT_THAT(contradictions(results, kBandwidth, kOutOfCaches),
-              ElementsAre(HasSubstr(
-                  "tg1 reached 163 % of the read bandwidth, and what is read again and again (1.00 MB)")));
+  EXPECT_THAT(
+      contradictions(results, kBandwidth, kOutOfCaches),
+      ElementsAre(HasSubstr(
+          "tg1 reached 163 % of the read bandwidth, but the data that is read repeatedly (1.00 MB)")));
   EXPECT_THAT(contradictions(results, kBandwidth, kUnknownCaches),
               ElementsAre(HasSubstr("caches (of unknown size)")));
   EXPECT_THAT(contradictions(results, kBandwidth, kInCaches), IsEmpty());

@@ -91,8 +91,9 @@ TEST_F(AnswerTest, AListenerThatHasEnoughEndsIt) {
 }
 
 TEST_F(AnswerTest, APromptThatLeavesNoRoomIsRefusedWithTheFigures) {
-  EXPECT_THAT(error_of([&] { make_request(std::vector<TokenId>(100), {}, config_, tokenizer_, 100); }),
-              testing::AllOf(testing::HasSubstr("100 tokens long"), testing::HasSubstr("--context")));
+  EXPECT_THAT(
+      error_of([&] { make_request(std::vector<TokenId>(100), {}, config_, tokenizer_, 100); }),
+      testing::AllOf(testing::HasSubstr("the prompt has 100 tokens"), testing::HasSubstr("--context")));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST(TuneKernels, ATableHasAColumnForEachKernelAndMarksTheFastest) {
 
 TEST(TuneKernels, AKernelThatIsWrongIsRefusedWithThePlace) {
   EXPECT_THAT(trials_text(two_kernels()),
-              HasSubstr("refused with 8 rows: many: by 64: 3 times the bound at gated[1, 2]"));
+              HasSubstr("not usable with 8 rows: many: by 64: 3 times the bound at gated[1, 2]"));
 }
 
 TEST(TuneKernels, RowsReadAsTheTableHasThemAndChangesAreMarked) {

@@ -95,7 +95,7 @@ TEST(ApiRequest, ARefusalNamesFieldValueAndWhatIsAccepted) {
   EXPECT_THAT(refusal(R"("stop": [""])"), HasSubstr("request.stop must be a string or a list of at most 16"));
   EXPECT_THAT(refusal(R"("stop": "")"), HasSubstr("request.stop must be a string or a list of at most 16"));
   EXPECT_THAT(refusal(R"("stream": "yes")"), HasSubstr("request.stream must be true or false, not \"yes\""));
-  EXPECT_THAT(error_of([] { read_chat_request("[1"); }), HasSubstr("the body is no JSON"));
+  EXPECT_THAT(error_of([] { read_chat_request("[1"); }), HasSubstr("the body is not valid JSON"));
   EXPECT_THAT(error_of([] { read_chat_request("7"); }), HasSubstr("request must be an object, not 7"));
   EXPECT_THAT(error_of([] { read_chat_request("{}"); }), HasSubstr("request.messages is missing"));
   EXPECT_THAT(error_of([] { read_chat_request(R"({"messages": []})"); }), HasSubstr("at least one message"));
@@ -483,7 +483,7 @@ TEST(ApiError, SaysWhichParameterItWas) {
   EXPECT_EQ(error_json(error).dump(),
             R"({"error":{"message":"temperature must be a number from 0 to 2, not 7",)"
             R"("type":"invalid_request_error","param":"temperature","code":null}})");
-  EXPECT_TRUE(to_http_error(InputError("the body is no JSON")).param.empty());
+  EXPECT_TRUE(to_http_error(InputError("the body is not valid JSON")).param.empty());
 }
 
 }  // namespace

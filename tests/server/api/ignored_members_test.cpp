@@ -140,16 +140,16 @@ TEST(IgnoredMembers, NamesAreGivenOnceAndFitIntoAHeader) {
 
 TEST(DuplicateKeys, AreRefusedAtEveryDepth) {
   EXPECT_EQ(error_of([] { read_chat_request(R"({"messages": [], "seed": 1, "seed": 2})"); }),
-            "the body has \"seed\" twice; leave one of them out");
+            "the body contains \"seed\" twice; remove one of them");
   EXPECT_EQ(error_of([] {
               read_chat_request(R"({"messages": [{"a": [1]}, {"role": "user", "role": "system"}]})");
             }),
-            "the body has \"messages[1].role\" twice; leave one of them out");
+            "the body contains \"messages[1].role\" twice; remove one of them");
   EXPECT_EQ(error_of([] {
               read_anthropic_request(
                   R"({"tools": [{"input_schema": {"properties": {"a": {}, "b": {}, "a": {}}}}]})", true);
             }),
-            "the body has \"tools[0].input_schema.properties.a\" twice; leave one of them out");
+            "the body contains \"tools[0].input_schema.properties.a\" twice; remove one of them");
   // The same key in two objects is not a duplicate.
   EXPECT_EQ(
       named_in_chat(R"("messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "a"}])"),

@@ -106,7 +106,7 @@ TEST(Parts, AMessageAboutAPictureIsRefused) {
         read_chat_request(
             R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})");
       }),
-      HasSubstr("request.messages[0].content[0].type must be \"text\": the model reads nothing else"));
+      HasSubstr("request.messages[0].content[0].type must be \"text\": the model reads only text"));
   EXPECT_THAT(
       error_of([] {
         read_response_request(R"({"input": [{"role": "user", "content": [{"type": "input_image"}]}]})");

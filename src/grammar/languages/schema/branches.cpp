@@ -50,7 +50,7 @@ Types types_of(const SchemaDocument& document, const Json& schema) {
     const auto known = name.is_string() ? kTypes.find(name.get_ref<const std::string&>()) : kTypes.end();
     if (known == kTypes.end())
       document.refuse(schema, "type",
-                      "it must be one or several of null, boolean, integer, number, string, array, object");
+                      "it must be one or more of null, boolean, integer, number, string, array, object");
     types |= known->second;
   };
   if (type->is_array()) {
@@ -90,8 +90,8 @@ std::vector<Branch> Branches::of(const Terms& terms) {
     for (size_t i = alternatives.size(); i-- > 0;) {
       if (++num_made > kMaxBranches)
         document_.refuse(*terms.front().schema, "schema",
-                         "its anyOf, oneOf, if, not and dependencies, with those beside it, have too many "
-                         "combinations; use fewer of them");
+                         "its anyOf, oneOf, if, not and dependencies, together with those that apply at the "
+                         "same place, have too many combinations; use fewer of them");
       fuel_.spend(10 + branch.seen.size());
       Open next = branch;
       for (const Term& term : alternatives[i]) add(next, term, 0);
@@ -104,8 +104,7 @@ std::vector<Branch> Branches::of(const Terms& terms) {
 
 void Branches::refuse(const Term& left_out) const {
   document_.refuse_failure(*left_out.schema, left_out.keyword,
-                           "it stands where it must not hold (under 'not', 'if' or 'oneOf'), which is not "
-                           "supported for this keyword");
+                           "negating this keyword (under 'not', 'if' or 'oneOf') is not supported");
 }
 
 void Branches::check_complete() const {
@@ -203,8 +202,8 @@ std::optional<Term> Branches::drop_unknown(Alternatives& alternatives) {
   std::erase_if(alternatives, [&](const Terms& terms) {
     if (terms.empty() || !is_unknown(terms)) return false;
     const std::string warning =
-        fmt::format("'{}' at #{}: where it must not hold, some valid values are left out",
-                    terms.front().keyword, one_line(document_.path_of(*terms.front().schema)));
+        fmt::format("'{}' at #{}: where it is negated, some valid values are excluded", terms.front().keyword,
+                    one_line(document_.path_of(*terms.front().schema)));
     if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
     return true;
   });
@@ -253,7 +252,7 @@ void Branches::choose(Open& open, Alternatives alternatives, uint32_t depth) {
 void Branches::add(Open& open, const Term& term, uint32_t depth) {
   fuel_.spend();
   if (open.is_dead || !open.seen.insert(term).second) return;
-  if (depth > kMaxDepth) document_.refuse(*term.schema, "$ref", "references lead on and on");
+  if (depth > kMaxDepth) document_.refuse(*term.schema, "$ref", "references form an endless chain");
   switch (term.sense) {
     case Term::Sense::kHolds:
       return add_holding(open, *term.schema, depth);
@@ -286,10 +285,12 @@ const Json& Branches::schema_at(const Json& schema, std::string_view keyword) co
 void Branches::check_keywords(const Json& schema) const {
   for (const std::string_view keyword : kRefused)
     if (SchemaDocument::find(schema, keyword))
-      document_.refuse(schema, keyword, "this keyword is not supported; say it with others, or leave it out");
+      document_.refuse(schema, keyword,
+                       "this keyword is not supported; express it with others, or leave it out");
   if (SchemaDocument::find(schema, "contains") && (SchemaDocument::find(schema, "maxContains") ||
                                                    document_.count(schema, "minContains").value_or(1) != 1))
-    document_.refuse(schema, "contains", "with minContains or maxContains this keyword is not supported");
+    document_.refuse(schema, "contains",
+                     "this keyword is not supported together with minContains or maxContains");
 }
 
 // Each entry has two alternatives: the member is absent, or it is present and the rest must hold too.

@@ -183,7 +183,7 @@ std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const F
 }
 
 void SchemaCompiler::leave_out(const Json& schema, std::string_view keyword) {
-  const std::string warning = fmt::format("'{}' at #{}: some valid values are left out", keyword,
+  const std::string warning = fmt::format("'{}' at #{}: some valid values are excluded", keyword,
                                           one_line(document_.path_of(schema)));
   if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
 }

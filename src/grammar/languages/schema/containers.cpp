@@ -180,7 +180,7 @@ NodeId SchemaCompiler::objects(const Facts& facts) {
     if (objects.min > names.size() + 1)
       document_.refuse(
           *objects.min_schema, "minProperties",
-          "a number above that of the declared members and one is not supported; declare more members");
+          "more than the number of declared members plus one is not supported; declare more members");
     if (objects.max != kUnlimited) object.undeclared.clear();
   }
   return builder_.json_object(std::move(object));

@@ -30,11 +30,10 @@ NodeId SchemaCompiler::different_items(const Branch& branch, const ArrayFacts& a
     }
   const auto values = few_arrays(arrays, kMaxNested);
   if (!values)
-    document_.refuse(
-        *arrays.unique, "uniqueItems",
-        fmt::format("it is supported where the items have at most {} values, as those of an enum; "
-                    "leave it out, or limit maxItems to 1",
-                    kMaxDifferent));
+    document_.refuse(*arrays.unique, "uniqueItems",
+                     fmt::format("it is supported only if the items have at most {} values, such as those of "
+                                 "an enum; leave it out, or set maxItems to 1",
+                                 kMaxDifferent));
   std::vector<std::string> texts;
   for (const Json& value : *values)
     if (may_hold(value, branch.terms)) texts.push_back(value.dump());

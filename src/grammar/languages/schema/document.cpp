@@ -44,7 +44,7 @@ std::string unescaped_token(std::string_view token) {
 SchemaDocument::SchemaDocument(const Json& root, const std::set<std::string>& widened) : root_(root) {
   size_t num_bytes = 0;
   const std::function<void(const Json&, uint32_t)> visit = [&](const Json& part, uint32_t depth) {
-    if (depth > kMaxDepth) throw InputError("schema: it is nested more than {} deep", kMaxDepth);
+    if (depth > kMaxDepth) throw InputError("schema: it is nested more than {} levels deep", kMaxDepth);
     num_bytes += part.is_string() ? part.get_ref<const std::string&>().size() : 1;
     if (part.is_object()) {
       const Json* id = find(part, "$id");
@@ -95,7 +95,7 @@ std::optional<uint32_t> SchemaDocument::count(const Json& schema, std::string_vi
   if (value == nullptr) return std::nullopt;
   if (!value->is_number() || value->get<double>() < 0 ||
       std::floor(value->get<double>()) != value->get<double>())
-    refuse(schema, keyword, "it must be a whole number, and not negative");
+    refuse(schema, keyword, "it must be a non-negative integer");
   return static_cast<uint32_t>(std::min(value->get<double>(), double{kUnlimited - 1}));
 }
 
@@ -212,7 +212,7 @@ const Json& SchemaDocument::target(const Json& schema) const {
   const std::string& reference = text(schema, "$ref")->get_ref<const std::string&>();
   if (has_embedded_resources_)
     refuse(schema, "$ref",
-           "references in a document with several '$id' are not supported; leave out the inner ones");
+           "references in a document with several '$id' are not supported; remove the inner '$id's");
   const size_t hash = std::min(reference.find('#'), reference.size());
   const std::string base = reference.substr(0, hash);
   const Json* id = find(root_, "$id");
@@ -223,11 +223,12 @@ const Json& SchemaDocument::target(const Json& schema) const {
        (id->get_ref<const std::string&>() == base || id->get_ref<const std::string&>() == base + "#"));
   if (!is_own)
     refuse(schema, "$ref",
-           fmt::format("'{}' is another document, which is not loaded; put it into '$defs'", reference));
+           fmt::format("'{}' is another document, which is not loaded; put it in '$defs'", reference));
   const std::string_view fragment = std::string_view(reference).substr(std::min(hash + 1, reference.size()));
   const Json* found =
       fragment.empty() || fragment[0] == '/' ? at_pointer(fragment) : at_anchor(root_, fragment);
-  if (found == nullptr) refuse(schema, "$ref", fmt::format("'{}' names nothing in the schema", reference));
+  if (found == nullptr)
+    refuse(schema, "$ref", fmt::format("'{}' refers to nothing in the schema", reference));
   return *found;
 }
 

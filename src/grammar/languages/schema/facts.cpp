@@ -147,8 +147,7 @@ class FactsReader {
       if (const Format* known = find_format(name)) {
         add_format(*known, facts_.strings.formats);
       } else {
-        warn_once(warnings_,
-                  fmt::format("the format '{}' is not known and not enforced", one_line(name, 60)));
+        warn_once(warnings_, fmt::format("the format '{}' is unknown and not enforced", one_line(name, 60)));
       }
     }
   }

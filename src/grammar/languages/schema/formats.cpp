@@ -44,7 +44,8 @@ constexpr Format kFormats[]{
     {"uri-template", &uri_template_format},
     {"json-pointer", &json_pointer_format},
     {"relative-json-pointer", &relative_json_pointer_format},
-    {"regex", &regex_format, true, "counts, ranges, references and groups nested more than three deep"},
+    {"regex", &regex_format, true,
+     "counts, ranges, references and groups nested more than three levels deep"},
 };
 
 }  // namespace

@@ -62,7 +62,7 @@ bool SchemaCompiler::may_hold(const Json& value, const Terms& terms) {
 bool SchemaCompiler::holds(const Json& value, const Json& schema) {
   if (schema.is_boolean()) return schema.get<bool>();
   has_met_widened_ |= document_.is_widened(schema);
-  if (holds_depth_ > kMaxDepth) document_.refuse(schema, "$ref", "references lead on and on");
+  if (holds_depth_ > kMaxDepth) document_.refuse(schema, "$ref", "references form an endless chain");
   builder_.expressions().fuel().spend(4);
   ++holds_depth_;
   if (document_.is_reference_alone(schema)) {
@@ -205,8 +205,7 @@ bool SchemaCompiler::string_holds(const Json& value, const Json& schema, std::st
 bool SchemaCompiler::array_holds(const Json& value, const Json& schema, std::string_view keyword) {
   const Json& of = *SchemaDocument::find(schema, keyword);
   if (keyword == "unevaluatedItems" && !SchemaDocument::is_true(of))
-    document_.refuse(schema, keyword,
-                     "beside arrays that are listed as values this keyword is not supported");
+    document_.refuse(schema, keyword, "this keyword is not supported next to arrays in an enum or const");
   if (keyword == "contains")
     return std::ranges::any_of(value, [&](const Json& item) { return holds(item, of); });
   if (keyword == "minItems") return value.size() >= document_.count(schema, keyword);
@@ -240,8 +239,7 @@ bool SchemaCompiler::object_holds(const Json& value, const Json& schema, std::st
     return true;
   }
   if (keyword == "unevaluatedProperties" && !SchemaDocument::is_true(*SchemaDocument::find(schema, keyword)))
-    document_.refuse(schema, keyword,
-                     "beside objects that are listed as values this keyword is not supported");
+    document_.refuse(schema, keyword, "this keyword is not supported next to objects in an enum or const");
   if (keyword == "minProperties") return value.size() >= document_.count(schema, keyword);
   if (keyword == "maxProperties") return value.size() <= document_.count(schema, keyword);
   for (const auto& [name, member] : value.items()) {

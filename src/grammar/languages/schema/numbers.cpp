@@ -58,8 +58,9 @@ Expression SchemaCompiler::multiples(const NumberFacts::Multiple& multiple) {
   const auto num_decimals = static_cast<uint32_t>(multiple.of.fraction.size());
   const std::string digits = multiple.of.integer + multiple.of.fraction;
   if (digits.size() > 9 || std::stoul(digits) > kMaxDivisor || num_decimals > 9)
-    document_.refuse(*multiple.schema, "multipleOf",
-                     fmt::format("numbers with more digits than {} are not supported", kMaxDivisor));
+    document_.refuse(
+        *multiple.schema, "multipleOf",
+        fmt::format("divisors above {} (counted without the decimal point) are not supported", kMaxDivisor));
   Expressions& e = builder_.expressions();
   const Expression found = e.multiple_of(static_cast<uint32_t>(std::stoul(digits)), num_decimals);
   return multiple.is_negated ? e.complement(found) : found;

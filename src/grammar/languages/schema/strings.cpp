@@ -69,7 +69,7 @@ void SchemaCompiler::warn_of_formats(const StringFacts& facts, const std::vector
   for (const auto* formats : {&facts.formats, &facts.failing_formats})
     for (const Format* format : *formats)
       if (format->beside_others != nullptr)
-        warn_once(warnings_, fmt::format("the format '{}' is enforced beside other keywords except for {}",
+        warn_once(warnings_, fmt::format("next to other keywords, the format '{}' is enforced except for {}",
                                          format->name, format->not_checked_beside_others));
 }
 

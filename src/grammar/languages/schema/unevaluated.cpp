@@ -29,11 +29,11 @@ std::optional<Unevaluated> unevaluated_of(const SchemaDocument& document, const 
   for (size_t at = 0; at < found.scope.size(); ++at) {
     const Json& inner = *found.scope[at];
     if (document.is_widened(inner))
-      document.refuse(schema, keyword, "what another schema mentions is not known");
+      document.refuse(schema, keyword, "what another schema evaluates is unknown");
     for (const std::string_view by_value :
          {"anyOf", "oneOf", "if", "contains", "dependentSchemas", "dependencies"})
       if (SchemaDocument::find(inner, by_value))
-        document.refuse(schema, keyword, fmt::format("beside '{}' this keyword is not supported", by_value));
+        document.refuse(schema, keyword, fmt::format("this keyword is not supported next to '{}'", by_value));
     if (SchemaDocument::find(inner, "$ref")) add(document.target(inner));
     if (const Json* all = document.list(inner, "allOf"))
       for (const Json& member : *all) add(member);

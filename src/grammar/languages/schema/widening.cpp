@@ -63,8 +63,8 @@ Widening::Widening(const Json& schema) : schema_(schema) {
 bool Widening::drop(const Refusal& refusal) {
   Json& schema = schema_.at(Json::json_pointer(refusal.place));
   if (refusal.is_failure && places_.insert(refusal.place).second) {
-    warnings_.push_back(fmt::format("'{}' at #{}: that it must not hold is not enforced",
-                                    one_line(refusal.keyword), one_line(refusal.place)));
+    warnings_.push_back(fmt::format("'{}' at #{}: its negation is not enforced", one_line(refusal.keyword),
+                                    one_line(refusal.place)));
     return true;
   }
   if (!schema.is_object()) return open_schema(schema, refusal.place);
@@ -128,7 +128,7 @@ bool Widening::simplify_schema(Json& schema, const std::string& place) {
   for (const std::string& name : names)
     if (!is_kept(name)) schema.erase(name);
   places_.insert(place);
-  warnings_.push_back(fmt::format("all but the type at #{}: not enforced", one_line(place)));
+  warnings_.push_back(fmt::format("everything except the type at #{}: not enforced", one_line(place)));
   return true;
 }
 
