@@ -306,6 +306,7 @@ std::string read(const std::string& file) {
 }
 
 TEST(EmulatedSteps, LaunchTheSameKernelsWithTheSameArguments) {
+  prepare_kernels();
   const char* const folder = std::getenv("NIBBLE_LAUNCHES");
   std::map<std::string, std::string> files;
   std::ofstream all;
