@@ -50,7 +50,7 @@ struct StepRecipe {
   // The norm is of the rank's own rows of the residual stream, which itself stays unchanged.
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // read by qkv and project
-  int num_parts;                           // in which qkv and project leave a sum: 1 or 2 (kernels.h)
+  int num_parts;                           // parts of each sum that qkv and project leave: 1 or 2 (kernels.h)
   // What qkv of a full-attention layer prefetches for attention: bytes per page, 0 if nothing, and pages per
   // row.
   int ahead_page_bytes{0}, num_pages_ahead{0};
