@@ -424,7 +424,7 @@ void CudaBackend::wait_for(const OwnedEvent& event) {
 }
 
 // Ends the GPUs' work in an NCCL group that has failed. The group is of no further use, and neither is this
-// backend: launch() reports that. On a node the process has to be ended from outside: before it aborts, NCCL
+// backend: launch() reports that. Not called on nodes, whose processes are ended from outside: to abort, NCCL
 // would wait until no graph contains its work.
 void CudaBackend::give_up_nccl() {
   threads_.run([&](size_t n) { cards_[n]->ranks.front()->nccl()->abort(); });
