@@ -191,6 +191,7 @@ def test_each_event_has_the_time_of_its_arrival():
 
     with answering(answer) as url:
         [load] = loads_of(url, "--model", "m", "--requests", 1, "--warmup", 0)
-    # Lower bounds only: a slow machine makes times longer, not shorter. Half of each pause allows for late wake-ups.
+    # Lower bounds only: a slow machine makes times longer, not shorter. Half of each pause is left for
+    # late wake-ups.
     assert load["itl_seconds"]["p50"] > 0.1
     assert load["e2e_seconds"]["max"] - load["ttft_seconds"]["max"] > 0.5

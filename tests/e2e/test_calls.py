@@ -235,7 +235,8 @@ def test_a_schema_without_properties_is_shown_and_enforced(server, name):
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             answers = list(pool.map(lambda seed: chat_choice(ask_json(server, "/v1/chat/completions", {**body, "seed": seed})["choices"][0]), range(6)))
         whole = [json.loads(calls[0][1]) for calls, _, reason in answers if reason == "tool_calls"]
-        assert whole or name in ("map", "pattern", "all of"), "nothing to check"  # numbers may fill the whole answer
+        # Numbers may fill the whole answer.
+        assert whole or name in ("map", "pattern", "all of"), "nothing to check"
         for arguments in whole:
             assert isinstance(arguments, dict)
             jsonschema.validate(arguments, schema)

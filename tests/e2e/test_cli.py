@@ -197,7 +197,8 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--temprature", "1"], "--temperature"),
         (["run", "tiny", "-p", "x", "--reasoning", "huge"], "low, medium, high"),
         (["run", "tiny", "-p", "x", "--backend", "tpu"], "cpu, reference"),
-        (["run", "tiny", "-p", "x", "--backend", "cuda"], "--backend cuda"),  # the release preset has no CUDA backend
+        # The release preset has no CUDA backend.
+        (["run", "tiny", "-p", "x", "--backend", "cuda"], "--backend cuda"),
         (["run", "tiny", "-p", "x", "--mxfp4-layers", "qkv,ffn"], "moe, qkv, o, lm_head"),
         (["run", "tiny", "-p", "x", "--fp8-layers", "moe"], "qkv, o, lm_head"),
         (["run", "tiny", "-p", "x", "--fp8-layers", "all", "--mxfp4-layers", "o"], "both name o"),
@@ -620,7 +621,8 @@ def test_formats_are_compared_with_the_unquantised_model():
     assert fp8["num_windows"] == 1 and fp8["num_scored"] == 255
     mxfp4 = json.loads(answer(*compare, "--mxfp4-layers", "all", "--json"))
     assert mxfp4["formats"] == {"qkv": "MXFP4", "o": "MXFP4", "lm_head": "MXFP4", "kv": "BF16"}
-    # One mantissa bit is a quarter of the squared error, and so of the divergence. FP8 has two more bits than MXFP4.
+    # One mantissa bit is a quarter of the squared error, and so of the divergence. FP8 has two bits more
+    # than MXFP4.
     assert 0 < fp8["mean_kl"] < mxfp4["mean_kl"] / 4
     assert fp8["mean_kl"] < fp8["p99_kl"]
     assert 1 > fp8["top1_agreement"] > mxfp4["top1_agreement"] > 0.5
@@ -897,7 +899,8 @@ def test_a_chat_remembers_obeys_and_ends(tmp_path):
 
 
 def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
-    schema = tmp_path / "long.json"  # no answer can end before a person, or a test on a busy machine, presses ctrl-C
+    # No answer can end before a person, or a test on a busy machine, presses ctrl-C.
+    schema = tmp_path / "long.json"
     schema.write_text(json.dumps({"type": "string", "minLength": 1000000}))
     chat = Terminal("--temperature", "1", "--seed", "1", "--reasoning", "high", "--json-schema", str(schema))
     chat.expect("> ")

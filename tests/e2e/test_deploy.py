@@ -182,7 +182,8 @@ def test_the_image_has_the_libraries_of_the_program():
     libraries = re.findall(r"=> (/\S+)", subprocess.run(["ldd", NIBBLE], capture_output=True, text=True, check=True, timeout=20).stdout)
     paths = {candidate for library in libraries for candidate in (library, "/usr" + library)}
     told = subprocess.run(["dpkg-query", "-S", *paths], capture_output=True, text=True, timeout=20).stdout
-    packages = {line.partition(":")[0] for line in told.splitlines()} - {"libc6", "libgcc-s1", "libstdc++6"}  # part of Debian's base
+    # The packages that are subtracted are part of Debian's base.
+    packages = {line.partition(":")[0] for line in told.splitlines()} - {"libc6", "libgcc-s1", "libstdc++6"}
     assert len(packages) >= 5
     assert packages == set(re.search(r"--no-install-recommends (lib.*?) &&", IMAGE)[1].split())
 

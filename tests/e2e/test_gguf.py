@@ -255,7 +255,8 @@ def test_inspect_shows_each_kernel_of_layers_of_several_types_once(tiny_gguf, tm
         answer("inspect", mixed, "--json", "--kernels", "--isa", "portable", "--experts-activations", "int8")
     )
     rows = [(row["operation"], row["weights"], row["activations"]) for row in report["kernels"]]
-    kernels = [(*row, kernel["kernel"]) for row, kernel in zip(rows, report["kernels"])]  # attend has two kernels
+    # The kernel is part of the key because attend has two.
+    kernels = [(*row, kernel["kernel"]) for row, kernel in zip(rows, report["kernels"])]
     assert [row for row in rows if row[0] == "project"] == [("project", "BF16", "F32"), ("project", "Q8_0", "INT8")]
     assert len(kernels) == len(set(kernels))
 

@@ -334,7 +334,8 @@ def test_parses_as_the_official_parser_where_that_accepts(encoding, vocabulary, 
         tokens = [token for m in messages for token in encoding.render(m)]
         streams.append((tokens, None))
         expected.append(encoding.parse_messages_from_completion_tokens(tokens, None))
-        # As in a completion, the prompt ends in <|start|>assistant, and the stream may stop anywhere in the last text.
+        # As in a completion, the prompt ends in <|start|>assistant, and the stream may stop anywhere in the
+        # last text.
         tokens = [token for m in messages if m.author.role == Role.ASSISTANT for token in encoding.render(m)][2:]
         if not tokens:
             continue

@@ -47,7 +47,8 @@ def test_what_was_done_is_counted():
         stopped = client.chat.completions.create(model="tiny", messages=QUESTION, temperature=0, stop=" = ")
         assert status_of(server.post("/v1/completions", {})) == 400
         families, after = scrape(server)
-        while after[("nibble:e2e_request_latency_seconds_count",)] < 4:  # a chat's stop string cancels the answer, which ends later
+        # A chat's stop string cancels the answer, which ends later.
+        while after[("nibble:e2e_request_latency_seconds_count",)] < 4:
             families, after = scrape(server)
 
         usages = [reply.usage, cut.usage, stopped.usage]

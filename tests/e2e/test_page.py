@@ -102,7 +102,8 @@ def test_an_answer_can_be_stopped_and_gone_on_from(page, server):
     kept = page.text(".answer")
     assert len(kept) > 20
     assert re.match(r"\d+ tokens, .*; stopped$", page.last(".numbers"))
-    page.wait("fetch('status.json').then((reply) => reply.json()).then(({engine}) => engine.running === 0)")  # the engine stopped too
+    # The engine stopped too.
+    page.wait("fetch('status.json').then((reply) => reply.json()).then(({engine}) => engine.running === 0)")
     page.ask(QUESTION)
     assert page.last(".answer") != "" and len(page.js("window.sent.at(-1)")["messages"]) == 3
 

@@ -113,7 +113,8 @@ def setup(request, tmp_path_factory):
     config = (DEPLOY / request.param).read_text()
     for written, here in zip((8080, 8000, 8001), (port, *ports)):
         assert config.count(f"127.0.0.1:{written}") == 1
-        config = config.replace(f"127.0.0.1:{written}", f"127.0.0.1:{{{here}}}")  # marked, so that no port is replaced twice
+        # Marked, so that no port is replaced twice.
+        config = config.replace(f"127.0.0.1:{written}", f"127.0.0.1:{{{here}}}")
     config = config.replace("inter 1s", "inter 200ms")
     config = re.sub(r"127\.0\.0\.1:\{(\d+)\}", r"127.0.0.1:\1", config)
     replicas, processes = [], []
@@ -141,8 +142,8 @@ def test_a_conversation_stays_with_its_replica(setup):
         for turn in range(3):
             answer, asked = setup.ask(messages, seed=turn)
             chosen += asked
-            # The first 32 tokens, a page, are the system message, which any replica may have cached; the user's message
-            # comes later.
+            # The first 32 tokens, a page, are the system message, which any replica may have cached; the
+            # user's message comes later.
             assert turn == 0 or answer.usage.prompt_tokens_details.cached_tokens > 32
             messages += [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
         assert chosen == chosen[:1] * 3

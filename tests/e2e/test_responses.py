@@ -158,7 +158,8 @@ def test_a_tool_is_called_and_its_result_goes_back(server, stateful):
         told = [{"role": "user", "content": WEATHER}, *(item.model_dump() for item in first.output), result]
         second = client.responses.create(**request, input=told, store=False)
     assert second.output
-    # The prompt equals that of a chat with the same turns, including the reasoning, so it is found in the prefix cache.
+    # The prompt equals that of a chat with the same turns, including the reasoning, so it is found in the
+    # prefix cache.
     chat = client.chat.completions.create(
         model="tiny",
         tools=[{"type": "function", "function": {k: v for k, v in TOOLS[0].items() if k != "type"}}],

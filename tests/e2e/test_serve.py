@@ -314,7 +314,7 @@ def test_a_conversation_whose_reasoning_is_dropped_still_hits_the_prefix_cache()
         whole_pages = (first.usage.prompt_tokens - 1) // page * page
         assert again.usage.prompt_tokens_details.cached_tokens == whole_pages > 4 * page
         assert again.choices[0].message == first.choices[0].message
-        # The next turn's prompt lacks the reasoning. Everything before it is the first prompt, which is cached.
+        # The next turn's prompt lacks the reasoning. What precedes it is the first prompt, which is cached.
         assert first.choices[0].message.reasoning_content
         messages += [first.choices[0].message.model_dump(exclude_none=True), {"role": "user", "content": "And again?"}]
         second = client.chat.completions.create(model="tiny", messages=messages, temperature=0)

@@ -151,7 +151,8 @@ def test_an_evaluation_shows_how_far_it_is(what):
     unit = {"text": "tokens", "tasks": "tasks"}[what]
     shown = on_terminal("xterm", "eval", "tiny", *flags).decode()
     assert " [" in shown and f" {unit}" in shown and "%" in shown
-    assert f" {unit} in " in nibble("eval", "tiny", *flags).stderr.decode()  # not a terminal: one line at the end
+    # Standard error is not a terminal here, so there is one line, at the end.
+    assert f" {unit} in " in nibble("eval", "tiny", *flags).stderr.decode()
 
 
 # help

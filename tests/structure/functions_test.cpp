@@ -1,5 +1,5 @@
-// Holds the size of functions in src/: at most 60 lines and 5 parameters. Those that were longer when the test was
-// written are listed with their size, which may only shrink.
+// Checks the size of functions in src/: at most 60 lines and 5 parameters. Those that were longer when the
+// test was written are listed with their size, which may only shrink.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -137,7 +137,7 @@ std::vector<Found> functions_over(int most, int FunctionText::*size) {
   return found;
 }
 
-// Complains about each function that is over the limit and not listed, larger than listed, or listed without need.
+// Fails for each function that is over the limit and not listed, larger than listed, or listed without need.
 void expect_listed(const std::vector<Found>& found, int FunctionText::*size, std::vector<Exception> listed) {
   for (const Found& it : found) {
     const int actual = it.function.*size;

@@ -103,7 +103,8 @@ size_t end_of_parens(std::string_view head, size_t open) {
   return head.size();
 }
 
-// The signature before a brace, without `template <...>` and without uses of macros above it; `first` moves along.
+// Returns the signature before a brace, without `template <...>` and without uses of macros above it. Moves
+// `first` to its beginning.
 std::string_view signature(std::string_view code, size_t& first, size_t brace) {
   for (;;) {
     while (first < brace && std::isspace(static_cast<unsigned char>(code[first]))) ++first;

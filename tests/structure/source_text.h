@@ -1,4 +1,5 @@
-// Reads C++ and CUDA source text far enough for tests of how it is written: its comments, and where its functions begin and end.
+// Parses C++ and CUDA source text as far as tests of its style need: its comments, and where functions begin
+// and end.
 #pragma once
 
 #include <string>
@@ -7,13 +8,14 @@
 
 namespace nibble::test {
 
-// The source with every comment, string and character literal blanked out. Line breaks stay, so line numbers do too.
+// Returns the source with every comment, string and character literal blanked out. Line breaks stay, so line
+// numbers do too.
 std::string code_of(std::string_view source);
-// The reverse: the source with everything but the text of comments blanked out.
+// The reverse: returns the source with everything but the text of comments blanked out.
 std::string comments_of(std::string_view source);
 
 struct FunctionText {
-  std::string name;  // as written in front of its parameters: "Engine::Impl::finish"
+  std::string name;  // as written before its parameters: "Engine::Impl::finish"
   int first_line;    // of its signature, without a template's parameters
   int num_lines;     // up to its closing brace
   int num_parameters;

@@ -1,4 +1,5 @@
-// Holds how comments are written: no wider than code, and in plain words (docs/glossary.md lists the replacements).
+// Checks how comments are written: no wider than code, and in plain words (docs/glossary.md lists the
+// replacements).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,8 +39,8 @@ TEST(Comments, AreNoWiderThanCode) {
       if (is_held(file.path)) expect_narrow_comments(file);
 }
 
-// Words that the glossary replaces. Each has a plain use as well ("behind a proxy"), so a few may stay; the limits may
-// only shrink.
+// Words that the glossary replaces. Each has a plain use as well ("behind a proxy"), so a few may stay; the
+// limits may only shrink.
 struct Word {
   const char* pattern;
   const char* instead;

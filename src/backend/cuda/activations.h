@@ -11,7 +11,7 @@ namespace nibble::cuda {
 
 enum class ActivationLayout {
   kRows,   // row by row, in bfloat16
-  kImage,  // an image of bfloat16 (layout/image.h), which kernels that multiply by wgmma take
+  kImage,  // an image of bfloat16 (layout/image.h), read by kernels that multiply by wgmma
   kBlocks  // row by row, in a format of block-scaled products (block_rows.h)
 };
 
@@ -19,7 +19,7 @@ struct Activations {
   ActivationLayout layout{ActivationLayout::kRows};
   int image_rows{0};  // rows of the image; 0 in the other layouts
   union {
-    __nv_bfloat16* data;  // of rows, and of an image; null: there are no activations
+    __nv_bfloat16* data;  // rows, or an image; null: no activations
     BlockRows blocks;
   };
 

@@ -24,16 +24,16 @@
 namespace nibble::cuda {
 namespace {
 
-// A GPU and the ranks that it runs: one, or several for tests, which then take turns.
+// A GPU and the ranks that it runs: one or, in tests, several, which then take turns.
 struct Card {
   explicit Card(bool has_graphs) : graphs(has_graphs) {}
 
   OwnedStream stream;
   std::vector<std::unique_ptr<Rank>> ranks;
   StepGraphs graphs;
-  OwnedEvent end[2];  // of the launched steps, in turn
+  OwnedEvent end[2];  // of the launched steps, used alternately
 
-  // What ranks have in common of the step that was uploaded last; rows of their own they have each for themselves.
+  // The shape of the step that was uploaded last, as far as all ranks share it: rows of their own differ.
   const StepShape& shape() const { return ranks.front()->shape(); }
   void upload(const Batch& batch) {
     for (const auto& rank : ranks) rank->take(batch, stream);
@@ -41,7 +41,7 @@ struct Card {
   void count_launch() const {
     for (const auto& rank : ranks) rank->input().count_launch();
   }
-  // Has each rank send what the others need of it, and wait for what it needs of them.
+  // Has each rank send what the others need from it, and then wait for what it needs from them.
   template <typename F>
   void take_turns(const F& f) {
     if (ranks.size() == 1) return f(*ranks.front(), Turn::kSendAndWait);
@@ -56,7 +56,7 @@ struct RankPlan {
   Plan plan;
 };
 
-// A rank waits this long for a step that NCCL holds up.
+// How long a rank waits for a step that NCCL holds up.
 constexpr double kNcclPatienceSeconds{20};
 
 class CudaBackend final : public Backend {
@@ -72,9 +72,11 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // What moves right drafts to their positions does so for all rows, and has no rows of a rank's own.
+  // Rank::keep_drafts() moves the drafts of all rows of a step; it does not support ranks with rows of their
+  // own.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
-  // A tree of the miniature's head makes hardly more tokens a step than a chain, in a longer step (docs/speculation.md).
+  // With the miniature's draft head, a tree yields hardly more tokens per step than a chain, and the step
+  // takes longer (docs/speculation.md).
   bool tries_trees() const override { return false; }
   int steps_ahead() const override { return 1; }
   void launch(const Batch& batch) override;
@@ -86,27 +88,29 @@ class CudaBackend final : public Backend {
   Rank& first_rank() const { return *first_card().ranks.front(); }
   bool is_shared() const { return num_ranks_ > 1; }
   bool is_first(const Card& card) const { return &card == &first_card(); }
-  // Says whether samples are drawn here: by the first rank of all.
+  // Whether samples are drawn on this card, which the first of all ranks does.
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect_ranks(const BackendOptions& options);
   void try_links();
-  // Throws BackendLost if it takes too long. NCCL does not end when a rank is lost: throws what the links, or NCCL, say of that.
+  // Throws BackendLost if the event takes too long. If a rank is lost, NCCL never returns: throws what the
+  // links, or NCCL, report.
   void wait_for(const OwnedEvent& event);
   void give_up_nccl();
 
-  // Launches are of the step that was uploaded to the card last.
+  // Enqueue work of the step that was uploaded to the card last.
   void enqueue_layers(Card& card);
   void enqueue_unembed(Card& card, int first, int count);
-  // `logits`: the logits are copied to pinned_logits_ as well.
+  // `logits`: also copies the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
-  // Enqueues the work behind the choice of all tokens: right drafts of trees move to their positions, and a head drafts the next ones.
+  // Enqueues the work after all tokens are chosen: accepted drafts of trees move to their positions, and the
+  // draft head drafts the next ones.
   void enqueue_drafts(Card& card) {
     if (card.shape().have_trees)
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
-  // A graph ends before the sampling where that waits for masks, or where ranks are processes: those that record what NCCL does must all do so
-  // in the same step, and the others know nothing of how tokens are chosen.
+  // A graph ends before sampling if sampling waits for masks, or if ranks are processes: these must all
+  // record NCCL's work in the same step, but only the first one knows how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const { return shape.have_masks || connection_.links; }
   StepGraphs::Key key_of_graph(const Card& card) const {
     StepGraphs::Key shapes;
@@ -124,9 +128,9 @@ class CudaBackend final : public Backend {
     enqueue_sample(card, 0, shape.num_outputs);
     enqueue_drafts(card);
   }
-  // A step that was launched.
+  // A launched step.
   struct Launched {
-    uint32_t step{0};  // its number (step_exchange.h)
+    uint32_t step{0};  // step number (step_exchange.h)
     int num_outputs{0};
     std::vector<float> logits;
     std::vector<TreeOfStep> trees;
@@ -145,13 +149,13 @@ class CudaBackend final : public Backend {
   std::vector<std::unique_ptr<Card>> cards_;
   FailureFlag failure_;
   PinnedBuffer pinned_logits_;
-  std::array<Launched, 2> launched_;  // in turn
+  std::array<Launched, 2> launched_;  // used alternately
   size_t num_launched_{0}, num_waited_for_{0};
-  std::optional<HeadDrafter> drafter_;  // only where one rank has the model
+  std::optional<HeadDrafter> drafter_;  // only if one rank has the whole model
 };
 
-// The kernels of a plan, and how so many ranks add up what they have. Behind the experts, ranks with sequences of their own need the sum of
-// all rows, and norms of theirs alone.
+// Returns the kernels of a plan, and how `num_ranks` ranks sum up their results. After the experts, ranks
+// with sequences of their own need the sum for all rows, but norms only for their own.
 std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, bool have_own_sequences,
                                      const Connection& connection) {
   std::vector<KernelChoice> rows = choices(plan);
@@ -188,7 +192,7 @@ std::vector<KernelChoice> CudaBackend::kernels() const {
   return choices_of(first_rank().plan(), num_ranks_, first_rank().share().has_own_sequences, connection_);
 }
 
-// The GPUs that the ranks run on, each once.
+// Returns the GPUs that the ranks run on, each once.
 std::vector<int> cards_of(const std::vector<RankPlan>& plans) {
   std::vector<int> cards;
   for (const RankPlan& plan : plans)
@@ -207,7 +211,7 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
   const std::vector<int> devices = cards_of(plans);
   if (is_shared() && !connection_.nccl) connect(devices);
-  // NCCL may deadlock where several GPUs of one process run its work in graphs: its documentation says so.
+  // According to its documentation, NCCL may deadlock if several GPUs of one process run its work in graphs.
   const bool may_record = !connection_.nccl || connection_.links;
   threads_.run([&](size_t n) {
     cards_[n] = std::make_unique<Card>(own.has_graphs && may_record);
@@ -242,7 +246,8 @@ void CudaBackend::connect_ranks(const BackendOptions& options) {
   for (Rank* rank : ranks) rank->link(ranks, StepNumbers(config_, options.max_batch_tokens), failure_.data());
 }
 
-// A driver may say that GPUs can write to each other where the machine then drops what they write.
+// Checks that sums over ranks are right: a driver may report that GPUs can write to each other although the
+// machine drops what they write.
 void CudaBackend::try_links() {
   threads_.run([&](size_t n) {
     for (const auto& rank : cards_[n]->ranks) rank->begin_trial(cards_[n]->stream);
@@ -292,7 +297,8 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
     card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_logits(first, count, turn, card.stream); });
 }
 
-// The others write the next logits when all have met again. Those of other processes get tokens with the next step.
+// The other ranks may write the next logits after all ranks have met again. Ranks in other processes get the
+// tokens with the next step.
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);
@@ -317,13 +323,14 @@ void CudaBackend::take_logits(int count, std::vector<float>& logits) {
                 downloaded + static_cast<size_t>(count) * static_cast<size_t>(config_.vocab));
 }
 
-// Before anything of a step is launched, every GPU has its graph and its input: one that waits for another's launches would wait for memory that
-// is taken as well.
+// Every GPU has its graph and its input before anything of the step is launched. Both may allocate memory,
+// and an allocation may wait for running kernels: it must not wait for another GPU's kernels that wait for
+// this GPU's launches.
 void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "nobody waits for the steps");
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
-  step.num_outputs = 0;  // without those of spare rows
+  step.num_outputs = 0;  // not counting those of spare rows
   for (const Run& run : batch.runs)
     if (draws(first_card())) step.num_outputs += static_cast<int>(run.outputs.size());
   threads_.run([&](size_t n) {
@@ -342,7 +349,7 @@ void CudaBackend::launch(const Batch& batch) {
   ++num_launched_;
 }
 
-// Logits are for tests and tools: who wants them waits for the step here.
+// Logits are for tests and tools: a step that wants them is waited for here.
 void CudaBackend::launch_on(Card& card, bool want_logits, Launched& step) {
   const StepShape& shape = card.shape();
   const bool takes_logits = want_logits && draws(card);
@@ -416,15 +423,16 @@ void CudaBackend::wait_for(const OwnedEvent& event) {
   }
 }
 
-// A group of NCCL that has failed is of no more use, nor is this backend: launch() says so. What GPUs still do in it ends here. A node is left to
-// whoever ends its process: to abort, NCCL waits until no graph has its work any more.
+// Ends the GPUs' work in an NCCL group that has failed. The group is of no further use, and neither is this
+// backend: launch() reports that. Not called on nodes, whose processes are ended from outside: to abort, NCCL
+// would wait until no graph contains its work.
 void CudaBackend::give_up_nccl() {
   threads_.run([&](size_t n) { cards_[n]->ranks.front()->nccl()->abort(); });
 }
 
-// The launches of the first GPU are recorded; the others run the same step.
+// Records the launches of the first GPU; the others run the same step.
 std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
-  threads_.use_first();  // for the recorder's memory
+  threads_.use_first();  // the recorder allocates on the first GPU
   Recorder recorder;
   std::vector<std::unique_ptr<StepGraph>> graphs(cards_.size());
   const auto uses_graph = [](const Card& card) { return card.shape().is_recorded() && card.graphs.are_on(); };
@@ -468,7 +476,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaO
 
 namespace {
 
-// The plan of the GPU that the calling thread uses. Throws InputError where it cannot run its share.
+// Returns the plan of the calling thread's GPU. Throws InputError if the GPU cannot run its share.
 Plan plan_of_device(const Weights& weights, const Share& share, const BackendOptions& options,
                     const CudaOptions& own) {
   const DeviceCaps& caps = device_caps();

@@ -1,4 +1,5 @@
-// The model on NVIDIA GPUs (sm_80 or later): on one, or shared among several, each with a rank (docs/scaling.md).
+// The CUDA backend: runs a model on NVIDIA GPUs (sm_80 or later), on one, or shared by several with a rank on
+// each (docs/scaling.md).
 #pragma once
 
 #include <memory>
@@ -12,21 +13,24 @@
 
 namespace nibble::cuda {
 
-// Says in a line why this machine cannot run it; empty where it can.
+// Returns in one line why this machine cannot run the backend; empty: it can.
 std::string why_not();
 
-DeviceFacts device_facts();  // what the GPU is and how it stands at this moment, for records
+// Returns what the GPU is, and its present state, for records.
+DeviceFacts device_facts();
 
-// Bytes per second that all multiprocessors together read from the GPU's memory: the best of several passes over 2
-// GB.
+// Returns the bytes per second that all multiprocessors together read from the GPU's memory: the best of
+// several passes over 2 GB.
 double read_bandwidth();
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaOptions& own);
-// Throws InputError where there is no GPU, not enough memory on it, or no kernel for the model's shapes or formats.
+// Throws InputError if there is no GPU, too little memory on it, or no kernel for the model's shapes or
+// formats.
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CudaOptions& own = {});
 
-// The kernels that a GPU would run. Throws InputError where `gpu` is none that nibble knows (caps.h), or has no kernel for the model.
+// Returns the kernels that a GPU would run. Throws InputError if `gpu` is unknown (caps.h), or has no kernel
+// for the model.
 RemoteKernels kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
                          const CudaOptions& own, std::string_view source);
 

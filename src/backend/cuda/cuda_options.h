@@ -1,4 +1,4 @@
-// Options of the CUDA backend only; setup/ passes them to it beside the BackendOptions.
+// Options of the CUDA backend only; setup/ passes them to it next to the BackendOptions.
 #pragma once
 
 #include <optional>
@@ -10,30 +10,32 @@
 namespace nibble::cuda {
 
 struct CudaOptions {
-  // These two let a large GPU run what a small one runs.
+  // These two make a large GPU run what a smaller one would run.
   std::optional<int> shared_budget{};        // KB per CTA (budget.h); not set: the largest that the GPU has
-  std::optional<int> num_multiprocessors{};  // that launches are made for; not set: all
-  bool has_graphs{true};                     // decode steps are recorded and run again as CUDA graphs
-  bool may_compile{true};  // the driver may compile PTX where there is no machine code for the GPU (images.h)
-  // The activations that experts multiply their weights with in steps of many tokens; not set: bfloat16, as in all others.
+  std::optional<int> num_multiprocessors{};  // that launches use; not set: all
+  bool has_graphs{true};                     // decode steps are recorded and replayed as CUDA graphs
+  bool may_compile{true};  // the driver may compile PTX if there is no machine code for the GPU (images.h)
+  // The format of the experts' activations in steps of many tokens; not set: bfloat16, as in all other steps.
   std::optional<BlockFormat> prompt_activations{};
-  // Several GPUs that share the model: the number of each one, of which one may be named twice, for tests; none: the first ones. And the
-  // parts of the model that each has, in proportion.
+  // The GPUs that share the model, by number; a test may name one twice. Empty: the first ones. `parts` are
+  // their shares of the model, in proportion.
   std::vector<int> gpus{};
   std::vector<int> parts{1};
-  bool have_whole_experts{false};  // each some, in place of a part of every one
-  // Each computes attention of some sequences, in place of some heads of all. It has a KV cache for these
-  // (BackendOptions::num_kv_caches).
+  bool have_whole_experts{false};  // each rank has some experts, instead of a part of every expert
+  // Each rank computes attention for some sequences, instead of some heads for all sequences. It has a KV
+  // cache for its sequences (BackendOptions::num_kv_caches).
   bool have_own_sequences{false};
 
-  // Each part is a process's of its own, and this is the number of this one's, which has one GPU. Not set: all are of this process.
+  // If set, each part is in a process of its own, which has one GPU, and this is the part of this process.
+  // Not set: all parts are in this process.
   std::optional<int> node_rank{};
-  // NCCL connects nodes, GPUs that cannot write into each other's memory, and others where its library is named here. `interface`: Nccl::load().
+  // NCCL connects nodes, and GPUs that cannot write into each other's memory. If `nccl` names its library, it
+  // connects other GPUs too. `interface`: see Nccl::load().
   std::string nccl{}, interface {};
 
   int num_ranks() const { return static_cast<int>(parts.size()); }
   bool asks_for_nccl() const { return node_rank || !nccl.empty(); }
-  // The one by which the parts came, for messages.
+  // Returns the option that divides the model, for messages.
   const char* flag() const { return node_rank ? "--nodes" : "--tensor-parallel-size"; }
 };
 

@@ -1,4 +1,5 @@
-// embed: the first kernel of a step, which brings its input from the host. Also a kernel that reads a lot of memory, for measuring bandwidth.
+// embed: the first kernel of a step, which also copies the step's input from the host. And a kernel that
+// reads a lot of memory, to measure bandwidth.
 #include "backend/cuda/chip/run_kernel.cuh"
 #include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/device/pdl.cuh"
@@ -15,9 +16,9 @@ __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   if (row.position < 0)
     row = row_behind(args.last_drafts, num_chains, row);
   else if (row.token < 0)
-    row.token = max(args.last_results[-1 - row.token].token, 0);  // -1: there was no number among its logits
+    row.token = max(args.last_results[-1 - row.token].token, 0);  // -1: none of its logits was a number
   if (threadIdx.x == 0) reinterpret_cast<RowInput*>(args.input)[blockIdx.x] = row;
-  const int num_eights = args.hidden / 8;  // whole: check_shapes() in limits.h
+  const int num_eights = args.hidden / 8;  // exact: check_shapes() in limits.h requires it
   const auto* const from =
       reinterpret_cast<const uint4*>(args.embedding) + size_t{1} * row.token * num_eights;
   auto* const to = reinterpret_cast<float4*>(args.x) + size_t{2} * blockIdx.x * num_eights;
@@ -28,7 +29,7 @@ __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
   }
 }
 
-// The CTA's share of what lies behind the rows.
+// Copies the CTA's share of the input that follows the rows.
 __device__ void bring_rest(const uint4* from, uint4* to, unsigned num_quads) {
   constexpr unsigned kAhead{4};
   const unsigned stride = gridDim.x * kBringThreads;
@@ -45,8 +46,8 @@ __device__ void bring_rest(const uint4* from, uint4* to, unsigned num_quads) {
   }
 }
 
-// A CTA for each row. The host's memory is a microsecond or two away, so what is wanted of it is asked for at once: first the row and the
-// header, then, beside the embedding, the rest.
+// A CTA for each row. The host's memory is a microsecond or two away, so whatever is needed from it is
+// requested at once: first the row and the header, then, while the embedding is read, the rest.
 __global__ void __launch_bounds__(kThreads)
     embed_kernel(const __grid_constant__ EmbedArgs args, Timestamps timestamps) {
   static_assert(sizeof(RowInput) == sizeof(uint4) && sizeof(InputHeader) == sizeof(uint4));
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
     row = {static_cast<int>(words.x), static_cast<int>(words.y), words.z, words.w};
   }
   __syncthreads();
-  // The last CTA that has read the step's number counts it. This thread has the least to bring.
+  // The last CTA to read the step's number increments it. This thread has the least to copy.
   if (threadIdx.x == kThreads - 1 && increment_up_to(args.ticket, gridDim.x - 1) == gridDim.x - 1)
     *args.step = step;
   if (threadIdx.x < kRowThreads)

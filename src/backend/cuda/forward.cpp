@@ -15,9 +15,8 @@ void experts(const Step& step, size_t layer) {
   norm_before_experts(step, layer);
   route(step, layer);       // gate, top K, softmax
   experts_up(step, layer);  // SwiGLU
-  experts_down(
-      step,
-      layer);  // x += weighted sum over routed experts: the next reader of x adds it, or the sum over ranks
+  // x += weighted sum over routed experts; the next reader of x, or the sum over ranks, does the addition
+  experts_down(step, layer);
 }
 
 }  // namespace

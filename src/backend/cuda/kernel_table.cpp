@@ -1,4 +1,4 @@
-// Rows only; nothing here launches.
+// The rows of the kernel table. Nothing here launches a kernel.
 #include "backend/cuda/kernel_table.h"
 
 #include <fmt/format.h>
@@ -16,8 +16,8 @@ using enum Format;
 using enum MatrixEngine;
 using enum Operation;
 
-// The least shared memory of the kernels of an operation, in bytes, by the widths of its matrix. A dense
-// product may take its columns one by one; an expert takes those of a group together.
+// Least shared memory of an operation's kernels, in bytes, named by the width of the contraction. A dense
+// product can take its columns one at a time; an expert takes those of a group together.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
@@ -54,7 +54,7 @@ constexpr Format kFormats[]{kF32, kBf16, kE4m3, kMxfp4};
 constexpr EnumSet<Format> kAnyFormat{kF32, kBf16, kE4m3, kMxfp4};
 
 constexpr const char* kOnly{"the only one of its format"};
-constexpr const char* kStrips{"docs/decisions/0005"};  // alternatives that were measured
+constexpr const char* kStrips{"docs/decisions/0005"};  // with measurements of the alternatives
 constexpr const char* kBatch{"docs/decisions/0016"};
 constexpr const char* kPairs{"docs/decisions/0015"};
 constexpr const char* kDealt{"docs/decisions/0019"};
@@ -62,7 +62,8 @@ constexpr const char* kMany{"weights are read once for 64 tokens"};
 constexpr const char* kFour{"all four tensor cores of a multiprocessor for one product"};
 constexpr const char* kBlocks{"--prompt-activations"};
 
-// A row of the table: a kernel for a range of rows, and for all or `only` some of its operation's formats.
+// A row of the table: a kernel for a range of step sizes, and for all or `only` some formats of its
+// operation.
 struct TableRow {
   struct Range {
     int from{1}, to{kAnyRows};
@@ -71,11 +72,11 @@ struct TableRow {
   Range rows{};  // of the step
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // rows by wgmma are for Hopper: valid_families()
+  Families families{kEverywhere};  // ignored for rows by wgmma, which are for Hopper: valid_families()
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;
-  int max_rows{kAnyRows};  // the other members: kernel_table.h
+  int max_rows{kAnyRows};  // this and the members below: see kernel_table.h
   size_t (*shared_bytes)(const Config& config, Format weights){nullptr};
   std::string (*why_not)(const Config& config, const Target& target){nullptr};
   const char* kernel;
@@ -90,7 +91,7 @@ constexpr TableRow kEmbedRows[]{
     {.activations = kF32, .launcher = &embed, .kernel = "embed"},
 };
 
-// Norms, from the number of rows on at which the kernels that read them no longer compute them.
+// Norms, for steps in which the kernels that read them no longer compute them.
 constexpr TableRow kNormRows[]{
     {.rows = {kOwnNorms + 1, kAnyRows}, .activations = kF32, .launcher = &rms_norm,
      .kernel = "rms_norm: a CTA for each row"},
@@ -113,12 +114,13 @@ constexpr TableRow kQkvRows[]{
      .shared_bytes = &wgmma, .kernel = "qkv_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
 };
 
-// Keys and values of steps in which rows of one sequence see each other; attend_rows() appends all others.
+// Keys and values, in steps in which rows of one sequence see each other. attend_rows() appends those of
+// other steps.
 constexpr TableRow kAppendRows[]{
     {.rows = {2, kAnyRows}, .activations = kF32, .launcher = &append, .kernel = "append: rope"},
 };
 
-// Attention. `rows` are those of one sequence.
+// Attention. `rows` counts the rows of one sequence.
 constexpr TableRow kAttendRows[]{
     {.rows = {1, kMinTiledRows - 1}, .launcher = &attend_rows,
      .kernel = "attend_rows: rope, append, split over pages", .reason = kStrips},
@@ -144,7 +146,7 @@ constexpr TableRow kProjectRows[]{
      .shared_bytes = &wgmma, .kernel = "project_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
 };
 
-// The norm, the router and the first half of the experts in one launch, for a token and for two.
+// The norm, the router and the first half of the experts in one launch, for one token and for two.
 constexpr TableRow kRouteAndExpertsUpOfOne{.rows = {1, 1}, .engine = kMma, .pass = kFewPass,
     .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &one_hidden,
     .why_not = &why_not_one_launch,
@@ -227,7 +229,7 @@ constexpr TableRow kExpertsDownRows[]{
      .kernel = "experts_down_blocks: block-scaled, 64 pairs", .reason = kBlocks},
 };
 
-// Logits. On Hopper CTAs that have done their strips take others, except those of MXFP4.
+// Logits. On Hopper, strips are scheduled dynamically, except in MXFP4.
 constexpr TableRow kUnembedRows[]{
     {.rows = {1, kMaxColumns}, .engine = kMma, .only = {kBf16, kE4m3}, .families = kNotHopper,
      .pass = kFewPass, .launcher = &unembed, .shared_bytes = &dense_hidden,
@@ -275,7 +277,7 @@ constexpr OperationRows kTable[]{
     {kSample, {kF32}, kSampleRows},
 };
 
-// The last number of rows, up to the end of its range, for which no row by wgmma replaces this one.
+// Returns the largest number of rows in this row's range that no wgmma row replaces.
 int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weights) {
   int kept = row.rows.to;
   for (const TableRow& other : rows) {
@@ -287,8 +289,8 @@ int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weight
   return kept;
 }
 
-// Adds the row for one format of weights. Where wgmma replaces a part of its range, that part becomes a row
-// of its own: a plan takes a row as a whole or not at all.
+// Adds the row for one format of weights. If wgmma replaces part of its range, that part becomes a row of its
+// own: a plan takes a row as a whole or not at all.
 void add(const OperationRows& of, const TableRow& row, Format weights, std::vector<KernelRow>& all) {
   KernelRow whole{.operation = of.operation,
                   .weights = weights,
@@ -377,7 +379,7 @@ GroupRoom group_room(const Config& config, int max_tokens, std::span<const Kerne
   GroupRoom room{0, 0};
   for (const KernelRow& row : rows) {
     if (row.operation != Operation::kRoute || row.from_rows > max_tokens) continue;
-    // The number of groups grows with the number of tokens.
+    // The number of groups grows with the tokens.
     const int groups = max_num_groups(std::min(row.to_rows, max_tokens), config.experts().count,
                                       config.experts_per_token, row.pass.columns);
     room.num_groups = std::max(room.num_groups, groups);

@@ -32,30 +32,31 @@ class EnumSet {
   unsigned bits_{0};
 };
 
-// The families that a kernel is valid for: one with instructions of sm_90a or sm_120a names these alone.
+// The families for which a kernel is valid. A kernel with instructions of sm_90a or sm_120a lists only that
+// family.
 using Families = EnumSet<Family>;
 inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                       Family::kSm100, Family::kSm120, Family::kSm121},
     kHopper{Family::kSm90},
     kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
-// What multiplies matrices. A plan has at most one engine besides mma.sync. Table rows of that engine replace
-// those of mma.sync that have the same operation, weights and numbers of rows.
+// What multiplies matrices. Besides mma.sync, a plan has at most one engine. The table rows of that engine
+// replace mma.sync rows with the same operation, weights and numbers of rows.
 enum class MatrixEngine {
-  kAny,          // every plan has the row
+  kAny,          // the row is part of every plan
   kMma,          // mma.sync
-  kWgmma,        // wgmma or, for a batch, mma.sync; both multiply activations in images (layout/image.h)
+  kWgmma,        // wgmma or, for a batch, mma.sync; both read activations from images (layout/image.h)
   kBlockScaled,  // block-scaled products, in the format of the row's activations
 };
 
 // One pass of a kernel over its weights.
 struct Pass {
   int columns{0};           // tokens, or pairs of a token and an expert, that share it; 0: no weights
-  bool takes_norm{false};   // rms_norm has computed the norm of the input; else the kernel computes it
-  bool leaves_parts{true};  // sums that another kernel reads are in two parts (kernels.h)
-  bool takes_image{false};  // multiplies activations that lie in an image (layout/image.h)
-  bool deals_out{false};    // a CTA that has done its strips takes others (decode/dealt.cuh)
-  bool makes_norm{false};   // computes the norm that it takes where no launch has done so
+  bool takes_norm{false};   // reads a norm that another launch computed; else computes the norm itself
+  bool leaves_parts{true};  // leaves sums that another kernel reads in two parts (kernels.h)
+  bool takes_image{false};  // reads activations from an image (layout/image.h)
+  bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (decode/dealt.cuh)
+  bool makes_norm{false};   // computes the norm that it takes if no other launch has done so
 };
 inline constexpr Pass kNoPass{};
 inline constexpr Pass kFewPass{.columns = kMaxColumns};
@@ -88,16 +89,16 @@ struct KernelRow {
   Operation operation;
   Format weights;  // for append and attend: format of the KV cache
   Format activations;
-  int from_rows, to_rows;  // rows of the step that it takes; for attend: of a sequence in the step
-  int max_rows;            // the most that its kernel can take: `nibble tune` tries all up to it
+  int from_rows, to_rows;  // rows of a step that it takes; for attend: rows of one sequence in it
+  int max_rows;            // the most that the kernel can take: `nibble tune` tries up to it
   MatrixEngine engine;
   Families families;
   Pass pass;
   Launcher launcher;
-  // Bytes of dynamic shared memory that a CTA takes at least; null: few. A smaller budget is refused.
+  // Least dynamic shared memory of a CTA, in bytes; null: little. A smaller budget is refused.
   size_t (*shared_bytes)(const Config& config, Format weights);
-  // Why the kernel cannot run a model of this configuration on the target; empty where it can. Null: it runs
-  // every model that limits.h accepts.
+  // Why the kernel cannot run a model of this configuration on the target; empty: it can. Null: it runs every
+  // model that limits.h accepts.
   std::string (*why_not)(const Config& config, const Target& target);
   const char* kernel;
   const char* reason;  // why this kernel, or the record that shows it
@@ -115,22 +116,24 @@ struct KernelRow {
 };
 std::span<const KernelRow> kernel_rows();
 
-// "qkv/BF16", and "qkv/BF16/3-8" where it does not take every number of rows; "qkv/BF16/wgmma/9-64" by wgmma,
-// and "experts-up/MXFP4/MXFP8/17-" by block-scaled products.
+// Returns a row's name: "qkv/BF16"; "qkv/BF16/3-8" if it takes only those numbers of rows;
+// "qkv/BF16/wgmma/9-64" by wgmma; "experts-up/MXFP4/MXFP8/17-" by block-scaled products.
 std::string name(const KernelRow& row);
 
-// The format of activations in block-scaled products. The reverse is empty for rows of other engines.
+// The format of the activations of block-scaled products, and the reverse, which is empty for rows of other
+// engines.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 
-// The rows that a family can run.
+// Returns the rows that a family can run.
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);
-// Those that the target can run: rows by wgmma take the largest budget, and a program with code for sm_90a.
+// Returns the rows that the target can run: rows by wgmma need the largest budget, and a program with code
+// for sm_90a.
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows);
 
-// Room for the groups of any step of up to `max_tokens`, whichever row routes it.
+// Room for the groups of any step of up to `max_tokens` tokens, whichever row routes it.
 struct GroupRoom {
-  int num_groups, num_pairs;  // the longest list of groups, and the most pairs in groups
+  int num_groups, num_pairs;  // the most groups, and the most pairs that they hold
 };
 GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows);
 

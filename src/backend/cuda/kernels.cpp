@@ -8,10 +8,11 @@
 namespace nibble::cuda {
 
 void prepare_kernels() {
-  memory_bus();  // before a step is recorded, while memory may be taken
+  memory_bus();  // before any graph is recorded, while memory can still be allocated
   prepare_embed();
-  // Kernels lie in memory in the order in which they are first touched, and where the kernels of a step lie decides
-  // which of their instructions a multiprocessor keeps. This was the best of four orders (docs/decisions/0016).
+  // Kernels are placed in memory in the order in which they are first used here. Their addresses decide which
+  // of a step's instructions stay in a multiprocessor's instruction cache. This order was the best of four
+  // (docs/decisions/0016).
   prepare_route_and_experts_up();
   prepare_experts();
   prepare_attend_rows();

@@ -1,12 +1,14 @@
-// Launch functions of a step's operations. Each kernel waits for the results of the kernels before it (pdl.cuh). T
-// tokens, H hidden, D = 64, Nq and Nkv heads, E experts of which K are chosen, I their width, V vocabulary;
-// activations are bfloat16, sums float32.
+// Launch functions of a step's operations. Each kernel waits for the kernels before it (pdl.cuh).
 //
-// Where whole strips would not spread evenly over the multiprocessors, a matrix product is cut anywhere. A row's sum
-// then comes in two parts, [2, T, rows], which its reader adds. Kernels for many tokens, which take the norm, have both parts of a row in
-// one CTA: they add them themselves, and leave one part.
+// Dimensions: T tokens, H hidden size, D = 64 head size, Nq query heads, Nkv key/value heads, E experts of
+// which K are chosen, I units of an expert, V vocabulary. Activations are bfloat16, sums are float32.
 //
-// The kernels of an operation take their activations in one layout, or write those that they are given room for (activations.h).
+// If whole strips would not spread evenly over the multiprocessors, a matrix is cut anywhere, even within a
+// strip. A row's sum then comes in two parts, [2, T, rows], which its reader adds. Kernels for many tokens,
+// which take the norm as input, compute both parts of a row in one CTA: they add the parts and leave one.
+//
+// Each kernel reads activations in one layout, and writes those that its arguments have room for
+// (activations.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -26,23 +28,23 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// x = embedding[token]. Before that it counts the step, says that it begins, brings the step's input from the host, and fills in what the step
-// before has left.
+// x = embedding[token] for each row. First the launch begins the step: it increments the step number, records
+// the time, copies the step's input from the host, and fills in the tokens that the previous step chose.
 struct EmbedArgs {
   StepExchange exchange;
-  uint8_t* input;  // where the input goes, on the device; the tokens of its rows are known then
+  uint8_t* input;                  // where the input goes, on the device, with all tokens filled in
   const __nv_bfloat16* embedding;  // [V, H]
   int hidden;
   float* x;                          // [T, H]
-  uint32_t* step;                    // its number: one more behind the launch
+  uint32_t* step;                    // step number; the launch increments it
   unsigned* ticket;                  // zero before and after every launch
-  const SampleResult* last_results;  // of the step before
-  MadeDrafts last_drafts;            // by the step before, where there is a draft head
+  const SampleResult* last_results;  // of the previous step
+  MadeDrafts last_drafts;            // made by the previous step, if there is a draft head
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
-// The residual stream as its producers leave it: x, and terms that are still to be added to it, in order: the second
-// part of a matrix product's sums, or the outputs of the chosen experts.
+// The residual stream as its producers leave it: x, and terms that the reader still has to add, in this
+// order: the second part of a matrix product's sums, or the outputs of the chosen experts.
 struct ResidualInput {
   const float* x{nullptr};        // [T, H]
   const float* x_rest{nullptr};   // [T, H] or null
@@ -56,20 +58,20 @@ struct NormInput {
   float eps;
 };
 
-// normed = norm(x); also writes x added up, which may be in place, and normed in a format of block-scaled products where `blocks` has
-// room for it.
+// normed = norm(x). Also writes x with its terms added, possibly in place, and, if `blocks` has room for it,
+// the norm in a block-scaled format.
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
   float* x;            // [T, H] or null
-  Activations normed;  // [T, H], in rows or an image
+  Activations normed;  // [T, H], as rows or as an image
   BlockRows blocks{};  // [T, H]
-  // [num_tokens], indices into the step's rows, of which only these are wanted; null: all.
+  // [num_tokens]: indices of the rows of the step to normalise; null: all.
   const int* rows{nullptr};
 };
 void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 
-// kE4m3: an element is rounded to nearest even, saturating at 448, without a scale.
+// kE4m3: each element is rounded to nearest even, saturating at 448, without a scale.
 enum class KvFormat { kBf16, kE4m3 };
 struct LayerPages {
   void* data;      // [page, keys and values, Nkv, 32, D]
@@ -77,19 +79,20 @@ struct LayerPages {
   KvFormat format;
 };
 
-// Pages that attention will read behind qkv(), which asks for them in L2 when its own weights have come. Until attention has begun and knows its
-// pages, memory would have nothing to do.
+// Pages of the KV cache that attention reads after qkv(). qkv() prefetches them into L2 once its own weights
+// have arrived: memory would be idle until attention has started and knows its pages.
 struct PagesAhead {
   StepInput input{};
   LayerPages pages{};
   int page_bytes{0};
-  int max_pages{0};  // of each row, the last ones; 0: nothing is asked for
+  int max_pages{0};  // to prefetch per row, from its last page back; 0: none
 };
 
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
   NormInput norm;
-  Activations normed;  // [T, H], where the kernel takes the norm (kernel_table.h: Pass)
+  // [T, H], read by kernels that take the norm (kernel_table.h: Pass).
+  Activations normed;
   Strips weights;
   const float* bias;  // or null
   int num_tokens;
@@ -105,8 +108,8 @@ struct RopeInput {
   float concentration;
 };
 
-// Writes rope(k) and v of every row to the cache, in the slots of StepInput, for steps in which rows of one sequence see each other.
-// Elsewhere attend_rows() does it.
+// Writes rope(k) and v of every row to the KV cache, in the slots of StepInput. For steps in which rows of
+// one sequence see each other; in other steps attend_rows() does it.
 struct AppendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
@@ -114,12 +117,14 @@ struct AppendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  // [T, Nq D] or none: rope(q) log2(e) / 8, for attend_tiles(). The cells of an image have their columns in natural order.
+  // [T, Nq D] or none: rope(q) log2(e) / 8, for attend_tiles(). In an image, the columns of a cell are in
+  // natural order.
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
-// out = softmax(rope(q) k / 8, sink) v over the positions that the row sees, for rows one by one; in a tree along its path (RowPath).
+// out = softmax(rope(q) k / 8, sink) v over the positions that a row sees, one row at a time. A row of a
+// draft tree sees the rows on its path (RowPath).
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
@@ -129,12 +134,14 @@ struct AttendArgs {
   LayerPages pages;
   int window;          // 0: no window
   const float* sinks;  // [Nq]
-  int writes_kv;  // attend_rows() writes the rows' own k and v; all rows must then be of different sequences
+  // Whether attend_rows() also writes the rows' own k and v. All rows must then be of different sequences.
+  int writes_kv;
   int first_row, max_chunks;
   float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]
   unsigned* tickets;  // [rows of the launch, Nkv], zero before and after every launch
   Activations out;    // [T, Nq D]
-  // [mailbox_partials, kPartialFloats], zero before and after every launch. Launches whose partial results it holds may join them there.
+  // [mailbox_partials, kPartialFloats], zero before and after every launch. A launch with at most
+  // mailbox_partials partial results may combine them here.
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };
@@ -144,22 +151,24 @@ inline constexpr int kMaxGroupHeads{8};
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
-// The least rows of a sequence that are attended to in tiles; fewer are attended to one by one, with a CTA for each chunk.
+// Fewest rows of a sequence for which attention works in tiles. Fewer rows are computed one at a time, with
+// one CTA per chunk.
 inline constexpr int kMinTiledRows{32};
 
-// The same for tiles: neighbouring rows of one sequence, which share the keys and values that they load. append() has written all rows'
-// k and v.
+// The same for tiles: neighbouring rows of one sequence, which share the keys and values that are loaded.
+// append() has written k and v of all rows.
 struct AttendTilesArgs {
   StepInput input;
   int num_heads, num_kv_heads;
   LayerPages pages;
   int window;            // 0: no window
   const float* sinks;    // [Nq]
-  Activations attended;  // [T, Nq D]: the queries as append() left them; becomes the result
-  // [kMostTileCtas, kTileTotals], zero before and after every launch: attend_wgmma() shares tiles among CTAs through it.
+  Activations attended;  // [T, Nq D]: the queries as append() left them; overwritten by the result
+  // [kMostTileCtas, kTileTotals], zero before and after every launch: attend_wgmma() divides tiles among CTAs
+  // with it.
   float* mailbox{nullptr};
 };
-inline constexpr int kMostTileCtas{144};                    // a whole GH100 has as many multiprocessors
+inline constexpr int kMostTileCtas{144};                    // multiprocessors of a full GH100
 inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
@@ -168,31 +177,34 @@ void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs
 struct ProjectArgs {
   Activations attended;
   int cols;
-  ResidualInput residual;  // its x may be null: there is none, and `hidden` is the number of rows of W
+  // x may be null: nothing is added, and `hidden` is the number of rows of W.
+  ResidualInput residual;
   Strips weights;
   const float* bias;  // or null
   int num_tokens;
   float* parts;          // [2, T, H]; x and b are in the first part
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of project_split()
-  // The attention before this product had so many chunks for its longest row, or there was none: 0. project() spares a short one (decode/dense.cu).
+  // Chunks of the longest row in the attention before this product; 0: no attention before it. Next to a
+  // short attention project() prefetches less (decode/dense.cu).
   int attended_chunks{0};
 };
 void project(const LaunchContext& gpu, const ProjectArgs& args);
 
-// The pairs of a token and an expert, grouped by expert: groups of up to `size` pairs, pair = token K + slot. Where ranks have whole experts
-// (model/shares/share.h), all of them choose among all experts, and each multiplies with its own: matrices and groups count these from 0, and
-// a pair of another rank's expert is in no group and has the weight 0.
+// Pairs of a token and an expert, grouped by expert, up to `size` pairs per group; pair = token K + slot. If
+// ranks hold whole experts (model/shares/share.h), each rank chooses among all experts and multiplies with
+// its own. Matrices and groups then number the rank's own experts from 0. A pair of another rank's expert is
+// in no group and has weight 0.
 struct Groups {
-  int size;                 // the columns of a pass of experts_up() and experts_down()
+  int size;                 // columns of a pass of experts_up() and experts_down()
   int* count;               // number of groups
-  int* expert;              // [groups], of those that are here
+  int* expert;              // [groups], numbered among the rank's own
   int* num_pairs;           // [groups]
   int* pairs;               // [groups, size]
   float* weight;            // [T, K], indexed by pair
-  int* image_row{nullptr};  // [groups]: where each begins in images of pairs, a multiple of 8
+  int* image_row{nullptr};  // [groups]: first row in images of pairs, a multiple of 8
 };
 
-// The K largest of W normed + b, and the softmax over them.
+// Finds the K largest of W normed + b, and their softmax.
 struct RouteArgs {
   int hidden;
   Strips weights;  // [E, H]
@@ -201,87 +213,93 @@ struct RouteArgs {
   IndexRange own;      // the experts whose weights are here
   Activations normed;  // [T, H]
   float* logits;       // [T, E]
-  int* chosen;         // [T, K], scratch: experts as the weights count them; below 0: another rank's
-  int* rank;           // [T, K], scratch
-  unsigned* ticket;    // zero before and after every launch
+  // [T, K], scratch: experts, numbered among the rank's own; negative: another rank's.
+  int* chosen;
+  int* rank;         // [T, K], scratch: index of a pair among those of its expert
+  unsigned* ticket;  // zero before and after every launch
   Groups groups;
-  // Where its weights are there, route_batch() computes the norm of up to kRouterNorms tokens: it leaves that in `normed`, and where `x` is
-  // there, the sum of what project() left in it.
+  // If norm.weights is set, route_batch() computes the norm of up to kRouterNorms tokens. It writes the norm
+  // to `normed` and, if `x` is set, the sum of the parts that project() left to `x`.
   NormInput norm{};
   float* x{nullptr};  // [T, H]
 };
-// Where a step has few pairs (are_matched), route_batch() chooses no experts: experts_up() ranks them by the logits.
+// If a step has few pairs (are_matched), route_batch() only computes the logits: experts_up() chooses the
+// experts.
 void route_batch(const LaunchContext& gpu, const RouteArgs& args);
-// The choice alone, and groups, by the logits.
+// Only chooses the experts, by the logits, and forms groups.
 void rank_experts(const LaunchContext& gpu, const RouteArgs& args);
 
-struct UpWeights {  // [E, 2 I, H]: a strip is 8 gate rows and their up rows
+// [E, 2 I, H]: a strip is 8 gate rows and their 8 up rows.
+struct UpWeights {
   Strips weights;
   const float* bias;  // [E, 2 I], interleaved
   int hidden, intermediate;
   float limit;
 };
-// Mailboxes in which CTAs pass on the routing of a few tokens (are_matched): those of route_and_experts_up to each other, and they, or those of
-// experts_up(), to those of experts_down after them. A word
-// has 32 bits of payload below a tag, the number of step and layer; a reader polls it until it carries the current tag, so nothing
-// has to be reset. That takes half as long as ending one kernel and starting the next.
+// Mailboxes by which CTAs pass on the routing of few tokens (are_matched): the CTAs of route_and_experts_up()
+// to each other, and either they or those of experts_up() to the CTAs of experts_down(), the next launch. A
+// word has 32 bits of payload below a tag, the number of step and layer. A reader polls it until it carries
+// the current tag, so nothing has to be reset. That takes half the time of ending one kernel and starting the
+// next.
 struct RoutingMailbox {
-  uint64_t* sums{nullptr};     // [T, segments of the router's strips, 16], of up to kOwnNorms tokens
-  uint64_t* experts{nullptr};  // [T, K], of all ranks
+  uint64_t* sums{nullptr};     // [T, segments of the router's strips, 16], for T <= kOwnNorms
+  uint64_t* experts{nullptr};  // [T, K], numbered among those of all ranks
   float* weights{nullptr};     // [T, K]
   const uint32_t* step{nullptr};
   uint32_t num_layers{0}, layer{0};  // tag: *step num_layers + layer
 };
 
-// gated = swiglu(W[e] normed + b[e]).
+// gated = swiglu(W[e] normed + b[e])
 struct ExpertsUpArgs {
   Activations normed;  // [T, H]
   Groups groups;
   int num_tokens, experts_per_token, max_groups;  // max_groups: grid size
   UpWeights up;
-  Activations gated;  // [T K, I], in the layout of `normed`; an image is of the pairs of groups
-  // Scratch of experts_up_images(), which gathers the pairs of groups there: an image.
+  Activations gated;  // [T K, I], in the layout of `normed`; an image holds the pairs of groups
+  // Scratch of experts_up_images(): an image into which it gathers the rows of the groups' pairs.
   Activations gathered{};  // [pairs of groups, H]
-  // Where the mailbox is there, nobody has chosen yet (are_matched): each CTA of experts_up() ranks the experts of all tokens by these logits,
-  // groups the pairs for itself, and the first passes the routing on. `groups` then holds its size alone.
+  // If `routing` is set, the experts are not chosen yet (are_matched): each CTA of experts_up() ranks the
+  // experts of all tokens by these logits and groups the pairs itself. The first CTA also passes the routing
+  // on. `groups` then holds only its size.
   const float* logits{nullptr};  // [T, E]
   RoutingMailbox routing{};
-  int num_experts{0};  // E, those of all ranks
+  int num_experts{0};  // E, of all ranks
   IndexRange own{};    // the experts whose weights are here
 };
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
 
-// The norm, the router and experts_up() of up to kOwnNorms tokens in one launch. Its CTAs wait for each other, so all must be resident at once: at
-// most one per multiprocessor.
+// The norm, the router and experts_up() of up to kOwnNorms tokens in one launch. Its CTAs wait for each
+// other, so all of them must be resident at once: at most one per multiprocessor.
 struct RouteAndExpertsUpArgs {
   NormInput norm;  // input: the two parts of project()
   Strips router;   // [E, H]
   const float* router_bias;
   int num_tokens, experts_per_token;
   IndexRange own;  // the experts whose weights are here
-  float* x;        // [T, H]: sum of the two parts
+  float* x;        // [T, H], output: the sum of the two parts
   RoutingMailbox routing;
   UpWeights up;
   __nv_bfloat16* gated;  // [T K, I]
 };
 void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
-// Says whether route_and_experts_up() can run: its CTAs are enough for the router's segments, and few enough to be resident at once.
+// Returns whether route_and_experts_up() can run: its CTAs must be enough for the router's segments, and few
+// enough to be resident at once.
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token);
 
-// out = weight (W[e] gated + b[e]), of pairs whose expert is here.      W [E, H, I]
+// out = weight (W[e] gated + b[e]), for pairs whose expert this rank holds.      W [E, H, I]
 struct ExpertsDownArgs {
   Activations gated;       // [T K, I], as experts_up() leaves it
-  Groups groups;           // read where there is no mailbox
-  RoutingMailbox routing;  // there for few tokens (are_matched), and always for a single one
-  IndexRange own;          // the experts whose weights are here, read with `routing`
-  int num_experts;         // E, those of all ranks
+  Groups groups;           // its lists are read only if `routing` is not set
+  RoutingMailbox routing;  // set for few tokens (are_matched), and always for a single one
+  IndexRange own;          // the experts whose weights this rank holds, read with `routing`
+  int num_experts;         // E, of all ranks
   int num_tokens, experts_per_token, max_groups;
   int hidden, intermediate;
   Strips weights;
   const float* bias;         // [E, H]
   float* out;                // [T K, H]
-  unsigned* turns{nullptr};  // [K], 0 before and after: experts_down() counts its CTAs
+  unsigned* turns{nullptr};  // [K], 0 before and after: experts_down() counts its CTAs here
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
@@ -291,29 +309,30 @@ struct UnembedArgs {
   const int* rows;  // [num_rows], indices into the step's rows
   int num_rows;
   Strips weights;
-  float* logits;  // [num_rows, V], from the token of the weights' first row on
-  // [num_rows, H], where the kernel takes the norm (kernel_table.h: Pass).
+  // [num_rows, V], from the token of the weights' first row on.
+  float* logits;
+  // [num_rows, H], read by kernels that take the norm (kernel_table.h: Pass).
   Activations normed{};
-  int row_stride{
-      weights
-          .rows};  // from the logits of one row to those of the next: more where the weights are a share of V
-  unsigned* deals{nullptr};  // [1 + kMostDeals], 0 before and after: unembed_dealt() counts in it
+  // Floats from one row's logits to the next: more than weights.rows if these are one rank's share of V.
+  int row_stride{weights.rows};
+  unsigned* deals{nullptr};  // [1 + kMostDeals], 0 before and after: counters of unembed_dealt()
 };
-inline constexpr unsigned kMostDeals{64};  // one for each pass
+inline constexpr unsigned kMostDeals{64};  // one per pass
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // weights in BF16 or E4M3
 
-// Chooses a token from each row of logits, and computes the log-probabilities that are asked for.
+// Chooses a token from each row of logits, and computes the log-probabilities that requests want.
 struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]
   const RowInput* input;  // the step's
   float* logits;      // [rows, V]; the kernel applies biases and penalties in place, and restores the logits
   int vocab;          // at most kMaxVocab
-  bool are_greedy;    // every row asks for nothing but the likeliest token
+  bool are_greedy;    // every row wants only the likeliest token
   uint64_t* best;     // [rows, kBestCtas], scratch
   unsigned* tickets;  // [rows], zero before and after every launch
   SampleResult* results;  // [rows]
-  // For a step whose results the host wants as well: its number, and which of its outputs the first row is. null: the host does not.
+  // Set if the host reads the results: the number of the step, and the output index of the launch's first
+  // row. Null: the host does not read them.
   const uint32_t* step{nullptr};
   StepExchange exchange{};
   int first_output{0};
@@ -321,7 +340,7 @@ struct SampleArgs {
 inline constexpr int kBestCtas{64};
 void sample(const LaunchContext& gpu, int num_rows, const SampleArgs& args);
 
-// Reads `count` times 16 bytes, for measuring bandwidth.
+// Reads `count` times 16 bytes, to measure bandwidth.
 struct ReadArgs {
   const uint4* from;
   size_t count;
@@ -329,26 +348,26 @@ struct ReadArgs {
 };
 void read_all(Stream stream, int num_multiprocessors, const ReadArgs& args);
 
-// Bytes of dynamic shared memory that a CTA takes: of the products of many tokens, of these in block-scaled products, and of
-// attend_tiles() and attend_wgmma().
+// Bytes of dynamic shared memory of a CTA: for the products of many tokens by mma.sync, by wgmma and in
+// block-scaled form, and for attend_tiles() and attend_wgmma().
 size_t many_shared_bytes(Layout layout);
 size_t wgmma_shared_bytes(Layout layout);
 size_t block_shared_bytes(BlockFormat format);
 size_t attend_tiles_shared_bytes();
 size_t attend_wgmma_shared_bytes();
 
-// The operations above for many tokens: weights are read once for kManyColumns of them.
+// The operations above for many tokens: weights are read once per kManyColumns tokens.
 void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
 void project_many(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);
-void logits_many(const LaunchContext& gpu, const RouteArgs& args);  // the part of route_many that multiplies
+void logits_many(const LaunchContext& gpu, const RouteArgs& args);  // the matrix product of route_many()
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
 void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
-// The same by wgmma, for up to kMostColumns.
+// The same by wgmma.
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: more and smaller CTAs
-void qkv_split(const LaunchContext& gpu, const QkvArgs& args);   // up to kSplitTokens, a CTA for a segment
+void qkv_split(const LaunchContext& gpu, const QkvArgs& args);   // up to kSplitTokens; items are segments
 void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);
 void project_narrow(const LaunchContext& gpu, const ProjectArgs& args);
 void project_split(const LaunchContext& gpu, const ProjectArgs& args);
@@ -357,11 +376,11 @@ void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void experts_up_images(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args);
-// The same in block-scaled products, in the format of the blocks.
+// The same by block-scaled products, in the format of the activations.
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
-// Set the kernels' shared memory limits. Call prepare_kernels(), which is all of them, once before the first launch.
+// Set the kernels' shared memory limits. prepare_kernels() calls all of them, once before the first launch.
 void prepare_kernels();
 void prepare_embed();
 void prepare_linear();

@@ -24,7 +24,7 @@ size_t total_bytes(const MemoryPlan& plan) {
   return plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes + kStagingBytes;
 }
 
-// Says what to do where `needed` does not fit into `free`.
+// Returns what to do if `needed` does not fit into `free`.
 std::string advice(const Config& config, const BackendOptions& options, const CudaOptions& own,
                    const MemoryPlan& needed, size_t free, std::optional<int> device) {
   const size_t without_kv = total_bytes(needed) - needed.kv_bytes;
@@ -141,7 +141,7 @@ std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& op
     gpu->plan.kv_bytes += of_share.kv_bytes;
     gpu->plan.workspace_bytes += of_share.workspace_bytes;
   }
-  if (options.draft_head) {  // which runs only where one GPU has the model
+  if (options.draft_head) {  // a draft head runs only if one GPU has the whole model
     MemoryPlan& plan = gpus.front().plan;
     plan.weight_bytes += head_weight_bytes(options);
     plan.kv_bytes += HeadDrafter::kv_bytes(options);

@@ -1,5 +1,5 @@
-// The CUDA backend refuses some models before it loads anything: those whose shapes no kernel takes, those that need more shared memory
-// than the GPU's CTAs have, and those that do not fit into the GPU's memory. Needs no GPU.
+// Refuses models before anything is loaded: those whose shapes no kernel takes, those that need more shared
+// memory than the GPU's CTAs have, and those that do not fit into the GPU's memory. Needs no GPU.
 #pragma once
 
 #include <optional>
@@ -13,40 +13,43 @@
 
 namespace nibble::cuda {
 
-// Throws InputError. `source` names the model.
+// Throws InputError if no kernel takes the model's shapes. `source` names the model.
 void check_shapes(const Config& config, std::string_view source);
 
-// Why so many GPUs of a kind cannot share a model on one machine; empty where they can.
+// Returns why `num_ranks` GPUs of this kind cannot share a model on one machine; empty: they can.
 std::string why_not_ranks(const DeviceCaps& caps, int num_ranks);
 
-// The share of each rank. Throws InputError as the function of that name in model/shares/share.h.
+// Returns the share of each rank. Throws InputError like the function of that name in model/shares/share.h.
 std::vector<Share> shares_of(const Config& config, const CudaOptions& own, std::string_view source);
 
-// The shares of the ranks of this process: of all, or, with CudaOptions::node_rank, of one. Throws as shares_of() does.
+// Returns the shares of this process's ranks: all or, with CudaOptions::node_rank, one. Throws like
+// shares_of().
 std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std::string_view source);
 
-// Throws InputError where options.draft_head, if there is one, does not run on the target.
+// Throws InputError if options.draft_head is set and does not run on the target.
 void check_draft_head(const BackendOptions& options, const Target& target);
 
-// Says why the plan's kernels do not run within its budget; empty where they do.
+// Returns why the plan's kernels do not run within its budget; empty: they do.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 
-// Of each GPU that has a share of the model, in the order in which ranks first name them.
+// The memory of each GPU that has a share of the model, in the order in which ranks first name the GPUs.
 struct GpuPlan {
   int device;
   MemoryPlan plan;
 };
 std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& options,
                                   const CudaOptions& own);
-// Of one GPU; of that which has most to take, if several share the model and none is named.
+// The memory of one GPU: `device` or, if not set, the one that needs the most.
 MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::optional<int> device = {});
 
-// Says what a model needs of the GPU where that is more than `free` bytes, and what would fit; empty where it fits.
+// Returns what a model needs and what would fit, if it needs more than `free` bytes of the GPU; empty: it
+// fits.
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
                            const CudaOptions& own, size_t free, std::optional<int> device = {});
 
-// Counts what weights, cache and workspace can take of the GPU's memory now: what is free, less what loading takes beside them.
+// Returns the bytes of the GPU's memory that weights, cache and workspace can take now: what is free, less
+// what loading needs besides.
 size_t loadable_bytes(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

@@ -9,14 +9,15 @@ namespace {
 
 const DeviceLayer& layer_of(const Step& step, size_t layer) { return step.model.weights.layers[layer]; }
 
-// Activations of the two halves of a layer, in the layout that the recipe gives them.
+// Activations of the two halves of a layer, in the layouts of the recipe.
 Activations of_attention(const Step& step, const ActivationRoom& room) {
   return room.in(step.recipe.attention_activations);
 }
 Activations of_experts(const Step& step, const ActivationRoom& room) {
   return room.in(step.recipe.expert_activations);
 }
-// The norm that the router reads, which block-scaled products read in another layout.
+// The norm that the router reads, and the same norm for block-scaled products, which read it in another
+// layout.
 Activations norm_of_router(const Step& step) {
   return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.data
                                                                      : of_experts(step, step.work.normed);
@@ -25,7 +26,8 @@ BlockRows blocks_of_norm(const Step& step) {
   return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.blocks : BlockRows{};
 }
 
-// The residual stream x; with the experts' outputs of the layer before where they are still to be added to it.
+// Returns the residual stream: x and, if they are still to be added, the experts' outputs of the previous
+// layer.
 ResidualInput stream(const Step& step, bool with_experts) {
   ResidualInput r;
   r.x = step.work.x;
@@ -65,7 +67,7 @@ NormInput experts_norm(const Step& step, size_t layer) {
 
 RopeInput rope_of(const Step& step) { return {step.work.rope_frequencies, step.work.rope_concentration}; }
 
-// Chunks of the longest row that attend_rows() has in a layer.
+// Returns the chunks of the longest row that attend_rows() computes in a layer.
 int chunks_of(const Step& step, size_t layer) {
   if (layer_of(step, layer).kind != LayerKind::kSliding) return step.shape.full_chunks;
   const int most_pages = (step.model.config.window + kPagePositions - 2) / kPagePositions + 1;
@@ -142,8 +144,8 @@ void append(const Step& step, size_t layer) {
                     step.shape.num_tiles > 0 ? of_attention(step, work.attended) : Activations()});
 }
 
-// Long runs of one sequence's rows are attended to in tiles. The positions of every other row are split over CTAs, whose partial results
-// take scratch, which limits the rows of a launch.
+// Long runs of rows of one sequence are computed in tiles. The positions of every other row are split over
+// CTAs. Their partial results take scratch memory, which limits the rows of a launch.
 void attend(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const Workspace& work = step.work;
@@ -181,11 +183,11 @@ void attend(const Step& step, size_t layer) {
                           args);
 }
 
-// Leaves the residual stream in parts or, where ranks share the model, what this one adds to it.
+// Leaves the residual stream in parts or, if ranks share the model, what this rank adds to it.
 void project(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const DeviceLayer& weights = layer_of(step, layer);
-  // A launch before qkv's that computes the norm adds up the stream as well, in place.
+  // If a launch before qkv computes the norm, it also adds up the stream, in place.
   const bool is_added_up = step.recipe.attention_norm != NormIn::kReader;
   ResidualInput x = is_added_up ? stream(step, /*with_experts=*/false) : stream_before_attention(step, layer);
   if (!step.recipe.project_adds_stream) x.x = nullptr;
@@ -221,7 +223,7 @@ void route(const Step& step, size_t layer) {
 }
 
 void experts_up(const Step& step, size_t layer) {
-  if (step.recipe.routing == RoutingBy::kSameLaunch) return;  // route() has begun with them
+  if (step.recipe.routing == RoutingBy::kSameLaunch) return;  // route() has done it
   const Config& config = step.model.config;
   const Workspace& work = step.work;
   step.plan.experts_up(step.stream, {of_experts(step, work.normed), groups_of(step), step.shape.num_tokens,
@@ -261,7 +263,7 @@ HalfOutput output_of_half(const Step& step, int half) {
             of_experts(step, work.normed).image_rows,
             nullptr,
             recipe.gathers_own_rows ? parts_of(work.input, step.shape).own_of_rows : nullptr};
-  const bool is_last = layer + 1 == step.model.weights.layers.size();  // all ranks then unembed rows of x
+  const bool is_last = layer + 1 == step.model.weights.layers.size();  // all ranks then compute logits from x
   const bool leaves_norm = !is_last && recipe.attention_norm_of(layer + 1) == NormIn::kAllReduce;
   return {Operation::kExpertsDown,
           work.experts_out,
@@ -283,7 +285,7 @@ void unembed(const Step& step, int first, int count) {
                        step.model.config.rms_eps};
   const int* rows = parts_of(work.input, step.shape).output_rows + first;
   const Activations normed = work.normed.in(recipe.activations);
-  if (recipe.norm == NormIn::kOwnLaunch)  // of these rows alone
+  if (recipe.norm == NormIn::kOwnLaunch)  // of these rows only
     step.plan.rms_norm(step.stream, {norm, count, nullptr, normed, {}, rows});
   step.plan.unembed(step.stream, {norm, rows, count, step.model.weights.unembedding,
                                   step.model.logits + step.model.weights.first_of_vocab, normed,

@@ -1,6 +1,6 @@
-// The plan of a model on a GPU: the rows of the kernel table that run its operations, chosen once, when it is loaded. The forward pass
-// calls the plan; only the number of rows of a step decides which kernel that is. What follows from these kernels for a step is its
-// recipe (recipe.h).
+// The plan of a model on a GPU: the rows of the kernel table that run its operations, chosen once, when the
+// model is loaded. The forward pass calls the plan, which picks the row by the number of rows of the step.
+// How the kernels of one step fit together is its recipe (recipe.h).
 #pragma once
 
 #include <optional>
@@ -13,19 +13,20 @@ namespace nibble::cuda {
 
 class Plan {
  public:
-  // Throws InputError where an operation has no row for the model and the target. `source` names the model in the message.
-  // `prompt_activations`: the format of block-scaled products, which then are the plan's engine.
+  // Throws InputError if an operation has no row for the model and the target. `source` names the model in
+  // the message. `prompt_activations`: the format of block-scaled products, which are then the plan's engine.
   Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
        std::optional<BlockFormat> prompt_activations = {}, std::span<const KernelRow> rows = kernel_rows());
 
   const Target& target() const { return target_; }
-  // The row that runs an operation in a step of `num_rows` rows; find() returns null where a step has no such launch, row() requires one.
+  // The row that runs an operation in a step of `num_rows` rows. find() returns null if such a step does not
+  // launch the operation; row() requires a row.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
   std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step
   std::optional<BlockFormat> prompt_activations() const { return prompt_activations_; }
 
-  // The operations of a step, by their names (model/operation.h).
+  // The operations of a step, with the names of model/operation.h.
   void embed(Stream stream, int num_tokens, const EmbedArgs& args) const {
     row(Operation::kEmbed, num_tokens).launch(on(stream), num_tokens, args);
   }
@@ -38,7 +39,7 @@ class Plan {
   void append(Stream stream, const AppendArgs& args) const {
     row(Operation::kAppend, args.num_tokens).launch(on(stream), args);
   }
-  // Attention of `num_rows` rows of the step one by one, and of tiles of longer runs of rows.
+  // Attention of `num_rows` single rows of the step, and of tiles of longer runs of rows.
   void attend_rows(Stream stream, int num_rows, const AttendArgs& args) const {
     row(Operation::kAttend, 1).launch(on(stream), num_rows, args);
   }
@@ -78,7 +79,7 @@ class Plan {
 // The plan as `inspect --kernels` lists it.
 std::vector<KernelChoice> choices(const Plan& plan);
 
-// The chosen row whose CTAs take most shared memory, and how much that is at least.
+// The chosen row whose CTAs need the most shared memory, and its minimum in bytes.
 struct SharedNeed {
   const KernelRow* row{nullptr};
   size_t bytes{0};

@@ -13,7 +13,7 @@ constexpr unsigned long long kPatienceNs{20'000'000'000}, kTrialPatienceNs{5'000
 constexpr size_t kResultWords{sizeof(SampleResult) / sizeof(uint32_t)};
 static_assert(sizeof(SampleResult) % sizeof(uint32_t) == 0);
 
-// What a rank adds in a trial: exact in any order, and another number in each place.
+// A rank's term in a trial. Sums of such terms are exact in any order, and neighbouring elements differ.
 float trial_term(int rank, size_t place) {
   return static_cast<float>((rank + 1) * static_cast<int>(place % 1000 + 1));
 }
@@ -62,7 +62,7 @@ void Rank::sum(int half, int n, Turn turn, Stream stream) const {
     const auto first = static_cast<size_t>(first_row), at = first * static_cast<size_t>(config_.hidden);
     return nccl_->sum(
         on(stream), output.operation,
-        // Rows that are named are counted from the first of all.
+        // part_rows counts from the first row of the step.
         {output.parts + (output.part_rows ? 0 : first * output.row_stride), output.num_parts,
          output.part_stride, output.row_stride, output.x + at, output.out + at, num_rows, config_.hidden,
          output.weights ? output.weights + first * static_cast<size_t>(output.num_parts) : nullptr,
@@ -139,7 +139,8 @@ SumArgs Rank::trial_sum(float* x, int num_rows) const {
   return args;
 }
 
-// A sum that is dealt out, where a step has as many rows, and words. The step is number 0, which no batch has.
+// Runs a sum of trial_rows(), by owners of rows if a step can have that many, a sum of one row, by tagged
+// words, and a meeting. The step number is 0, which no batch has.
 void Rank::run_trial(Turn turn, Stream stream) const {
   if (nccl_) {
     const auto sum = [&](float* x, int num_rows) {
@@ -149,7 +150,8 @@ void Rank::run_trial(Turn turn, Stream stream) const {
     };
     sum(work_->x, trial_rows());
     sum(work_->experts_out, 1);
-    // These two calls send nothing that is read. They make NCCL connect all pairs of ranks now: while a graph is recorded it could not.
+    // Nothing reads what these two calls send. They make NCCL connect all pairs of ranks now, because it
+    // cannot do that while a graph is recorded.
     nccl_->gather_logits(logits_, 1, config_.vocab, stream);
     return nccl_->broadcast(work_->results, sizeof(SampleResult), stream);
   }

@@ -1,4 +1,4 @@
-// One device's share of the model, and what it works in; and a GPU with the ranks that it runs, which is one, or several for tests.
+// A rank: one device's share of the model, and the memory in which it computes.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace nibble::cuda {
 
 class Rank {
  public:
-  // On the device that is current.
+  // Allocates on the current device.
   Rank(const Weights& weights, const Share& share, const BackendOptions& options, const CudaOptions& own,
        Plan plan, const OwnedStream& stream);
 
@@ -25,13 +25,14 @@ class Rank {
   const DeviceWeights& weights() const { return weights_; }
   const Workspace& work() const { return *work_; }
   InputUpload& input() { return input_; }
-  // Has a batch's input ready (InputUpload::upload). Launches are of this step until the next call.
+  // Uploads a batch's input (InputUpload::upload). Later launches are of this step, until the next call.
   void take(const Batch& batch, Stream stream);
   const StepShape& shape() const { return shape_; }
-  // Ranks that write into each other's memory: each makes an inbox, on its device, and is linked once all have one; they are in their order.
+  // For ranks that write into each other's memory: each makes an inbox, on its device, and is linked after
+  // all have one. `all` is in order of rank.
   void make_inbox(Stream stream) { inbox_.emplace(config_, share_.num_ranks, max_batch_tokens_, stream); }
   void link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint32_t* failure);
-  // Ranks that NCCL connects. Returns when all are there.
+  // For ranks that NCCL connects. Returns when all have joined.
   void join(std::shared_ptr<const Nccl> nccl, const GroupId& group, const std::vector<Share>& shares) {
     nccl_.emplace(std::move(nccl), group, shares, share_.rank, config_.hidden, max_batch_tokens_);
   }
@@ -40,7 +41,7 @@ class Rank {
   void embed(Stream stream, const MadeDrafts& last_drafts) const { cuda::embed(step(stream), last_drafts); }
   int num_halves() const { return cuda::num_halves(model()); }
   void run_half(int half, Stream stream, const Tap& tap) const { run_half_layer(step(stream), half, tap); }
-  // The n-th launch of the sum behind a half, and the number of them.
+  // The number of launches of the sum after a half, and the n-th of them.
   int num_sums() const { return (shape_.num_tokens + kSumRows - 1) / kSumRows; }
   void sum(int half, int n, Turn turn, Stream stream) const;
   void unembed(int first, int count, Stream stream) const { cuda::unembed(step(stream), first, count); }
@@ -49,10 +50,10 @@ class Rank {
   void meet_with_tokens(int first_output, int count, Turn turn, Stream stream) const;
   void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }  // after all tokens are chosen
 
-  // A trial of the links before the first step: sums of 1 and of more rows, whose terms and results are known.
+  // Tests the links before the first step, by sums of one row and of more, whose terms and results are known.
   void begin_trial(Stream stream) const;
   void run_trial(Turn turn, Stream stream) const;
-  bool trial_was_right(Stream stream) const;  // waits for it
+  bool trial_was_right(Stream stream) const;  // waits for the trial
 
  private:
   Sharing sharing() const {
@@ -75,7 +76,7 @@ class Rank {
   std::optional<NcclRank> nccl_;
   InputUpload input_;
   StepShape shape_;
-  StepRecipe recipe_{};  // of that step
+  StepRecipe recipe_{};  // of the same step
   int max_batch_tokens_;
   float* logits_;
   Links links_;

@@ -30,16 +30,18 @@ RoutingBy routing_by(const KernelRow& route, int num_tokens, int experts_per_tok
              : RoutingBy::kGroups;
 }
 
-// The sum over ranks may take the place of x. Where kernels compute norms for themselves, those that read x write it as well, so the sum is
-// left where project left its own. With sequences of their own ranks have other rows there.
+// Returns where the stream is after attention. A sum over ranks may overwrite x, unless kernels compute the
+// norm themselves: they read the whole stream and also write x, so the sum must be elsewhere. It then goes
+// where project left its own sum, except if ranks have their own sequences: that buffer then holds other
+// rows.
 StreamIn stream_after_attention(const Sharing& sharing, NormIn experts_norm) {
   if (!sharing.is_shared) return StreamIn::kProjectParts;
   if (experts_norm != NormIn::kReader) return StreamIn::kX;
   return sharing.has_own_sequences ? StreamIn::kExpertsOut : StreamIn::kProjectParts;
 }
 
-// The last pages of each row of a full layer, 16 MB in all: attention's CTAs request 17 MB at once on a Hopper, whose L2 has 50. Not
-// measured on other chips.
+// Sets which pages qkv prefetches: the last ones of each row of a full-attention layer, 16 MB in all.
+// Attention's CTAs request 17 MB at once on Hopper, whose L2 has 50 MB. Not measured on other chips.
 void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   constexpr int kBytes{16 << 20};
   if (plan.target().family != Family::kSm90) return;
@@ -55,7 +57,7 @@ StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing
   const int T = rows.num_tokens;
   const KernelRow &qkv = plan.row(Operation::kQkv, rows.num_attention_rows),
                   &route = plan.row(Operation::kRoute, T), &experts_up = plan.row(Operation::kExpertsUp, T);
-  // Block-scaled formats of a norm are made from the whole x, which a rank has after the sum.
+  // The sums cannot write norms in a block-scaled format: rms_norm computes these from x after the sum.
   const bool sums_norm = sharing.sums_can_norm && !plan.prompt_activations();
   StepRecipe recipe;
   recipe.rows = rows;

@@ -1,6 +1,7 @@
-// The recipe of a step: all that its numbers of rows, the kernels of the plan and the ranks decide about how its operations depend on
-// each other. Who computes a norm, how activations lie in memory, how the routing reaches the experts, where the residual stream is.
-// The forward pass follows it, and `inspect --kernels --rows` prints it. Needs no GPU: tests/backend/cuda/host/recipe_test.cpp.
+// The recipe of a step: how its operations depend on each other, which follows from its numbers of rows, the
+// kernels of the plan and the ranks. It says which launch computes a norm, how activations lie in memory, how
+// the routing reaches the experts, and where the residual stream is. The forward pass follows it, and
+// `inspect --kernels --rows` prints it. Needs no GPU: tests/backend/cuda/host/recipe_test.cpp.
 #pragma once
 
 #include "backend/cuda/plan.h"
@@ -9,68 +10,71 @@ namespace nibble::cuda {
 
 // The launch that computes a norm.
 enum class NormIn {
-  kReader,     // every kernel that reads it, for itself
+  kReader,     // every kernel that reads the norm, for itself
   kOwnLaunch,  // rms_norm
-  kRouter,     // the router's launch, which needs it first
+  kRouter,     // the router's launch, the first that reads it
   kAllReduce   // the sum over ranks before it
 };
 // How the choice of experts reaches their products.
 enum class RoutingBy {
-  kSameLaunch,  // route_and_experts_up: one launch routes and begins with the experts; experts_down gets its choice by mailbox
-  kMailbox,     // experts_up ranks the router's logits and passes the choice on to experts_down by mailbox
-  kGroups       // the router's launches leave groups in memory
+  kSameLaunch,  // one launch does both (route_and_experts_up); experts_down reads the mailbox
+  kMailbox,     // experts_up ranks the router's logits itself; experts_down reads the mailbox
+  kGroups       // the router's launches write groups to memory
 };
 // Where a step's residual stream is after attention.
 enum class StreamIn {
   kX,             // Workspace::x
-  kProjectParts,  // what project leaves, or the sum over ranks in its place
-  kExpertsOut     // the room of the experts' outputs, where project_parts has other rows
+  kProjectParts,  // project's output buffer: its result, or the sum over ranks
+  kExpertsOut     // the experts' output buffer, if project_parts holds other rows
 };
 
 // How ranks share a model.
 struct Sharing {
-  bool is_shared{false};  // with other ranks: what a half of a layer leaves is summed over them
-  bool sums_can_norm{
-      false};  // these sums are kernels (ranks/sum.h), which can compute norms; those of NCCL cannot
-  bool has_own_sequences{false};  // a rank attends to its own rows of a step alone (StepShape::num_own_rows)
+  bool is_shared{false};  // by several ranks: the results of each half of a layer are summed over them
+  // The sums are kernels (ranks/sum.h), which can compute norms; NCCL's sums cannot.
+  bool sums_can_norm{false};
+  // Each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
+  bool has_own_sequences{false};
 };
 
 struct StepRows {
   int num_tokens;          // of the step
-  int num_attention_rows;  // that this rank attends to: all, or its own
+  int num_attention_rows;  // for which this rank computes attention: all, or its own
 };
 
 struct StepRecipe {
   StepRows rows;
 
   // The attention half of a layer.
-  NormIn first_attention_norm, attention_norm;  // in the first layer, and in the others
-  bool gathers_own_rows{false};  // its norm is of the rank's own rows of the stream, which stays as it is
-  ActivationLayout attention_activations;  // of qkv and project
-  int num_parts;                           // that qkv and project leave of a sum: 1 or 2 (kernels.h)
-  int ahead_page_bytes{0},
-      num_pages_ahead{0};  // that qkv of a full layer prefetches for attention; 0 bytes: it prefetches none
+  NormIn first_attention_norm, attention_norm;  // in the first layer, and in all others
+  // The norm is of the rank's own rows of the residual stream, which itself stays unchanged.
+  bool gathers_own_rows{false};
+  ActivationLayout attention_activations;  // read by qkv and project
+  int num_parts;                           // parts of each sum that qkv and project leave: 1 or 2 (kernels.h)
+  // What qkv of a full-attention layer prefetches for attention: bytes per page, 0 if nothing, and pages per
+  // row.
+  int ahead_page_bytes{0}, num_pages_ahead{0};
 
   // The residual stream between halves.
   StreamIn stream_after_attention;
-  int num_stream_parts;      // of it: 1 or 2
-  bool project_adds_stream;  // else the sum over ranks does
-  bool
-      reader_adds_experts;  // who reads the stream next adds the experts' outputs to it; else the sum over ranks does
+  int num_stream_parts;      // of the stream after attention: 1 or 2
+  bool project_adds_stream;  // otherwise the sum over ranks does
+  // The next reader of the stream adds the experts' outputs to it; otherwise the sum over ranks does.
+  bool reader_adds_experts;
 
   // The experts' half of a layer.
   NormIn experts_norm;
   ActivationLayout expert_activations;
   RoutingBy routing;
-  int group_size, max_groups;  // pairs of a group, and groups for any routing
+  int group_size, max_groups;  // pairs per group, and groups for any routing
 
   NormIn attention_norm_of(size_t layer) const { return layer == 0 ? first_attention_norm : attention_norm; }
 };
 
-// `config`: of the rank.
+// `config`: the rank's.
 StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing, const StepRows& rows);
 
-// The same for the logits of so many rows, which are not all of a step at once.
+// The same for the logits of `num_rows` rows. A step may compute its logits in several such batches.
 struct UnembedRecipe {
   NormIn norm;
   ActivationLayout activations;

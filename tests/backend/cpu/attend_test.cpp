@@ -84,7 +84,7 @@ class Attention {
           }
       row += std::ssize(run.tokens);
     }
-    // Scores are about 0, so a sink of log n weighs as much as n positions: a missing or doubled sink is
+    // Scores are about 0, so a sink of log n has the weight of n positions: a missing or doubled sink is
     // detected.
     for (float& sink : sinks_) sink += std::log(static_cast<float>(rows_.back().position + 1));
   }

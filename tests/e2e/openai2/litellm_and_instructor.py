@@ -44,7 +44,8 @@ def test_litellm_is_answered(model):
     assert "".join(parts) == ANSWER and len(parts) > 2
 
 
-@pytest.mark.parametrize("model", [model for model in MODELS if not model.startswith("ollama")])  # Ollama's API has no tool_choice
+# Ollama's API has no tool_choice.
+@pytest.mark.parametrize("model", [model for model in MODELS if not model.startswith("ollama")])
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}], ids=["required", "named"])
 def test_litellm_gets_the_call_that_it_demands(model, choice):
     tools = [{"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}]
@@ -109,8 +110,8 @@ class City(BaseModel):
 
 
 def test_instructor_gets_calls_that_the_model_chooses_to_make():
-    # This mode sends tool_choice "auto", so no constraint applies to the arguments. The miniature model was trained on
-    # tools with a city.
+    # This mode sends tool_choice "auto", so no constraint applies to the arguments. The miniature model was
+    # trained on tools with a city.
     told = list(create("PARALLEL_TOOLS", Iterable[City]))
     assert told and all(isinstance(call, City) for call in told)
 

@@ -1,9 +1,12 @@
-// Strips of a matrix that CTAs take as they come for them, in place of equal shares. Multiprocessors of one chip do not read memory alike
-// fast: of a launch that reads for long, equal shares end when the slowest has its own (docs/decisions/0019).
+// Dynamic tile scheduling: CTAs take strips of a matrix whenever they are ready, instead of equal shares. The
+// multiprocessors of a chip do not read memory at the same speed: with equal shares, a long launch ends when
+// the slowest is done (docs/decisions/0019).
 //
-// Strips are dealt in hands, a few neighbours at a time, and a CTA numbers its hands from 0. Most are fixed by its own number, and lie side by
-// side in memory; each further one is the next of the launch, by a counter in memory. Asking takes longer than a piece of weights, so the warp that first comes to a
-// hand asks for the one kHandsAhead further on, and all warps find the answer in shared memory.
+// Strips are dealt in hands, a few neighbouring strips at a time, and a CTA numbers its hands from 0. Most
+// hands are fixed by the CTA's index, and contiguous in memory; each further hand is the next one of the
+// launch, by a counter in memory. The counter takes longer to answer than weights take to arrive. So the warp
+// that first gets to a hand requests the one kHandsAhead later, and all warps find the answer in shared
+// memory.
 #pragma once
 
 #include <algorithm>
@@ -14,18 +17,19 @@
 
 namespace nibble::cuda {
 
-// A hand is as many bytes in both layouts, 92 KB of gpt-oss: what a multiprocessor reads in 2.7 us.
+// Returns the strips of a hand. A hand has the same size in both layouts, 92 KB for gpt-oss, which a
+// multiprocessor reads in 2.7 us.
 constexpr int hand_strips(Layout layout) { return layout == Layout::kBf16 ? 1 : 2; }
 
 struct DealtMatrix {
-  Strips hand;     // one hand, which is a matrix of its own for the stream
-  int num_strips;  // of all hands
-  int num_fixed;   // hands of each CTA
+  Strips hand;     // one hand, which the stream handles like a matrix
+  int num_strips;  // of the whole matrix
+  int num_fixed;   // fixed hands of each CTA
 };
 
 inline constexpr int kHandsAhead{2};
 
-// The slowest multiprocessor of an H200 reads at 0.8 of their mean.
+// The slowest multiprocessor of an H200 reads at 0.8 of the mean speed, so less than that is fixed.
 inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
   constexpr double kFixed{0.7};
   DealtMatrix to{weights, weights.num_strips, 0};
@@ -37,13 +41,13 @@ inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
 }
 
 struct DealTable {
-  // The answers of so many hands, in turn; many more would take a kernel past 1 KB of static arrays (budget.h).
+  // Slots for answers, used in turn. Many more would take a kernel's static arrays past 1 KB (budget.h).
   static constexpr int kRoom{96};
 
-  // In the upper half the number of the CTA's hand and 1, in the lower the number that it has in the matrix.
+  // Upper half: the number of the CTA's hand, plus 1. Lower half: the hand's number in the matrix.
   uint64_t hands[kRoom];
   int num_asked;
-  int num_strips;  // of the CTA, when it is known
+  int num_strips;  // of the CTA, once that is known
 };
 
 template <Layout layout>
@@ -52,10 +56,11 @@ class DealtHands {
   static constexpr bool kMayEnd{true};
   struct Hand {
     const uint8_t* data;
-    int num_strips;  // fewer than others have in the last, and none behind it
+    int num_strips;  // fewer in the matrix's last hand, 0 after it
   };
 
-  // `next`: counts the hands that were asked for, 0 at first; the CTAs of a launch share it. Synchronizes the CTA.
+  // `next`: counts the hands that were requested, 0 at first; the CTAs of a launch share it. Synchronizes the
+  // CTA.
   __device__ DealtHands(const DealtMatrix& matrix, DealTable& table, unsigned* next)
       : matrix_(matrix), table_(table), next_(next) {
     for (int i = static_cast<int>(threadIdx.x); i < DealTable::kRoom; i += static_cast<int>(blockDim.x))
@@ -67,7 +72,7 @@ class DealtHands {
     __syncthreads();
   }
 
-  // The CTA's hand k. Called by whole warps.
+  // Returns the CTA's hand k. Called by whole warps.
   __device__ Hand operator()(int k) const {
     int number = 0;
     if (threadIdx.x % 32 == 0) {
@@ -81,12 +86,13 @@ class DealtHands {
     return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
   }
 
-  // Returns how many strips may pass before the CTA synchronizes: the table still has the answers for them when warps have `units` of later
-  // strips in their rings, and have asked for more.
+  // Returns the most strips that a CTA may process between two synchronizations. The table must still hold
+  // their answers when warps have `units` of later strips in their rings and have requested more.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
-  // Returns how many of the CTA's strips [from, from + count) exist. Called when all warps have come to the end of them and have synchronized.
+  // Returns how many of the CTA's strips [from, from + count) exist. Called after all warps have reached the
+  // end of them and have synchronized.
   __device__ int num_from(int from, int count) const { return min(max(table_.num_strips - from, 0), count); }
   // Returns the number that the CTA's strip k has in the matrix. The strip must exist.
   __device__ int strip_of(int k) const { return number_of(k / kStrips) * kStrips + k % kStrips; }
@@ -96,13 +102,14 @@ class DealtHands {
 
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
-  // Answers come in order, so that behind a hand that there is no more there is none.
+  // Requests hand k. Waits for the answer before it, so that answers are in order: after the first hand past
+  // the matrix, all are past it.
   __device__ void ask_for(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);
     store_relaxed_in_cta(answer_of(k), tag(k) << 32 | number);
   }
-  // Waits for the answer.
+  // Returns the number of hand k in the matrix. Waits for the answer.
   __device__ int number_of(int k) const {
     if (k < matrix_.num_fixed) return static_cast<int>(blockIdx.x) * matrix_.num_fixed + k;
     uint64_t answer;

@@ -12,11 +12,16 @@
 namespace nibble::cuda {
 namespace {
 
-// Streams this CTA's share of a matrix past the activations, which load(shared, first column, count, fill) brings. It calls fill(), which asks
-// for the rest of the rings, when more weights no longer delay them. Then calls
-// take(row, column, sum, extra, part, is_whole) for each sum of the CTA's strips. extra = prepare(row, column) is what joins the sum, such as
-// a bias: it is asked for before the streaming, which hides its latency. at_end() is called when the last weights have come, before their
-// sums are taken. `spares`: one slot of a ring fewer is asked for before the activations.
+// Streams this CTA's share of a matrix past the activations.
+//
+//   load(shared, first column, count, fill)   loads the activations, and calls fill() once more weights no
+//       longer delay them: that fills the rest of the rings
+//   prepare(row, column)   returns what joins the sum, such as a bias. It is called before streaming, which
+//       hides its latency
+//   take(row, column, sum, prepared, part, is_whole)   is called for each sum of the CTA's strips
+//   at_end()   is called when the last weights have arrived, before their sums are taken
+//
+// `spares`: one slot per ring fewer is prefetched before the activations.
 template <Layout layout, int warps, int slots, bool is_short, typename Load, typename Prepare, typename Take,
           typename AtEnd>
 __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weights, int cols, int num_tokens,
@@ -57,7 +62,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
       float sum = sum_segments(shared.partials, from, end, strip, segments, row % kStripRows, column, count);
-      if constexpr (layout == Layout::kE4m3)  // rounded by itself, not fused with an addition: as in prompts
+      if constexpr (layout == Layout::kE4m3)  // rounded separately, not fused into an FMA: as in prompts
         sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
       take(row, first_column + column, sum, i == own ? ready : prepare(row, first_column + column), part,
@@ -68,13 +73,14 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
   }
 }
 
-// Whether a warp has few units of qkv() and project(): in MXFP4, whose slots hold a whole one, one or two on a Hopper. BF16 and FP8 run through a slot
-// several times for each.
+// Whether a warp has few units of qkv() and project(). In MXFP4, whose slots hold a whole unit, it has one or
+// two on Hopper. In BF16 and FP8 a unit takes several slots.
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
-// Whether qkv() asks for the rest of its rings when the norm's terms have come, or when it has worked out the norm. On an H100 the former gained
-// 0.4 us of a layer in BF16, and lost 0.3 in FP8 and 0.1 in MXFP4 (docs/decisions/0016).
+// Whether qkv() fills its rings when the norm's terms have arrived, or only when it has computed the norm. On
+// an H100 the former saved 0.4 us per layer in BF16, and cost 0.3 in FP8 and 0.1 in MXFP4
+// (docs/decisions/0016).
 template <Layout layout>
 inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
@@ -85,8 +91,9 @@ struct Ignore {
   __device__ void operator()(const Args&...) const {}
 };
 
-// Batches end where strips end, or where the CTA's range ends. An earlier CTA may own the beginning of the first
-// strip: its sum is part 0, and this CTA's is part 1. Where a CTA has a whole strip it writes 0 as part 1.
+// Batches of sums end where strips end, or where the CTA's range ends. An earlier CTA may own the beginning
+// of the first strip: its sum is part 0, and this CTA's is part 1. If a CTA has a whole strip, it writes 0 as
+// part 1.
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {
@@ -116,9 +123,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
       [&] { page.ask(); });
 }
 
-// Whether project() asks for one slot fewer of its rings while attention may run, which waits behind them. Where that is short, FP8 gains by it: on
-// an H100 steps of 1, 2, 4 and 8 rows took 0.4, 1.1, 0.8 and 0.4 % less. Behind more chunks it gained nothing, in BF16 it cost one row 0.8 %
-// and in MXFP4, whose rings have one slot to spare, 0.4 % (docs/decisions/0016).
+// Whether project() prefetches one slot per ring fewer while attention may still run, whose reads queue up
+// after these. If attention is short, that helps in FP8: on an H100 steps of 1, 2, 4 and 8 rows took 0.4,
+// 1.1, 0.8 and 0.4 % less. With more chunks it gained nothing. With one row it cost 0.8 % in BF16, and 0.4 %
+// in MXFP4, whose rings have one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};
@@ -151,7 +159,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
         const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
                      at = size_t{1} * token * residual.hidden + row;
-        // To add the terms up earlier would be to wait for them before the products.
+        // Keeps the compiler from adding the terms earlier: that would wait for them before the products.
         terms.residual.x = from_here(terms.residual.x);
         const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
         args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
@@ -181,7 +189,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       [] {});
 }
 
-// kernel(warps, slots) is the kernel for those.
+// kernel(warps, slots) returns the kernel for these constants.
 template <Layout layout, typename Args, typename Kernel>
 void launch_linear(const LaunchContext& gpu, const Label& label, int cols, int num_tokens, Args args,
                    const Kernel& kernel) {
@@ -220,7 +228,7 @@ void launch_project(const LaunchContext& gpu, const Label& label, const ProjectA
 
 void project(const LaunchContext& gpu, const ProjectArgs& args) {
   ProjectArgs launched = args;
-  if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;  // nobody has measured it there
+  if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;  // not measured on others
   launch_project(gpu, {Operation::kProject, "project"}, launched);
 }
 // The same product as project(), of norms and without a residual.

@@ -1,5 +1,5 @@
-// The experts' matrix products of up to 8 tokens in decoding: experts_up (with SwiGLU), which also chooses the experts of a few tokens, and
-// experts_down.
+// The experts' matrix products for few tokens (decode): experts_up (with SwiGLU), which for the fewest tokens
+// also chooses their experts, and experts_down.
 #include <algorithm>
 #include <type_traits>
 
@@ -12,8 +12,8 @@
 namespace nibble::cuda {
 namespace {
 
-// `ranks`: the step has few tokens (are_matched). Each CTA then chooses their experts, and has the activations of all of them in shared memory
-// before it knows its groups.
+// `ranks`: the step has few pairs (are_matched). Each CTA then chooses the experts itself, and has the
+// activations of all tokens in shared memory before it knows its groups.
 template <int warps, bool ranks>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
           args.num_experts, K, args.own, token,
           [&](int expert) { return __ldcg(args.logits + size_t{1} * token * args.num_experts + expert); },
           args.routing, tag_of(args.routing), blockIdx.x == 0, chosen);
-    // Warps that rank nothing have time for the rows.
+    // If some warps rank nothing, they load the rows.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
       ask_for_rows(args.normed.data, cols, args.num_tokens, shared.activations, stride, thread - first,
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const GroupTable table =
       ranks ? GroupTable(args.groups, num_pairs, expert_of) : GroupTable(args.groups, args.max_groups);
   const UnitRange share = share_of_groups(weights, table.count());
-  if (ranks && share.first == share.last) return wait_for_rows();  // a rank may have no chosen expert
+  if (ranks && share.first == share.last) return wait_for_rows();  // a rank may hold no chosen expert
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
   RowPrefetch<warps> rows;
   const auto row_at = [&](const Group& group) { return [&](int column) { return group.pair(column) / K; }; };
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const Piece piece = piece_from(weights, share, from);
     const Group group = table.group(piece.group);
     const bool is_first = from == share.first;
-    // Activations are requested first: behind weights they would wait for those.
+    // Activations are requested first: after the weights they would have to wait for these.
     if (!ranks && is_first) rows.prefetch(args.normed.data, cols, group.count, row_at(group));
     if (is_first) {
       stream.start_prefetch();
@@ -92,7 +92,8 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, c
                                                                         prepare, take);
 }
 
-// `has_two`: shared memory has room for the activations of two groups (GroupRows).
+// `is_single`: the step has one token. `has_all`: this rank holds all experts. `has_two`: shared memory has
+// room for the activations of two groups (GroupRows).
 template <int warps, bool is_single, bool has_all, bool has_two>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, TurnShares shares, int pass_columns,
@@ -105,20 +106,20 @@ __global__ void __launch_bounds__(32 * warps, 1)
       cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, (has_two ? 2 : 1) * pass_columns);
   float single_weight = 0;
   __shared__ float weights_of_pairs[kMatchedPairs];
-  // Whether the launch before this one has chosen the experts; then the groups are found here.
+  // Whether the previous launch has chosen the experts. The groups are then formed here.
   const bool has_mailbox = has_two || args.routing.experts;
   const int num_pairs = args.num_tokens * args.experts_per_token;
   const auto weight_of = [&](int pair) {
     if (is_single) return single_weight;
     return has_mailbox ? weights_of_pairs[pair] : __ldcg(args.groups.weight + pair);
   };
-  // The warp that asks for the choice of a single token's experts does so before it makes its ring ready.
+  // The warp that reads a single token's experts from the mailbox does so before it initializes its ring.
   using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
   const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus, Later());
   const bool asks = is_single && threadIdx.x < 32;
   if (!asks) ring.init();
   GroupRows<warps, has_two> rows(args.gated.data, cols, shared.activations, pass_columns);
-  // `ask_for_next` is called when this piece's rows are in their place.
+  // `ask_for_next` is called when this piece's rows are in shared memory.
   const auto run = [&](auto& stream, const Piece& piece, const Group& group, bool is_first,
                        const auto& ask_for_next) {
     if (is_first) stream.start_prefetch();
@@ -138,7 +139,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   };
   if constexpr (is_single) {
     UnitRange share{};
-    // route_and_experts_up publishes its choice long before it ends: the weights are requested before the activations are there.
+    // route_and_experts_up publishes its choice long before it ends: weights are requested before the
+    // activations are ready.
     const auto chosen = [&](int of_slot) {
       return static_cast<int>(wait_for(args.routing.experts + of_slot, tag_of(args.routing)));
     };
@@ -146,7 +148,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
     __shared__ unsigned turn;
     if constexpr (has_all) {
       if (threadIdx.x == 0) {
-        const unsigned own_turn = atomicInc(args.turns + slot, gridDim.x - 1);  // both are asked for at once
+        // In flight at the same time as the poll below.
+        const unsigned own_turn = atomicInc(args.turns + slot, gridDim.x - 1);
         taken.expert = chosen(slot);
         turn = own_turn;
       }
@@ -200,13 +203,13 @@ __global__ void __launch_bounds__(32 * warps, 1)
       });
       from = piece.last;
     }
-    // The launch must not end before the one in front of it, even where no pair's expert is here.
+    // The launch must not end before the previous one, even if no pair's expert is on this rank.
     if (share.first == share.last) wait_for_predecessor(timestamps);
   }
 }
 
-// The slope of TurnShares, of so many strips in the mean: the first CTA has 1.4 more, and the last 1.4 fewer, on an H100. Steps of more tokens
-// gained nothing from it, and nobody has measured it on other chips.
+// Returns the slope of TurnShares, for `mean` strips per CTA: on an H100 the first CTA gets 1.4 strips more,
+// and the last 1.4 fewer. Steps of more tokens gained nothing from it; other chips were not measured.
 unsigned slope_of(const Target& target, int num_tokens, double mean) {
   constexpr double kStrips{1.4}, kMost{0.25};
   if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;
@@ -218,7 +221,7 @@ template <typename F>
 void with_cta_warps(int warps, const F& f) {
   warps == 8 ? f(std::integral_constant<int, 8>()) : f(std::integral_constant<int, 16>());
 }
-// These call f(kernel) with the kernel of such a launch.
+// Call f(kernel) with the kernel for such a launch.
 template <typename F>
 void with_up_kernel(int warps, bool ranks, const F& f) {
   with_cta_warps(warps,

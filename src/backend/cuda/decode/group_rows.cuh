@@ -1,4 +1,4 @@
-// The activations of a CTA's groups in experts_down(): those of their pairs, row by row.
+// The activations of a CTA's groups in experts_down(): a row for each pair.
 #pragma once
 
 #include "backend/cuda/decode/group_table.cuh"
@@ -6,8 +6,9 @@
 
 namespace nibble::cuda {
 
-// One group after the other: ask() for its rows, then take() them, and ask for the next group's behind that. take() synchronizes the CTA. Where shared
-// memory has room for one group alone, the next one's rows wait in registers, as many as these hold.
+// Loads the rows of one group after another: ask() requests a group's rows, take() waits for them, then ask()
+// requests those of the next group. take() synchronizes the CTA. Here shared memory has room for one group,
+// so the next group's rows wait in registers, as far as these hold them.
 template <int warps, bool has_two>
 class GroupRows {
  public:
@@ -29,7 +30,8 @@ class GroupRows {
   __nv_bfloat16* const to_;
   RowPrefetch<warps> rows_;
 };
-// With room for two, the next group's rows come while this one is multiplied. `columns`: the most that a group has.
+// With room for two groups, the next group's rows arrive while this one is multiplied. `columns`: the most
+// that a group has.
 template <int warps>
 class GroupRows<warps, true> {
  public:

@@ -1,6 +1,7 @@
-// How decoding's kernels of experts stream the weights of groups: a CTA's share of the strips of all groups (group_share.h), of which it may
-// have the end of one group and the beginning of the next, and what becomes of the sums. A single token makes one group for each of its
-// experts, before anybody has counted them: there each slot has its CTAs.
+// How the experts' kernels for decode stream the weights of groups: a CTA's share of the strips of all groups
+// (group_share.h), which may be the end of one group and the beginning of the next, and what happens to the
+// sums. A single token has one group per expert, known before any groups are counted: there each slot has its
+// own CTAs.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +16,10 @@
 
 namespace nibble::cuda {
 
-// A CTA's share are whole strips; those of group n follow those of group n - 1.
+// A CTA's share consists of whole strips. The strips of group n follow those of group n - 1.
 
-// Returns this blockIdx.x's even share of `num_strips` strips, which so many rows of CTAs divide.
+// Returns the even share of `num_strips` strips of CTA blockIdx.x in row `row`, if `num_rows` rows of CTAs
+// divide them.
 __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strips, unsigned row = 0,
                                             unsigned num_rows = 1) {
   const auto first = [&](unsigned cta) {
@@ -28,13 +30,14 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
   return {first(cta), first(cta + 1)};
 }
 
-// The part of a single token's experts that a row of CTAs takes. Where other ranks have some of the chosen experts, their slots' rows help with the others:
-// with two slots of four here, each has two rows; with three, the fourth row has nothing.
+// The part of a single token's experts that a row of CTAs (blockIdx.y) computes. If other ranks hold some of
+// the chosen experts, the rows of those slots help with the remaining ones: with two of four slots here, each
+// gets two rows; with three, the fourth row does nothing.
 struct SlotPart {
-  int slot, expert;        // as the weights count experts
-  unsigned row, num_rows;  // of the slot; 0: nothing
+  int slot, expert;        // the expert is numbered as in the weights
+  unsigned row, num_rows;  // of the slot's rows; num_rows 0: nothing to do
 };
-// `expert` is that of the slot that is the lane's. Called by a whole warp.
+// `expert`: of slot number `lane`. Called by a whole warp.
 __device__ inline SlotPart part_of_slots(const IndexRange& own, int expert) {
   unsigned here = __ballot_sync(~0u, threadIdx.x % 32 < gridDim.y && own.has(expert));
   const unsigned count = __popc(here), num_rows = count > 0 ? gridDim.y / count : 0;
@@ -43,7 +46,7 @@ __device__ inline SlotPart part_of_slots(const IndexRange& own, int expert) {
   const int slot = __ffs(static_cast<int>(here)) - 1;
   return {slot, __shfl_sync(~0u, expert, slot) - own.first, blockIdx.y / count, num_rows};
 }
-// Returns its share of the strips of all groups.
+// Returns this CTA's share of the strips of all groups.
 __device__ inline UnitRange share_of_groups(const Strips& weights, int num_groups) {
   const auto first = [&](unsigned cta) {
     return first_strip_of(weights, num_groups, cta) * weights.num_segments;
@@ -51,9 +54,9 @@ __device__ inline UnitRange share_of_groups(const Strips& weights, int num_group
   return {first(blockIdx.x), first(blockIdx.x + 1)};
 }
 
-// The part of a share that belongs to one group.
+// The part of a share that belongs to one group: units first .. last - 1.
 struct Piece {
-  int group, first_strip, first, last;  // first_strip: the group's, in the numbering of the units
+  int group, first_strip, first, last;  // first_strip: of the group, numbered over all groups
 };
 __device__ inline Piece piece_of_slot(const UnitRange& share) { return {0, 0, share.first, share.last}; }
 __device__ inline Piece piece_from(const Strips& weights, const UnitRange& share, int from) {
@@ -66,7 +69,7 @@ __device__ inline Piece piece_from(const Strips& weights, const UnitRange& share
 inline constexpr int kExpertSlots{2};  // of a warp's ring
 static_assert(is_for({16, kExpertSlots}, Layout::kMxfp4));
 
-// The experts of the groups.
+// The weights of the groups' experts.
 struct GroupMatrices {
   static constexpr bool kMayEnd{false};
   const Strips& weights;
@@ -78,19 +81,20 @@ struct GroupMatrices {
 template <int warps, typename Matrices>
 using ExpertStream = UnitStream<Layout::kMxfp4, warps, kExpertSlots, Matrices>;
 
-// A group's columns where all tokens of the step have their rows in shared memory.
+// Returns a group's columns if all tokens of the step have their rows in shared memory.
 __device__ inline Columns columns_of(const Group& group, int experts_per_token,
                                      const __nv_bfloat16* activations, int stride) {
   return {activations, stride, group.count, group.pair(Columns::of_lane(group.count)) / experts_per_token};
 }
 
-// Epilogue: adds up a piece's segments, kRows values for each strip and column. prepare(strip, row) prefetches the
-// bias; take(strip, row, column, prepared, sum) applies it and stores the result, where sum(row) adds up the segments
-// of a row of the strip.
+// Epilogue: adds up a piece's segments to kRows values for each strip and column. prepare(strip, row)
+// prefetches the bias. take(strip, row, column, prepared, sum) applies it and stores the result, where
+// sum(row) adds up the segments of a row of the strip.
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
-  // Prefetches the biases of the first sums. They are requested before any weights: behind those they would wait.
+  // Prefetches the biases of the first sums. They are requested before any weights, which they would
+  // otherwise have to wait for.
   __device__ Epilogue(const Strips& weights, const Piece& piece, int count, const Prepare& prepare,
                       const Take& take)
       : weights_(weights), piece_(piece), count_(count), prepare_(prepare), take_(take) {
@@ -145,7 +149,7 @@ class Epilogue {
 template <int warps>
 __device__ auto up_epilogue(const UpWeights& up, const Piece& piece, const Group& group,
                             __nv_bfloat16* gated) {
-  constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; as many up rows follow
+  constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; the up rows follow
   const float* bias = up.bias + size_t{2} * group.expert * up.intermediate;
   const auto prepare = [=, &up](int strip, int row) {
     const int unit = strip * kUnits + row;
@@ -161,7 +165,7 @@ __device__ auto up_epilogue(const UpWeights& up, const Piece& piece, const Group
                                                                     take);
 }
 
-// The slots of a single token share the multiprocessors.
+// Returns the grid for a single token: one row of CTAs per slot; the slots divide the multiprocessors evenly.
 inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_slots) {
   const int share = std::max(1, target.num_multiprocessors / num_slots);
   return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(num_slots)};
@@ -169,7 +173,7 @@ inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_
 inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
   return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips))};
 }
-// The most units that a CTA takes of one expert, where all CTAs share so many strips.
+// Returns the most units that a CTA takes of one expert, if all CTAs of the grid share `num_strips` strips.
 inline int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
   const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
   return std::min(strips, weights.num_strips) * weights.num_segments;

@@ -1,11 +1,13 @@
-// The groups of a step as decoding's kernels of experts find them: an expert and up to 8 pairs of token and slot each.
+// The groups of a step as the experts' kernels for decode read them: each is an expert and up to 8 pairs of a
+// token and a slot.
 #pragma once
 
 #include "backend/cuda/kernels.h"
 
 namespace nibble::cuda {
 
-// An expert and its pairs: a list of them, or the bits of `matched`, or, where neither is there, the slot of a single token.
+// An expert and its pairs: a list, or the bits of `matched`, or, if neither is set, the slot of a single
+// token.
 struct Group {
   int expert, count;
   const int* pairs;
@@ -21,8 +23,9 @@ struct Group {
   }
 };
 
-// Holds what a CTA has to know about the groups to find its own. All of it is asked for at once, because each of these loads takes as long
-// as a strip's weights. Few pairs (are_matched) are grouped here: the first lane of those whose pairs share an expert has their group.
+// Holds what a CTA has to know about the groups to find its own. All of it is requested at once, because each
+// load takes as long as a strip's weights. Few pairs (are_matched) are grouped here: of the lanes whose pairs
+// share an expert, the first one holds their group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
@@ -53,7 +56,7 @@ class GroupTable {
   }
 
  private:
-  // `expert`: of the lane's pair. Below 0 there is none: a lane without a pair, or one whose pair is another rank's.
+  // `expert`: of the lane's pair; negative if the lane has no pair, or its expert is another rank's.
   __device__ void match(int expert) {
     is_matched_ = true;
     expert_ = expert;
@@ -69,9 +72,9 @@ class GroupTable {
   }
 
   const Groups& groups_;
-  int expert_{0}, index_{-1}, count_{0};  // of the lane's group; count_ is the same in all
+  int expert_{0}, index_{-1}, count_{0};  // of the lane's group; count_ is the same in all lanes
   bool is_matched_{false};
-  unsigned pairs_{0};  // their number or, where they are matched, their bits
+  unsigned pairs_{0};  // their number or, if they are matched, their bits
 };
 
 }  // namespace nibble::cuda

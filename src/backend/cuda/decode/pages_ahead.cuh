@@ -1,4 +1,4 @@
-// How qkv() asks for the pages that attention behind it reads (PagesAhead).
+// How qkv() prefetches the pages of the KV cache that the following attention reads (PagesAhead).
 #pragma once
 
 #include "backend/cuda/decode/stream.cuh"
@@ -7,8 +7,9 @@
 
 namespace nibble::cuda {
 
-// Each of the launch's first threads asks for one page of one row, from the row's last one back: attention begins there. What it reads for that,
-// it reads a while before: behind wait_for_predecessor(), and behind other loads that it waits for.
+// Each of the launch's first threads prefetches one page of one row, from the row's last page back, because
+// attention begins there. What it needs for that it reads well before: after wait_for_predecessor(), and
+// after other loads for which it waits anyway.
 class PageAhead {
  public:
   __device__ PageAhead(const PagesAhead& ahead, int num_rows) : ahead_(ahead), num_rows_(num_rows) {}
@@ -19,7 +20,7 @@ class PageAhead {
     position_ = row.position;
     id_ = row.full_pages;
   }
-  // Short rows are left out: attention asks for all of their pages at once.
+  // Skips short rows: attention requests all of their pages at once.
   __device__ void read_id() {
     const int page = position_ / kPagePositions - from_last();
     id_ = position_ >= kChunkPages * kPagePositions && page >= 0
@@ -40,7 +41,7 @@ class PageAhead {
   const PagesAhead& ahead_;
   const int num_rows_;
   int position_{0};
-  uint32_t id_{kNone};  // where the row's page ids begin, and then the page's
+  uint32_t id_{kNone};  // where the row's page ids begin; then the page's id
 };
 
 }  // namespace nibble::cuda

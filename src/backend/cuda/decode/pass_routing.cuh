@@ -1,5 +1,5 @@
-// The choice of a few tokens' experts, and how it is passed on by mailboxes (RoutingMailbox): to the other CTAs of a launch, and to the next
-// launch while this one runs.
+// The choice of experts for few tokens, and the mailboxes that pass it on (RoutingMailbox): to the other CTAs
+// of a launch, and to the next launch while this one still runs.
 #pragma once
 
 #include "backend/cuda/device/choice.cuh"
@@ -20,8 +20,8 @@ __device__ inline uint32_t tag_of(const RoutingMailbox& routing) {
   return load_now(routing.step) * routing.num_layers + routing.layer;
 }
 
-// A warp chooses the experts of a token, by logit_of(expert), and leaves them in `chosen`. Where `passes_on`, it also leaves the routing to
-// experts_down.
+// Called by a warp: chooses a token's experts by logit_of(expert), and writes them to `chosen`. If
+// `passes_on` is set, it also publishes the routing for experts_down.
 template <typename LogitOf>
 __device__ void rank_for_cta(int num_experts, int experts_per_token, const IndexRange& own, int token,
                              const LogitOf& logit_of, const RoutingMailbox& routing, uint32_t tag,
@@ -29,8 +29,8 @@ __device__ void rank_for_cta(int num_experts, int experts_per_token, const Index
   const int lane = static_cast<int>(threadIdx.x) % 32, first = token * experts_per_token;
   Ranking ranking(num_experts, logit_of);
   float logit = -INFINITY;
-  int expert = 0;  // of the slot that is the lane's
-#pragma unroll 1   // instructions that are there already: a launch has to fetch those that it executes once
+  int expert = 0;  // of slot number `lane`
+#pragma unroll 1   // reuses instructions: unrolled ones run once, and a launch has to fetch them
   for (int k = 0; k < experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
     if (lane == k) logit = place.logit, expert = place.expert;

@@ -1,4 +1,5 @@
-// The router and experts_up of one token or two in one launch, whose CTAs tell each other the router's sums.
+// The norm, the router and experts_up of one or two tokens in one launch, whose CTAs pass each other the
+// router's sums.
 #include "backend/cuda/decode/group_stream.cuh"
 #include "backend/cuda/decode/pass_routing.cuh"
 #include "backend/cuda/decode/router_segment.cuh"
@@ -8,7 +9,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Called by the whole CTA. Each thread polls several words at once, so that their latencies overlap.
+// Waits until `count` words carry the tag, and copies their payloads. Called by the whole CTA. Each thread
+// polls several words at once, so that their latencies overlap.
 template <int threads>
 __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, float* to) {
   constexpr int kAhead{4};
@@ -29,15 +31,17 @@ __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, floa
         to[first + n * threads] = __uint_as_float(static_cast<uint32_t>(word[n]));
   }
 }
-// Leaves the router's logits of one token or two in shared memory, kMaxExperts apart, and synchronizes the CTA. One warp of the launch adds
-// up each segment of the router and publishes the sums; every CTA polls for all sums and adds up the segments. No kernel has to end for that.
-// `sums`: room for the sums of all segments. The rings have it: no weights are asked for before the experts are known. `meanwhile` is called when
-// the CTA's own are on their way.
+// Computes the router's logits of one or two tokens in shared memory, kMaxExperts apart, and synchronizes the
+// CTA. For each segment of the router one warp of the launch computes the sums and publishes them. Every CTA
+// polls for all sums and adds up the segments. No kernel has to end for that.
+//
+// `sums`: room for the sums of all segments. It may overlap the rings, because no weights are requested
+// before the experts are known. `meanwhile` is called when the CTA has published its own sums.
 template <int warps, int tokens, typename Meanwhile>
 __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSegment& segment, int unit,
                               uint32_t tag, float bias, const Columns& columns, float* sums, float* logits,
                               const Meanwhile& meanwhile) {
-  static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);  // lane 4 n has the columns 0 and 1
+  static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);  // lane 4 n holds columns 0 and 1
   const auto thread = static_cast<int>(threadIdx.x);
   const int token = tokens == 1 ? 0 : thread / kMaxExperts;
   const int expert = thread - token * kMaxExperts, lane = thread % 32, strip = expert / kStripRows;
@@ -67,7 +71,7 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSeg
   __syncthreads();
 }
 
-// `has_all`: no other rank has experts.
+// For one token. `has_all`: this rank holds all experts.
 template <int warps, bool has_all>
 __global__ void __launch_bounds__(32 * warps, 1)
     route_and_experts_up_kernel(const __grid_constant__ RouteAndExpertsUpArgs args, Timestamps timestamps) {
@@ -82,7 +86,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, 1);
   const UnitRange of_row = share_of_strips(weights, weights.num_strips);
-  // The router's sums lie where the rings of the last warps will be. The others' are made ready while the sums of other CTAs come.
+  // The router's sums lie where the rings of the last warps will be. The other rings are initialized while
+  // the sums of other CTAs arrive.
   using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
   const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus, Later());
   const int sums_bytes = args.router.num_strips * args.router.num_segments * static_cast<int>(unit_bytes(1));
@@ -93,7 +98,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // which the compiler so knows
+  norm.residual.experts = nullptr;  // lets the compiler drop the experts' terms
   norm_weights.load(
       norm, 1, [](int) { return 0; }, shared.activations, activation_stride(cols),
       [&](int, int i, float4 x, uint2) {
@@ -105,11 +110,12 @@ __global__ void __launch_bounds__(32 * warps, 1)
                           sums, logits, [&] {
                             if (!is_under_sums) ring.init();
                           });
-  // One warp ranks the experts, only down to this CTA's slot, unless others decide what it takes: each place waits for the one before.
+  // One warp ranks the experts, only down to this CTA's slot if that alone decides what the CTA computes:
+  // each place waits for the one before.
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
   const bool ranks = threadIdx.x < 32;
   Ranking ranking(ranks ? args.router.rows : 0, [&](int e) { return logits[e]; });
-  float logit = -INFINITY;  // of the slot that is the lane's
+  float logit = -INFINITY;  // of slot number `lane`
   int of_lane = 0;          // its expert
   const auto rank = [&](int from, int to) {
     int expert = 0;
@@ -153,8 +159,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
   epilogue.run(stream, {shared.activations, activation_stride(cols), 1}, shared);
 }
 
-// The same of two tokens. Every CTA ranks the experts of both, and the strips of all groups are shared: which experts these are decides what
-// a CTA has. Both norms stay in shared memory, so that nothing is loaded from one group to the next.
+// The same for two tokens. Every CTA ranks the experts of both. The CTAs share the strips of all groups, so
+// the experts decide what a CTA computes. Both norms stay in shared memory, so nothing is loaded between
+// groups.
 template <int warps>
 __global__ void __launch_bounds__(32 * warps, 1)
     route_two_and_experts_up_kernel(const __grid_constant__ RouteAndExpertsUpArgs args,
@@ -174,7 +181,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // which the compiler so knows
+  norm.residual.experts = nullptr;  // lets the compiler drop the experts' terms
   norm_weights.template load<kTokens>(
       norm, kTokens, [](int column) { return column; }, shared.activations, stride,
       [&](int column, int i, float4 x, uint2) {
@@ -203,7 +210,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       stream.fill_ring();
     }
     auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
-    // One token's norm or, from the first on, both.
+    // The norm of one token or, from the first one on, both.
     const __nv_bfloat16* const norms = shared.activations + group.pair(0) / K * stride;
     epilogue.run(stream, {norms, stride, group.count}, shared);
     from = piece.last;
@@ -212,7 +219,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
 
 int num_router_units(const Strips& router) { return router.num_strips * router.num_segments; }
 
-// The launch of two tokens: the shape that it has, and the CTAs that share the groups' strips.
+// The launch for two tokens: its grid, whose CTAs share the strips of all groups, and its shape.
 dim3 grid_for_two(const Target& target, const Strips& up, int experts_per_token) {
   return grid_for_groups(target, up, 2 * experts_per_token);
 }
@@ -232,7 +239,7 @@ bool has_route_and_experts_up_of_two(const Target& target, const Strips& router,
          units <= num_ctas * shape.of.warps;
 }
 
-// These call f(kernel) with the kernel of such a launch: for one token, and for two.
+// Call f(kernel) with the kernel for one token, and for two.
 template <typename F>
 void with_kernel_of_one(int warps, bool has_all, const F& f) {
   if (has_all)

@@ -1,6 +1,7 @@
-// The router of a batch: few strips, which few CTAs would read one after the other. Each warp of a CTA takes a segment of the CTA's strip
-// instead, and loads it straight into registers before the activations are there. The segments' sums meet in shared memory, where they are
-// added up in order. Where a step has few tokens, the launch computes their norms as well.
+// The router for a batch. It has few strips: with whole strips, a few CTAs would read them segment by
+// segment. Instead each warp of a CTA takes one segment of the CTA's strip, and loads it straight into
+// registers before the activations are ready. The segments' sums meet in shared memory, where they are added
+// up in order. If a step has few tokens, the launch also computes their norms.
 #include <type_traits>
 
 #include "backend/cuda/decode/router_segment.cuh"
@@ -15,10 +16,11 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kWarps{16};
-constexpr int kMostSegments{(kMaxHidden / kTileCols + kRouterSegmentTiles - 1) /
-                            kRouterSegmentTiles};  // of a strip
+// Most segments of a strip.
+constexpr int kMostSegments{(kMaxHidden / kTileCols + kRouterSegmentTiles - 1) / kRouterSegmentTiles};
 
-// A strip of the router, and the sums of its segments with up to 8 tokens. All threads of a CTA construct it, and call its functions.
+// A strip of the router, and its segments' sums for up to 8 tokens. All threads of a CTA construct it and
+// call its functions.
 class RouterStrip {
  public:
   using Sums = float[kMostSegments][kStripRows][kMaxColumns];
@@ -29,8 +31,8 @@ class RouterStrip {
     if (row < args.weights.rows) bias_ = load_now(args.bias + row);
   }
 
-  // Leaves the logits of `count` tokens from `first` on. activations(segment) asks for a segment's and returns what yields the lane's B registers
-  // of each tile and group.
+  // Computes the logits of `count` tokens from `first` on. activations(segment) requests a segment's
+  // activations, and returns a function of tile and group that returns the lane's B registers.
   template <typename Activations>
   __device__ void multiply(int first, int count, const Activations& activations) {
     const int segments = args_.weights.num_segments;
@@ -54,12 +56,12 @@ class RouterStrip {
  private:
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // The row whose logits the thread adds up, of one token; behind the matrix where it has none.
+  // The row whose logit the thread adds up, for one token; past the matrix if it has none.
   __device__ int row_of_thread() const {
     const int row = static_cast<int>(threadIdx.x) / kMaxColumns;
     return row < kStripRows ? strip_ * kStripRows + row : args_.weights.rows;
   }
-  // Behind the last unit where the strip has no such segment.
+  // Past the last unit if the strip has no such segment.
   __device__ int unit_of(int segment) const {
     const int segments = args_.weights.num_segments;
     return segment < segments ? strip_ * segments + segment : args_.weights.num_strips * segments;
@@ -72,7 +74,7 @@ class RouterStrip {
   float bias_{0};
 };
 
-// A lane's B registers for a group of 32 columns of a token, from `normed` as it lies in memory.
+// Returns a lane's B registers for a group of 32 columns of a token, from `normed` in either layout.
 template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
   const int cols = args.hidden, first = tile * kTileCols + 32 * group;
@@ -89,7 +91,7 @@ __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int 
   }
 }
 
-// A CTA for each strip and 8 tokens, whose norms are there.
+// One CTA for each strip and 8 tokens, whose norms are already computed.
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps)
     router_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
@@ -104,7 +106,7 @@ __global__ void __launch_bounds__(32 * kWarps)
     struct {
       uint4 of[RouterSegment::kTiles][2];
       __device__ uint4 operator()(int tile, int group) const { return of[tile][group]; }
-    } b;  // asked for at once
+    } b;  // all requested at once
 #pragma unroll
     for (int tile = 0; tile < RouterSegment::kTiles; ++tile)
 #pragma unroll
@@ -116,8 +118,9 @@ __global__ void __launch_bounds__(32 * kWarps)
   });
 }
 
-// A CTA for each strip and two tokens, whose norms it computes. The CTAs of the first strip leave them in memory. All strips' CTAs compute the same
-// norms side by side: up to kRouterNorms tokens a Hopper has a multiprocessor for each.
+// One CTA for each strip and two tokens, whose norms it computes. The CTAs of the first strip also write them
+// to memory. The CTAs of all strips compute the same norms in parallel: for up to kRouterNorms tokens, Hopper
+// has a multiprocessor for each CTA.
 constexpr int kNormsOfCta{2};
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps, 1)
@@ -131,7 +134,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   const NormedRows out{args.normed.data, args.hidden, is_image ? args.normed.image_rows : 0};
   const NormWeights<kWarps> norm_weights(args.norm.weights, args.hidden);
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // which the compiler so knows
+  norm.residual.experts = nullptr;  // lets the compiler drop the experts' terms
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load<kNormsOfCta>(
@@ -149,7 +152,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   });
 }
 
-// Calls f(kernel) with the kernel of such a launch.
+// Calls f(kernel) with the kernel for such a launch.
 template <typename F>
 void with_kernel(bool makes_norm, bool is_image, const F& f) {
   if (is_image)

@@ -1,4 +1,4 @@
-// A segment of the router, which a warp holds in registers: it asks for it before the activations are there.
+// A segment of the router, which a warp requests before the activations are ready.
 #pragma once
 
 #include "backend/cuda/decode/stream.cuh"
@@ -8,7 +8,7 @@ namespace nibble::cuda {
 // A segment of the router's strips, loaded from memory straight into a warp's registers.
 struct RouterSegment {
   static constexpr int kTiles{kRouterSegmentTiles};
-  uint4 parts[kTiles][4];  // of (G, m): A registers
+  uint4 parts[kTiles][4];  // A registers of (G, m) (strips.h)
   int first_tile, num_tiles;
 
   __device__ RouterSegment(const Strips& router, int unit) : first_tile(0), num_tiles(0) {
@@ -25,8 +25,8 @@ struct RouterSegment {
       for (int part = 0; part < 4; ++part)
         if (tile < num_tiles) parts[tile][part] = from[(tile * 4 + part) * 32 + threadIdx.x % 32];
   }
-  // Adds the segment's products to `sums`, with the same bits as UnitStream. activations(tile of the segment, group) are the lane's
-  // B registers for both products of the group.
+  // Adds the segment's products to `sums`, with the same bits as UnitStream. activations(tile of the segment,
+  // group) returns the lane's B registers for both products of the group.
   template <typename Activations>
   __device__ void add(const Activations& activations, float (&sums)[4]) const {
 #pragma unroll

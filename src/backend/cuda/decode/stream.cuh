@@ -1,9 +1,9 @@
-// Streams weights from memory into the tensor cores: the core of every matrix product of a step.
+// Streams weights from memory into the tensor cores: the core of all matrix products of few tokens.
 //
-// A CTA takes units, each one segment of one strip, from `first` to `last`; its warps take them in turn. Every warp
-// has a ring buffer of its own in shared memory and prefetches into it what its own lanes will read, so that warps
-// never wait for each other while they stream. A unit ends in 16 sums for each column (token), which go to
-// `partials`; then the CTA adds up the segments of a strip in order.
+// A CTA takes units, each one segment of one strip, from `first` to `last`; its warps take them in turn.
+// Every warp has its own ring buffer in shared memory and prefetches into it what its own lanes will read, so
+// warps never wait for each other while they stream. A unit yields 16 sums for each column (token), which go
+// to `partials`. Then the CTA adds up the segments of each strip in order.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -25,31 +25,31 @@
 
 namespace nibble::cuda {
 
-// Kernels are declared __launch_bounds__(32 * warps, 1): without the 1 the compiler limits them to 64 registers, and a token takes a
-// sixth longer (measured on an H100).
+// Kernels are declared __launch_bounds__(32 * warps, 1): without the 1 the compiler limits them to 64
+// registers, and a token takes a sixth longer (measured on an H100).
 
-// The number of CTAs that share a dense matrix: each gets a unit of work or more.
+// Returns the number of CTAs that share a dense matrix: each gets at least one unit.
 inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
   return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
 }
 
-// A launch of this shape, each of whose CTAs has a multiprocessor to itself.
+// Returns a launch of this shape in which each CTA has a multiprocessor to itself.
 inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
   return {grid, shape.threads(), shape.shared_bytes, /*cluster_ctas=*/1, /*is_alone=*/true};
 }
 
-// A warp's ring buffer in shared memory. A slot's barrier tells when it is full; it is empty when the warp has read it, since nobody else
-// does. From sm_90 on one lane has the copy engine fill a whole slot, which leaves the warp free; before, each lane copies its share 16
-// bytes at a time.
+// A warp's ring buffer in shared memory. A slot's barrier signals that it is full. It is empty once the warp
+// has read it, because no other warp reads it. From sm_90 on, one lane has the copy engine fill a whole slot,
+// which leaves the warp free. On older chips each lane copies its share, 16 bytes at a time.
 template <Layout layout, int slots>
 class Ring {
  public:
-  struct Later {};  // its memory holds something else until init() is called
+  struct Later {};  // the memory holds something else until init() is called
 
   __device__ Ring(uint8_t* memory, unsigned lane, Bus bus) : Ring(memory, lane, bus, Later()) { init(); }
   __device__ Ring(uint8_t* memory, unsigned lane, Bus bus, Later)
       : memory_(shared_address(memory)), lane_(lane), pace_(bus) {}
-  // Called once, by the whole warp.
+  // Initializes the barriers. Called once, by the whole warp.
   __device__ void init() const {
     constexpr unsigned kArrivals{kHasBulkCopies ? 1 : 32};
     if (lane_ == 0) {
@@ -60,8 +60,8 @@ class Ring {
     __syncwarp();
   }
 
-  // Prefetches into the slot that was read longest ago; no lane may still be reading it. `num_bytes` is a multiple of
-  // 16.
+  // Prefetches into the slot that was read longest ago; no lane may still be reading it. `num_bytes` is a
+  // multiple of 16.
   __device__ void prefetch(const uint8_t* from, int num_bytes) {
     const uint32_t to = address(prefetch_slot_);
     pace_.ask(prefetch_slot_, num_bytes);
@@ -101,35 +101,37 @@ class Ring {
   uint32_t phase_{0};
 };
 
-// Returns the ring of the warp that calls it, among those of a CTA. It may be made before anybody knows what it will hold.
+// Returns the calling warp's ring, among those of a CTA. It may be created before it is known what it will
+// hold.
 template <Layout layout, int slots, typename... Later>
 __device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Bus bus, Later... later) {
   const unsigned thread = thread_of_cta();
   return {rings + thread / 32 * warp_ring_bytes(layout, slots), thread % 32, bus, later...};
 }
 
-// The activations of a pass: rows in shared memory, `stride` apart, for `count` columns that hold a token.
+// The activations of a pass: rows in shared memory, `stride` elements apart, for `count` columns that hold a
+// token.
 struct Columns {
   const __nv_bfloat16* activations;
   int stride, count;
-  int row;  // that a lane reads for its column
+  int row;  // that this lane reads, for its column
 
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count, int row)
       : activations(activations), stride(stride), count(count), row(row) {}
-  // Column n has row n.
+  // Column n reads row n.
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count)
       : Columns(activations, stride, count, of_lane(count)) {}
-  // Returns the lane's column: column g, or the last one where there is no such column. The sums of a column depend on no other column, and
-  // nobody takes the sums of one that holds no token, so nothing has to be zero.
+  // Returns the lane's column: column g, or the last one if there are fewer. The sums of a column depend on
+  // no other column, and the sums of a column without a token are not used, so nothing has to be zero.
   static __device__ int of_lane(int count) { return min(static_cast<int>(threadIdx.x) % 32 / 4, count - 1); }
 };
 
-// Where a lane reads its column's row.
+// The address at which a lane reads its column's row.
 class LaneColumn {
  public:
   __device__ LaneColumn(const Columns& columns, int lane)
       : address_(shared_address(columns.activations + columns.row * columns.stride + lane % 4 * 8)) {}
-  // A lane's B registers for both products of a group of 32 columns of the contraction.
+  // Returns a lane's B registers for both products of a group of 32 columns of the contraction.
   __device__ uint4 activations(int tile, int group) const {
     return load_shared_16(address_ +
                           (tile * kTileCols + 32 * group) * static_cast<int>(sizeof(__nv_bfloat16)));
@@ -139,14 +141,14 @@ class LaneColumn {
   const uint32_t address_;
 };
 
-// A position among the units of a matrix, which are numbered strip by strip. Several matrices of one shape are numbered one after the
-// other.
+// A position among the units of a matrix, which are numbered strip by strip. Several matrices of one shape
+// are numbered one after another.
 struct UnitCursor {
   int unit, segment;
 
   __device__ UnitCursor(const Strips& strips, int first)
       : unit(first), segment(static_cast<int>(strips.by_segments.remainder(static_cast<unsigned>(first)))) {}
-  // Moves on by as many units as a CTA has warps; returns the distance in bytes.
+  // Moves on by `warps` units; returns the distance in bytes.
   __device__ int advance(const Strips& strips, int warps) {
     unit += warps;
     segment += strips.advance_segments;
@@ -160,16 +162,18 @@ struct UnitCursor {
   }
 };
 
-// The matrices whose units a CTA takes. A functor of another type returns the address of the matrix with this index; where they may end, it
-// returns how many strips the matrix has as well, and only the last, or those behind it, have fewer than the others (dealt.cuh).
+// The matrices whose units a CTA takes: a single one. Other types return the address of the matrix with a
+// given index. If their matrices may end early (kMayEnd), they also return its number of strips; only the
+// last matrix, and those after it, may have fewer than the others (dealt.cuh).
 struct OneMatrix {
   static constexpr bool kMayEnd{false};
   const uint8_t* data;
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-// `is_short`: a warp has one unit or two. Then a loop over a slot's tiles is better than their code one after the other, which a launch has to fetch
-// and executes once: in MXFP4 a step of one row on an H200 took 1,387 us in place of 1,402 (docs/decisions/0016). Longer streams want the code.
+// `is_short`: a warp has one or two units. A loop over a slot's tiles is then better than unrolled code,
+// which a launch has to fetch but executes only once: in MXFP4 a step of one row took 1,387 us instead of
+// 1,402 on an H200 (docs/decisions/0016). Longer streams are faster unrolled.
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:
@@ -188,8 +192,9 @@ class UnitStream {
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
       : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings, strips.bus)) {}
 
-  // start_prefetch() prefetches the first weights, which depend on nothing: `ahead` slots. fill_ring(), called after the activations have been
-  // requested, prefetches as many more as the ring holds.
+  // start_prefetch() prefetches the first weights, `ahead` slots of them, which depends on nothing.
+  // fill_ring() is called after the activations have been requested, and prefetches into the rest of the
+  // ring.
   template <int ahead = slots_ahead(slots)>
   __device__ void start_prefetch() {
     prefetch<ahead>();
@@ -199,8 +204,8 @@ class UnitStream {
     prefetch<slots - ahead>();
   }
 
-  // Multiplies all units below `end`, and leaves their sums in partials[(unit - base) * 16 * columns.count + row *
-  // columns.count + column].
+  // Multiplies all units below `end`, and leaves their sums in
+  // partials[(unit - base) * 16 * columns.count + row * columns.count + column].
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     if (columns.count == 1)
       run<true>(end, columns, partials, base);
@@ -209,7 +214,8 @@ class UnitStream {
   }
 
  private:
-  // With a single column half of the sums are needed: the other lanes' and registers' columns are empty.
+  // With a single column, half of a lane's sums are needed, and only of every fourth lane: the other columns
+  // are empty.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),
@@ -278,7 +284,7 @@ class UnitStream {
       if (kHasSeveral && to_prefetch_.unit >= matrix_end_) find_matrix();
     }
   }
-  // Finds the unit to prefetch in its matrix.
+  // Finds the address of the unit to prefetch, and the end of its matrix.
   __device__ void find_matrix() {
     const auto strip = static_cast<int>(
         strips_.by_segments.quotient(static_cast<unsigned>(min(to_prefetch_.unit, max(last_ - 1, 0)))));
@@ -303,19 +309,19 @@ class UnitStream {
 
   const Strips& strips_;
   const Matrices matrices_;
-  const unsigned thread_;                 // reading it takes longer than a product
-  int last_;                              // where matrices may end, a warp knows it when it has come there
+  const unsigned thread_;                 // kept, because reading it takes longer than a product
+  int last_;                              // if matrices may end early, known only once a warp gets there
   UnitCursor to_prefetch_, to_multiply_;  // the unit to prefetch next, and the unit to multiply next
-  const uint8_t* from_{nullptr};          // where the unit to prefetch lies
+  const uint8_t* from_{nullptr};          // address of the unit to prefetch
   int matrix_end_{0};                     // the first unit of the next matrix
   int next_tile_{0};
   Ring<layout, slots> ring_;
 };
 
-// Returns i / count. Most passes have a single column, and then nothing waits for a division.
+// Returns i / count. Most passes have a single column, and need not wait for a division.
 __device__ inline int divide(int i, int count) { return count == 1 ? i : i / count; }
 
-// A CTA's dynamic shared memory: rings, activations, and as many units' sums as there is room for.
+// A CTA's dynamic shared memory: rings, activations, and the sums of units in the rest.
 struct CtaMemory {
   uint8_t* ring;
   __nv_bfloat16* activations;
@@ -332,7 +338,8 @@ __device__ CtaMemory cta_memory(int cols, int columns) {
           static_cast<int>((dynamic_shared_bytes() - partials) / sizeof(float))};
 }
 
-// End of the batch that begins at `from`: whole strips whose sums fit into `capacity` units, at the latest `last`.
+// Returns the end of the batch that begins at `from`: whole strips whose sums fit into `capacity` units, up
+// to `last`.
 __device__ inline int batch_end(int from, int last, int num_segments, int capacity) {
   return last - from <= capacity ? last : (from + capacity) / num_segments * num_segments;
 }

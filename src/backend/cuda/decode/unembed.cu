@@ -1,5 +1,5 @@
-// unembed of a few rows where its strips are dealt out (dealt.cuh): no launch of a step reads more, 1.2 GB in bfloat16. In MXFP4 it does not pay, and
-// the kernel table keeps equal shares (dense.cu) for it.
+// unembed of few rows with dynamic scheduling of strips (dealt.cuh): no launch of a step reads more, 1.2 GB
+// in bfloat16. In MXFP4 it does not pay off, and the kernel table keeps equal shares (dense.cu).
 #include <algorithm>
 #include <climits>
 
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     unembed_dealt_kernel(const __grid_constant__ DealtUnembedArgs dealt, int pass_columns,
                          Timestamps timestamps) {
   using Hands = DealtHands<layout>;
-  // Units: those in the slots of all warps, and one at which each warp's prefetch stands.
+  // Units: those in the slots of all warps, and the one that each warp prefetches next.
   constexpr int kMostAhead{(slots + 1) * warps};
   static_assert(Hands::most_between_syncs(kMostAhead, 1) > 0);
   const EndTimestamp end_timestamp(timestamps);
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       if (row >= weights.rows) continue;
       float sum = sum_segments(shared.partials, from * segments, (from + batch) * segments, strip, segments,
                                strip_row, column, count);
-      if constexpr (layout == Layout::kE4m3)  // rounded by itself, not fused with an addition: as in prompts
+      if constexpr (layout == Layout::kE4m3)  // rounded separately, not fused into an FMA: as in prompts
         sum = __fmul_rn(load_now(weights.row_scales + row), sum);
       args.logits[size_t{1} * (first_column + column) * args.row_stride + row] = sum;
     }

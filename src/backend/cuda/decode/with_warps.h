@@ -1,4 +1,4 @@
-// Chooses among the kernels that are compiled for several warps and slots (stream_shape.h).
+// Chooses among kernels that are compiled for several numbers of warps and slots (stream_shape.h).
 #pragma once
 
 #include <type_traits>
@@ -16,7 +16,7 @@ void with_warps(StreamWarps of, const F& f) {
   const std::integral_constant<int, 16> sixteen;
   of.warps == 8 ? f(eight, two) : of.slots == 2 ? f(sixteen, two) : f(sixteen, three);
 }
-// The same without those that a layout is not compiled for.
+// The same, if kernels for the layout are compiled for these constants; otherwise does nothing.
 template <Layout layout, typename F>
 void with_warps_for(StreamWarps of, const F& f) {
   with_warps(of, [&](auto warps, auto slots) {

@@ -1,9 +1,9 @@
 // Products of many tokens (pipeline.cuh) with activations in bfloat16:
 //
-//   MXFP4         12 warps below each other:           192 rows x  64 columns
-//   E4M3, BF16    6 below and 2 beside each other:      96 rows x 128 columns
+//   MXFP4         12 warps divide the rows:                   192 rows x  64 columns
+//   E4M3, BF16    6 warps divide the rows, 2 the columns:      96 rows x 128 columns
 //
-// They are those of decoding, to the bit.
+// The results are those of decode, to the bit.
 #pragma once
 
 #include "backend/cuda/layout/fragments.cuh"
@@ -18,7 +18,7 @@ struct Bf16Rows {
   __device__ const uint8_t* row(int i) const {
     return reinterpret_cast<const uint8_t*>(data + size_t{1} * i * cols);
   }
-  __device__ bool has_piece(int piece) const { return 8 * piece < cols; }  // there are 32, or a multiple
+  __device__ bool has_piece(int piece) const { return 8 * piece < cols; }  // cols is a multiple of 32
 };
 
 template <Layout layout>
@@ -54,14 +54,15 @@ class Bf16Lane {
                         (group ^ (g % 2)) * 64 + lane % 4 * 16;
   }
 
-  // Adds the products of a stage with the first `tiles` tiles of columns. Columns past the item's are multiplied with what the stage
-  // happens to hold, and nobody reads their sums.
+  // Adds the products of a stage with the first `tiles` tiles of columns. Columns past the item's are
+  // multiplied with whatever the stage holds, and their sums are not used.
   template <int tiles>
   __device__ void add_stage(uint32_t stage, PromptSums& sums) const {
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
       const GroupWeights w = group_weights<layout>(stage + weights_, group);
-      // Several sums at a time, first one product of each and then the other: a sum's second product waits for its first.
+      // Several sums at a time, first one product of each and then the other, because a sum's second product
+      // waits for its first.
       constexpr int kAtOnce{tiles < 4 ? tiles : 4};
 #pragma unroll
       for (int first = 0; first < tiles; first += kAtOnce) {
@@ -81,8 +82,8 @@ class Bf16Lane {
   }
 
  private:
-  uint32_t weights_,
-      columns_[2];  // where the lane reads in each stage: columns of the first and second group of 32
+  // Where the lane reads in each stage: its weights, and its columns of the first and second group of 32.
+  uint32_t weights_, columns_[2];
 };
 
 }  // namespace nibble::cuda

@@ -1,8 +1,9 @@
-// Products of many tokens (pipeline.cuh) of MXFP4 weights with activations that have scales of their own (block_rows.h): block-scaled
-// products, 192 rows x 64 columns. A GPU without the instruction runs its twin (ptx/block_mma.cuh): the kernel is the same for all.
+// Products of many tokens (pipeline.cuh) of MXFP4 weights with block-scaled activations (block_rows.h): 192
+// rows x 64 columns. A GPU without the instruction runs its twin (ptx/block_mma.cuh): the kernel is the same
+// for all.
 //
-// A sum adds up, for each tile: its first and its second 32 columns, and then, in MXFP8x2, the same of the second terms. How an
-// instruction adds is its own affair, so the bits are not those of decoding.
+// For each tile, a sum adds up its first and its second 32 columns and then, in MXFP8x2, the same of the
+// second terms. How an instruction adds is not specified, so the bits are not those of decode.
 #pragma once
 
 #include "backend/cuda/block_rows.h"
@@ -12,7 +13,7 @@
 
 namespace nibble::cuda {
 
-// Rows in global memory, all of whose tiles are whole.
+// Rows in global memory that consist of whole tiles.
 struct WholeBlockRows : BlockRows {
   __device__ explicit WholeBlockRows(const BlockRows& rows) : BlockRows(rows) {}
   __device__ const uint8_t* row(int i) const { return codes + i * row_bytes(*this); }
@@ -23,7 +24,7 @@ struct WholeBlockRows : BlockRows {
 template <BlockFormat format>
 class BlockLane;
 
-// The kernel has `gathered_bytes` of its own behind the stages.
+// After the stages, `gathered_bytes` of shared memory are the kernel's own.
 template <BlockFormat format, int gathered_bytes = 0>
 struct BlockShape : PromptWarps {
   static constexpr Layout kLayout{Layout::kMxfp4};
@@ -31,7 +32,7 @@ struct BlockShape : PromptWarps {
   static constexpr int kRowBytes{row_tile_bytes(format)}, kScaleBytes{4};
   static constexpr int kWeightBytes{kStrips * tile_bytes(kLayout)},
       kStageBytes{kWeightBytes + kColumns * (kRowBytes + kScaleBytes)};
-  // There are as many stages as fit, up to kMostStages: more are of no use.
+  // The most stages that fit, up to kMostStages: more are of no use.
   static constexpr int kMostBytes{98 << 10}, kMostStages{8},
       kFitting{(kMostBytes - gathered_bytes) / stages_bytes(1, kStageBytes)},
       kStages{kFitting < kMostStages ? kFitting : kMostStages};
@@ -64,7 +65,8 @@ class BlockLane {
     const uint4 codes = load_shared_16(stage + weights_ + lane_ * 16);
     const uint32_t a_scales =
         weight_scales(load_shared_4(stage + weights_ + kTileCodeBytes + lane_ / 4 * 4), lane_);
-    // Two sums at a time: a sum's next product waits for the one before. More of them would take registers that are not there.
+    // Two sums at a time, because a sum's next product waits for the previous one. More sums would take more
+    // registers than a thread has.
     constexpr int kAtOnce{2};
     static_assert(tiles % 2 == 0);
     if constexpr (kForm == BlockForm::kMxfp8) {

@@ -1,6 +1,7 @@
-// The experts' products of many tokens with block-scaled activations: experts_up (with SwiGLU) takes them from rms_norm(), and leaves
-// its results in the same format for experts_down. No number of these goes through memory in bfloat16, but all are rounded to it before
-// they are quantised: MXFP8x2 is then the same model as bfloat16.
+// The experts' products of many tokens with block-scaled activations: experts_up (with SwiGLU) takes them
+// from rms_norm(), and leaves its results in the same format for experts_down. None of these numbers goes
+// through memory in bfloat16, but all are rounded to bfloat16 before they are quantised: so MXFP8x2 is the
+// same model as bfloat16.
 #include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
@@ -12,8 +13,8 @@
 namespace nibble::cuda {
 namespace {
 
-// A block of 32 of experts_up's results comes from four strips of 8 units each, which four neighbouring warps have. They gather them in
-// shared memory, [columns of the item, 32], and quantise them from there.
+// A block of 32 of experts_up's results comes from four strips of 8 units each, which four neighbouring warps
+// compute. They gather the results in shared memory, [columns of the item, 32], and quantise them from there.
 constexpr int kGatherWarps{4}, kStripUnits{kStripRows / 2};
 static_assert(kGatherWarps * kStripUnits == kBlockCols);
 
@@ -23,7 +24,7 @@ template <BlockFormat format>
 using UpShape = BlockShape<format, PromptWarps::kWarps / kGatherWarps * PromptWarps::kWarpColumns *
                                        kBlockCols* static_cast<int>(sizeof(__nv_bfloat16))>;
 
-// Four warps gather numbers here, and a lane visits its part of them.
+// Shared memory in which four warps gather numbers, before each lane visits its part of them.
 template <typename Shape>
 class Gathered {
  public:
@@ -32,14 +33,15 @@ class Gathered {
     numbers_ = reinterpret_cast<__nv_bfloat16*>(memory + Shape::kStagesBytes) +
                static_cast<int>(threadIdx.x) / kThreads * Shape::kColumns * kBlockCols;
   }
-  // Puts a number of this warp's strip: `unit` is one of its eight.
+  // Stores a number of this warp's strip; `unit` is one of its eight.
   __device__ void put(int column, int unit, float x) const {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     numbers_[column * kBlockCols + warp % kGatherWarps * kStripUnits + unit] = __float2bfloat16_rn(x);
   }
-  // Waits for the four warps. Called before numbers are put, and before they are visited.
+  // Synchronizes the four warps. Called before numbers are put, and before they are visited.
   __device__ void sync() const { sync_warps(1 + static_cast<int>(threadIdx.x) / kThreads, kThreads); }
-  // Calls visit(column, t, numbers) for neighbours 8 t .. 8 t + 7 of every column; the four lanes of a quad have the same column.
+  // Calls visit(column, t, numbers) for numbers 8 t .. 8 t + 7 of every column; the four lanes of a quad have
+  // the same column.
   template <typename Visit>
   __device__ void for_each_eight(const Visit& visit) const {
     for (int i = static_cast<int>(threadIdx.x) % kThreads; i < Shape::kColumns * 4; i += kThreads)
@@ -51,8 +53,8 @@ class Gathered {
   __nv_bfloat16* numbers_;
 };
 
-// The strips of an item begin at a multiple of 12, and a matrix has whole blocks of 32 units (limits.h): so of four warps that share a
-// block, all have a strip or none.
+// The strips of an item begin at a multiple of 12, and a matrix has whole blocks of 32 units (limits.h): so
+// of the four warps that share a block, either all have a strip or none has.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_up_blocks_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
@@ -75,7 +77,7 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
           });
           gathered.sync();
           const int block = strip / kGatherWarps;
-          // The last block also fills its tile, with zeros.
+          // The last block also fills the rest of its tile with zeros.
           const bool is_last = kBlockCols * (block + 1) == up.intermediate && block % 2 == 0;
           gathered.for_each_eight([&](int column, int t, const __nv_bfloat16* numbers) {
             const bool is_there = column < item.columns;

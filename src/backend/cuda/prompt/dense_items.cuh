@@ -1,4 +1,5 @@
-// The products of dense matrices with a step's tokens, for any shape (pipeline.cuh): qkv, project, the router's logits and unembed.
+// The products of dense matrices with a step's tokens, for any shape (pipeline.cuh): qkv, project, the
+// router's logits and unembed.
 #pragma once
 
 #include "backend/cuda/device/inputs.cuh"
@@ -8,8 +9,8 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: blocks of rows and blocks of tokens. The tokens of the same rows follow each other, so that memory delivers
-// each strip once.
+// Items of a dense matrix: a block of rows with a block of tokens. Items with the same rows follow each
+// other, so that memory delivers each strip once.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // the weights: blocks of tokens share them
@@ -28,8 +29,9 @@ struct TokenItems {
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
 };
 
-// Items of a dense matrix that are a segment each, of a block of rows for all tokens, of which a shape has columns enough. The segments of the
-// same rows follow each other, so that CTAs that run at the same time read neighbouring weights.
+// Items of a dense matrix that are one segment each, of a block of rows, with all tokens: a shape has enough
+// columns for these. Segments of the same rows follow each other, so that CTAs that run at the same time read
+// neighbouring weights.
 template <typename Shape>
 struct SegmentItems {
   static constexpr bool kAreReadOnce{true};
@@ -43,23 +45,24 @@ struct SegmentItems {
   }
 };
 
-// Activations of `cols` columns, in rows or, for a shape that takes it, in an image.
+// Returns activations of `cols` columns, in rows or, for a shape that takes it, in an image.
 template <typename Shape>
 __device__ typename Shape::Rows rows_of(const Activations& activations, int cols) {
   return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
-// A dense matrix leaves its sums here: out[token, row] = join + sum, and the join of a row and a token is x + bias. `out` and `x` are different memory:
-// a part of the sum may be in `out` before x is read.
+// Where a dense matrix leaves its sums: out[token, row] = join + sum, with join = x + bias for that row and
+// token. `out` and `x` must not overlap: a part of the sum may be in `out` before x is read.
 struct DenseOutput {
   float* out;         // [T, rows]
   const float* bias;  // [rows] or null
   const float* x;     // [T, rows] or null
-  int rows;           // of the matrix, or more, where `out` has more
+  int rows;           // of `out`: those of the matrix, or more
 };
 
-// Takes a strip's sums to their place. Where the matrix is cut anywhere (`cuts`), decoding leaves its sums in two parts, which their reader
-// adds: here the second part, or zero where a strip is whole, is added at once, in the same order.
+// Writes a strip's sums to their place. If the matrix is cut anywhere (`cuts`), decode leaves its sums in two
+// parts, which their reader adds. Here the second part, or zero if a strip is whole, is added at once, in the
+// same order.
 template <typename Shape>
 class DenseSums {
  public:
@@ -81,15 +84,16 @@ class DenseSums {
   template <int tiles>
   __device__ void operator()(int part, bool is_whole, const float (&sums)[tiles][4]) const {
     const auto scaled = [&](float sum, int half) {
-      // __fmul_rn: the product is rounded by itself, as in decoding, and not fused with the addition.
+      // __fmul_rn: the product is rounded separately, as in decode, and not fused with the addition.
       return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
     };
-    // The first of two parts waits in the place of the result. Here the warp does not wait for what both meet, because the other warps of its
-    // warpgroup, whose strips are cut elsewhere, would wait for it.
+    // The first of two parts is kept where the result will be. The warp does not add x and bias yet: it would
+    // have to wait for them, and so would the other warps of its warpgroup, whose strips are cut elsewhere.
     if (part == 0 && !is_whole)
       return visit(0, tiles, to_.out,
                    [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });
-    // All of a run's loads are issued before its first sum is stored: one by one, each would take the latency of memory.
+    // All of a run's loads are issued before its first sum is stored: one at a time, each would take the
+    // latency of memory.
     constexpr int kRun{Shape::kTakesImage ? tiles : 4};
 #pragma unroll
     for (int run = 0; run < tiles; run += kRun) {
@@ -113,8 +117,9 @@ class DenseSums {
   }
 
  private:
-  // Calls f(n, i, half, element) for each sum of these tiles that is there, with its element of [T, rows]. A pointer goes from token to token: with
-  // places that were worked out from n and i an item of qkv ended with 64 times 20 instructions (docs/decisions/0014).
+  // Calls f(n, i, half, element) for each sum of tiles [first, last) that exists, with its element of
+  // [T, rows]. A pointer advances from token to token: with addresses computed from n and i, an item of qkv
+  // ended with 64 times 20 instructions (docs/decisions/0014).
   template <typename Element, typename F>
   __device__ __forceinline__ void visit(int first, int last, Element* elements, const F& f) const {
     Element* of_token = elements + place_ + size_t{8} * first * to_.rows;
@@ -131,7 +136,7 @@ class DenseSums {
 
   const DenseOutput& to_;
   const bool cuts_;
-  int counts_[2];  // for rows g and g + 8: the lane's columns 0, 1, 8, 9, ... below this are there
+  int counts_[2];  // for rows g and g + 8: the lane's columns 0, 1, 8, 9, ... below this exist
   size_t place_;
   float bias_[2], scale_[2];
 };

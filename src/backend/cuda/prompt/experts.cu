@@ -1,4 +1,5 @@
-// The experts' products of many tokens: experts_up (with SwiGLU) and experts_down, group by group.
+// The experts' products of many tokens by mma.sync, group by group: experts_up (with SwiGLU) and
+// experts_down.
 #include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"

@@ -1,5 +1,6 @@
-// The items of the experts' products (pipeline.cuh): groups, and blocks of rows of the group's expert. The blocks of a group follow each
-// other, so that memory delivers its activations once, and each strip once or, where an expert has several groups, soon again.
+// The items of the experts' products (pipeline.cuh): a group with a block of rows of its expert. The items of
+// a group follow each other, so that memory delivers its activations once, and each strip once or, if an
+// expert has several groups, again soon after.
 #pragma once
 
 #include "backend/cuda/device/pdl.cuh"
@@ -8,29 +9,32 @@
 
 namespace nibble::cuda {
 
-// `first_column` is the place of the group's pairs. A lane knows those of some of its warp's columns: of column `lane` of each 32. They are asked for
-// with the item, long before its sums are there: at the end of an item a warp would wait for them, and then for what it finds by them.
+// `first_column` is where the group's pairs begin in Groups::pairs. A lane holds the pairs of some of its
+// warp's columns: of column `lane` of each 32. They are loaded with the item, long before its sums are ready:
+// at the end of an item a warp would have to wait for them, and then for what they index.
 template <typename Shape>
 struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
   int pairs[kParts];
 };
-// The column of an item that the lane knows the pair of.
+// Returns the column of an item whose pair the lane holds.
 template <typename Shape>
 __device__ int column_of_lane(int part) {
   return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
          min(32 * part + static_cast<int>(threadIdx.x) % 32, Shape::kWarpColumns - 1);
 }
 
-// By wgmma groups are read before the launch ahead has ended. They are there by then. The launch that ranks the experts writes them, and
-// behind it come those that gather pairs, experts_up and experts_down. Each of these waits before it lets the next one start (pdl.cuh); and none
-// starts before every CTA of the one ahead has let it. So when experts_up starts, each CTA that gathers has seen the ranking end, and what a
-// launch stored is in L2 when the wait for it is over: from there __ldcg reads it. experts_down starts later still.
+// By wgmma, groups are read before the previous launch has ended, but they are complete by then. The launch
+// that ranks the experts writes them. After it come the launches that gather pairs, experts_up and
+// experts_down. Each of these waits before it lets the next one start (pdl.cuh), and none starts before every
+// CTA of the previous one has let it. So when experts_up starts, each CTA that gathers has seen the ranking
+// end. What a launch stored is in L2 when the wait for it is over, and __ldcg reads it from there.
+// experts_down starts later still.
 template <typename Shape, typename RowOf>
 struct GroupItems {
-  static constexpr bool kAreReadOnce{true};  // the weights, but for experts of several groups
+  static constexpr bool kAreReadOnce{true};  // the weights, except those of experts with several groups
   const Groups& groups;
-  const RowOf& row_of;  // the row of the activations of a pair
+  const RowOf& row_of;  // returns a pair's row of the activations
   int num_row_blocks;
 
   __device__ GroupItems(const Groups& all, const Strips& weights, const RowOf& row)
@@ -43,7 +47,7 @@ struct GroupItems {
          __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0},
         {}};
 #pragma unroll
-    for (int part = 0; part < item.kParts; ++part)  // behind the group's last pair there may be anything
+    for (int part = 0; part < item.kParts; ++part)  // undefined past the group's last pair
       item.pairs[part] = __ldcg(groups.pairs + first + column_of_lane<Shape>(part));
     return item;
   }
@@ -53,7 +57,8 @@ struct GroupItems {
   __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
 };
 
-// Takes the sums of rows g and g + 8 of a strip: store(pair, load(pair), upper, lower) for each pair of the lane.
+// Takes the sums of rows g and g + 8 of a strip: store(pair, load(pair), upper, lower) is called for each
+// pair of the lane.
 template <typename Load, typename Store>
 struct PairSums {
   Load load;
@@ -61,15 +66,16 @@ struct PairSums {
 };
 template <typename Load, typename Store>
 PairSums(Load, Store) -> PairSums<Load, Store>;
-// A lane keeps the pairs that it knows, and what it loaded for each, until the item's sums are there.
+// The pairs that a lane holds, and what it loaded for each, until the item's sums are ready.
 template <typename Shape, typename Loaded>
 struct PairsOfLane {
   int pair[GroupItem<Shape>::kParts];
   Loaded loaded[GroupItem<Shape>::kParts]{};
 };
 
-// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. What they load is asked for before the
-// products, by the lane that knows the pair, and lanes give it to each other in the end.
+// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. What
+// these load is requested before the products, by the lane that holds the pair; in the end the lanes exchange
+// it.
 template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
                                 const typename Shape::Rows& activations, const RowOf& row_of,
@@ -99,12 +105,12 @@ __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weig
       });
 }
 
-// A lane's biases of a gate and its up.
+// Returns the biases of a gate row and its up row.
 __device__ inline float2 up_bias(const UpWeights& up, int expert, int unit) {
   return reinterpret_cast<const float2*>(up.bias + size_t{2} * expert * up.intermediate)[unit];
 }
 
-// Takes the sums of a strip's rows g and g + 8 to the result of experts_down().
+// Returns the PairSums that write rows g and g + 8 of a strip to the result of experts_down().
 __device__ inline auto take_down(const ExpertsDownArgs& args, int expert, int strip, int g) {
   const int row = strip * kStripRows + g;
   const float* bias = args.bias + size_t{1} * expert * args.hidden + row;

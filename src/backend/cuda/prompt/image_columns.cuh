@@ -1,17 +1,20 @@
-// Products of many tokens (pipeline.cuh) on Hopper, with activations in bfloat16 that lie in an image (layout/image.h), by wgmma, or by mma.sync
-// where there are few. One to three warpgroups multiply, each four strips, 64 rows, with the item's columns; two warps more have the copy engine fill the stages, one with
-// weights and one with activations. Sums and their order are those of mma.sync, to the bit.
+// Products of many tokens (pipeline.cuh) on Hopper, with bfloat16 activations in an image (layout/image.h),
+// by wgmma or, with few columns, by mma.sync. One to three warpgroups multiply, each four strips, 64 rows,
+// with the item's columns. Two more warps have the copy engine fill the stages, one with weights and one with
+// activations. Sums and their order are those of mma.sync, to the bit.
 //
-// The warp of the weights does not wait for the kernel before this one, which leaves the activations: while that ends, the weights of the
-// first stages are on their way. So what the items are has to be known by then (group_items.cuh). It cannot run ahead by more than the
-// stages, because who empties one has waited.
+// The warp for weights does not wait for the previous kernel, which writes the activations: while that ends,
+// the weights of the first stages are on their way. So the items must be known by then (group_items.cuh). The
+// warp cannot run ahead by more than the stages, because the warps that empty a stage have waited.
 //
-// A stage of MXFP4 is a whole segment, and its loop is unrolled: there are two sets of A registers, and a set is unpacked while the
-// products of the other are under way. Of BF16 and E4M3, which are 4 and 2 times as many bytes, a stage is a tile.
+// A stage of MXFP4 is a whole segment, and its loop is unrolled. It uses two sets of A registers: one is
+// unpacked while the products of the other run. In BF16 and E4M3, with 4 and 2 times the bytes, a stage is
+// one tile.
 //
-// An item with few columns takes a smaller product. Three warpgroups share the columns that are copied. A batch has few of them, and few
-// items: one warpgroup then makes three times as many, so that all of memory is read from. Experts of a batch keep the stages and leave wgmma:
-// each of their warps multiplies by mma.sync.
+// An item with few columns uses a smaller product. Three warpgroups share the columns that are copied. A
+// batch has few columns, and few items: with one warpgroup there are three times the items, which keeps all
+// of the memory busy. Experts of a batch keep the stages but not wgmma: each of their warps multiplies by
+// mma.sync.
 #pragma once
 
 #include "backend/cuda/layout/fragments.cuh"
@@ -31,13 +34,13 @@ struct ImageRows {
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
-// Calls f(item) for each item of this CTA, and begin() when the first is known. What the next one is, is asked long before it is needed: that
-// takes as long as a stage.
+// Calls f(item) for each item of this CTA, and begin() when the first is known. Reads the next item long
+// before it is needed, because that takes as long as a stage.
 template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
   int index = static_cast<int>(blockIdx.x);
-  if (index >= count) return begin();  // there may be none at all: other ranks have all chosen experts
+  if (index >= count) return begin();  // no items: other ranks may hold all chosen experts
   auto next = items.at(index);
   begin();
   for (; index < count; index += step) {
@@ -47,14 +50,14 @@ __device__ __forceinline__ void for_each_item(const Items& items, const Begin& b
   }
 }
 
-// So many CTAs share a multiprocessor: one multiplies while another waits for memory.
+// `ctas`: CTAs per multiprocessor; one multiplies while another waits for memory.
 template <Layout layout, int columns, int warpgroups, int ctas = 1>
 struct ImageShape {
   static constexpr bool kTakesImage{true};
   static constexpr Layout kLayout{layout};
   static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{2};
   static constexpr int kRowWarps{kWarps}, kStrips{kWarps}, kColumns{columns}, kWarpColumns{columns};
-  // A stage: tiles of columns, which wgmma asks for at a multiple of 1,024 bytes, and strips.
+  // A stage: tiles of columns, which wgmma requires at multiples of 1,024 bytes, then strips.
   static constexpr int kTiles{layout == Layout::kMxfp4 ? kMaxSegmentTiles : 1};
   static constexpr int kColumnBytes{kColumns * kCellBytes}, kStripBytes{kTiles * tile_bytes(layout)};
   static constexpr int kWeightPlace{kTiles * kColumnBytes},
@@ -64,24 +67,26 @@ struct ImageShape {
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
-  // Products have so many tiles of 8 columns more from one to the next. A group of pairs has any number of columns, and most items of tokens
-  // are full. With more than 8 sizes the compiler no longer has all of them in one function, and lets products wait for each other.
+  // The sizes of products differ by kStep tiles of 8 columns. A group of pairs can have any number of
+  // columns, while most items of tokens are full. With more than 8 sizes the compiler no longer keeps all of
+  // them in one function, and makes products wait for each other.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
 
-  // With few columns each warp multiplies by itself, by mma.sync: it gives the same sums, and experts of a batch waited for wgmma
-  // (docs/decisions/0015).
+  // With few columns each warp multiplies on its own, by mma.sync: the sums are the same, and the experts of
+  // a batch had to wait for wgmma (docs/decisions/0015).
   static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
   static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
-  // A CTA's threads have 65,536 registers. A segment's sums of 64 rows and 128 columns take 64 of a thread, and the totals as many. So the
-  // warps that do not multiply give theirs up, a whole warpgroup of them. Fewer threads have enough.
+  // A CTA's threads share 65,536 registers. A segment's sums for 64 rows and 128 columns take 64 registers of
+  // a thread, and the totals another 64. So the warps that do not multiply, filled up to a whole warpgroup,
+  // give theirs up. With fewer threads there are enough.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
   static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
       kProductRegisters{warpgroups > 2 ? 160 : 232};
   static_assert(!kSharesRegisters || 32 * (kWarps * kProductRegisters + 4 * kCopyRegisters) <= 65536);
 
-  // On other families there is nothing in it, and no row of the kernel table launches it.
+  // Empty on other families, where no row of the kernel table launches it.
   template <typename Items, typename Begin>
   static __device__ void multiply_items(const Timestamps& timestamps, const Strips& weights,
                                         const ImageRows& activations, const Items& items, unsigned cuts,
@@ -106,7 +111,7 @@ struct ImageShape {
 
 #if NIBBLE_WGMMA
  private:
-  // Takes the smallest product that holds the item's columns, from so many tiles of 8 columns on.
+  // Uses the smallest product that holds the item's columns, from `tiles` tiles of 8 columns on.
   template <int tiles, typename Item, typename Begin>
   static __device__ __forceinline__ void multiply_item_of(const Strips& weights, const Item& item,
                                                           unsigned cuts, Stages<ImageShape>& stages,
@@ -117,7 +122,7 @@ struct ImageShape {
     multiply_item<tiles>(weights, item, cuts, stages, begin);
   }
 
-  // The tiles of an item, from the first to the one behind its last.
+  // The tiles of an item, from the first to one past the last.
   struct TileRange {
     int first, end;
   };
@@ -133,8 +138,8 @@ struct ImageShape {
     return kTiles == 1 ? 1 : min(weights.segment_tiles, weights.num_tiles - first_tile);
   }
 
-  // A lane copies one strip's part of a stage. The first tells the barrier of all lanes' bytes: with 32 arrivals a dense product of 16 tokens
-  // took 8 to 15 % longer.
+  // Each lane copies one strip's part of a stage. The first lane announces the bytes of all lanes to the
+  // barrier: with 32 arrivals, a dense product of 16 tokens took 8 to 15 % longer.
   template <typename Items>
   static __device__ void copy_weights(const Strips& weights, const Items& items, Stages<ImageShape> stages) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -154,7 +159,7 @@ struct ImageShape {
           });
         });
   }
-  // A lane copies one tile of a stage's columns.
+  // Each lane copies one tile of a stage's columns.
   template <typename Items>
   static __device__ void copy_activations(const Timestamps& timestamps, const Strips& weights,
                                           const ImageRows& activations, const Items& items,
@@ -164,8 +169,8 @@ struct ImageShape {
     for_each_item(
         items, [&] { wait_for_predecessor(timestamps); },
         [&](const auto& item) {
-          // Columns behind the item's are multiplied with what the stage happens to hold, and their sums are not taken: a batch would read six
-          // rows of padding for two of pairs.
+          // Columns past the item's are not copied: they are multiplied with whatever the stage holds, and
+          // their sums are not used. Otherwise a batch would read six rows of padding for two of pairs.
           const int num_bytes = item.columns * kCellBytes;
           const uint8_t* from =
               activations.data +
@@ -176,7 +181,7 @@ struct ImageShape {
           });
         });
   }
-  // Calls f(number of tiles) for each stage of an item when it is empty.
+  // Calls f(number of tiles) for each stage of an item, once it is empty.
   template <typename Item, typename F>
   static __device__ __forceinline__ void for_each_stage(const Strips& weights, const Item& item,
                                                         Stages<ImageShape>& stages, const F& f) {
@@ -189,7 +194,7 @@ struct ImageShape {
       stages.advance();
     }
   }
-  // A warp's part of a stage: each lane that has a piece copies it.
+  // Copies a warp's part of a stage: one piece for each lane that has one.
   static __device__ __forceinline__ void copy_part(const Stages<ImageShape>& stages, bool has_piece,
                                                    uint32_t place, const uint8_t* from, int piece_bytes,
                                                    int all_bytes, uint64_t policy) {
@@ -198,8 +203,8 @@ struct ImageShape {
     if (has_piece) bulk_copy(stages.address() + place, from, piece_bytes, stages.full(), policy);
   }
 
-  // Products of a tile, in two groups of 32 columns of the contraction, each with its set of A. Calls between() when all products of the
-  // tile before have ended.
+  // Adds the products of a tile, in two groups of 32 columns of the contraction, each with its own set of A
+  // registers. Calls between() when all products of the previous tile have ended.
   template <bool first, int tiles, typename Between>
   static __device__ __forceinline__ void add_tile(uint32_t strip, uint32_t cells, uint32_t (&a)[2][2][4],
                                                   float (&sums)[tiles][4], const Between& between) {
@@ -220,12 +225,12 @@ struct ImageShape {
     }
   }
 
-  // Sums of a segment of the warp's strip, in a stage of MXFP4 with up to 8 columns, by mma.sync.
+  // Computes the sums of a segment of the warp's strip by mma.sync, in a stage of MXFP4 with up to 8 columns.
   static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                  float (&sums)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
-    const uint32_t of_lane =
-        row * kCellBytes + (lane / 8 ^ row) * 16;  // of the first group; 64 bytes on or back is the second
+    // Of the first group; the second is 64 bytes further on, or back.
+    const uint32_t of_lane = row * kCellBytes + (lane / 8 ^ row) * 16;
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] = 0;
     stages.wait_until_full();
@@ -241,7 +246,8 @@ struct ImageShape {
         mma_bf16(sums, a[1], b[2], b[3]);
       }
     };
-    // A whole segment has no branch in it, so that loads of the next tile are under way with the products of this one.
+    // The loop over a whole segment has no branch, so that the next tile's loads overlap with this one's
+    // products.
     if (num_tiles == kMaxSegmentTiles) {
 #pragma unroll
       for (int tile = 0; tile < kMaxSegmentTiles; ++tile) add_tile_of_few(tile);
@@ -259,7 +265,8 @@ struct ImageShape {
     const auto nothing = [] {};
     uint32_t a[2][2][4];
     stages.wait_until_full();
-    // One address for the warp, in a uniform register: so are the descriptors that are worked out from it.
+    // One address for the warp, in a uniform register, so that the descriptors computed from it are in
+    // uniform registers too.
     const uint32_t at = __shfl_sync(~0u, stages.address(), 0);
     add_tile<true>(at + strip, at, a, sums, nothing);
 #pragma unroll
@@ -270,7 +277,7 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // The same where a stage is a tile. A stage is left when the next one's first products are under way.
+  // The same if a stage is one tile. A stage is released when the next one's first products are under way.
   template <int tiles>
   static __device__ __forceinline__ void add_stages(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                     float (&sums)[tiles][4]) {
@@ -293,7 +300,7 @@ struct ImageShape {
     leave();
   }
 
-  // Sums of a segment of the warp's strip, from zero.
+  // Computes the sums of a segment of the warp's strip, from zero.
   template <int tiles>
   static __device__ __forceinline__ void multiply_segment(const Strips& weights, int segment, int warp,
                                                           Stages<ImageShape>& stages,
@@ -311,7 +318,7 @@ struct ImageShape {
   static __device__ __forceinline__ void multiply_item(const Strips& weights, const Item& item, unsigned cuts,
                                                        Stages<ImageShape>& stages, const Begin& begin) {
     const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
-    // A warp without a strip multiplies what the stage happens to hold: the warpgroup's products need it.
+    // A warp without a strip multiplies whatever the stage holds: the warpgroup's products need it.
     const bool has_strip = strip < weights.num_strips;
     const auto take = begin(item, has_strip ? strip : 0);
     const int cut = cuts && has_strip ? cut_of(weights, strip, cuts) : weights.num_segments;
@@ -322,8 +329,7 @@ struct ImageShape {
 #pragma unroll
       for (int n = 0; n < tiles; ++n)
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          totals[n][i] = -0.0f;  // added to a sum, it leaves all its bits as they are
+        for (int i = 0; i < 4; ++i) totals[n][i] = -0.0f;  // -0 + sum has exactly the bits of the sum
 #pragma unroll 1
       for (int segment = first; segment < last; ++segment) {
         float sums[tiles][4];

@@ -1,5 +1,6 @@
-// The experts' products of many tokens on Hopper, by wgmma or, for a batch, by mma.sync (image_columns.cuh): experts_up (with SwiGLU) and experts_down, group by group. The pairs of a group lie side by
-// side in images: a kernel of its own gathers them in front of experts_up, which leaves its results in place for experts_down.
+// The experts' products of many tokens on Hopper, group by group: experts_up (with SwiGLU) and experts_down,
+// by wgmma or, for a batch, by mma.sync (image_columns.cuh). The pairs of a group are neighbouring rows of
+// images. A separate kernel gathers them before experts_up, whose results are then in place for experts_down.
 #include <algorithm>
 
 #include "backend/cuda/device/inputs.cuh"
@@ -12,21 +13,23 @@
 namespace nibble::cuda {
 namespace {
 
-// A batch has few pairs of an expert: what counts is that memory is always read from.
+// A batch has few pairs per expert, and two CTAs share a multiprocessor: what counts is that memory is always
+// being read.
 template <int columns>
 using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 
 constexpr int kGatherThreads{256};
-// Pairs of a group that a CTA gathers.
+// Returns the pairs of a group that one CTA gathers.
 constexpr int gathered_rows(int columns) { return std::min(columns, 16); }
 static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
               kManyColumns % gathered_rows(kManyColumns) == 0 &&
               kMostColumns % gathered_rows(kMostColumns) == 0);
 
-// Copies the norms of `rows` pairs of a group to its place in the image of pairs. Pieces of 16 bytes change places, because a row's place in
-// its eight has changed. A batch has two or three pairs in a group: so all threads share each pair's pieces, and what says where they lie is
-// asked for before it is known to be needed. With a thread for each pair, 16 in a CTA, it took 6.4 us
-// in place of 2.4 (16 rows of gpt-oss-120b, an H200).
+// Copies the norms of up to `rows` pairs of a group to the group's rows in the image of pairs. The 16-byte
+// pieces of a row change places, because the swizzle depends on the row number modulo 8. In a batch, a group
+// has two or three pairs: so all threads share each pair's pieces, and the group's data are loaded before it
+// is known whether they are needed. With one thread per pair, 16 in a CTA, this took 6.4 us instead of 2.4
+// (16 rows of gpt-oss-120b, an H200).
 template <int rows>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
@@ -47,7 +50,7 @@ __global__ void __launch_bounds__(kGatherThreads)
   const int pieces_of_row = args.up.weights.num_tiles * kCellPieces, num_pieces = num_rows * pieces_of_row;
   const auto* const from = reinterpret_cast<const uint8_t*>(args.normed.data);
   auto* const to = reinterpret_cast<uint8_t*>(args.gathered.data);
-  constexpr int kAhead{4};  // pieces that a thread asks for at once
+  constexpr int kAhead{4};  // pieces that a thread requests at once
   for (int i = own; i < num_pieces; i += kAhead * kGatherThreads) {
     uint4 pieces[kAhead];
     const auto visit = [&](const auto& f) {
@@ -89,7 +92,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // Neighbours of g have neighbouring units of two columns. They exchange them, so that each stores two units of one column.
+          // Lanes with neighbouring g have neighbouring units of two columns. They exchange values, so that
+          // each stores two units of one column.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
           uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +

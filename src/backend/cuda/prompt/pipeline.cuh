@@ -1,17 +1,19 @@
-// The matrix products of many tokens. Twelve warps of a CTA multiply rows of the weights with columns, which are tokens, or pairs of a
-// token and an expert. A warp takes one strip and up to 64 columns. How many warps lie below and beside each other, what a stage holds
-// and which instruction multiplies it is said by a shape: that of bfloat16 columns (bf16_columns.cuh), or of block-scaled ones
-// (block_columns.cuh).
+// The matrix products of many tokens. Twelve warps of a CTA multiply rows of the weights with columns, which
+// are tokens, or pairs of a token and an expert. A warp takes one strip and up to 64 columns. A shape says
+// how the warps divide rows and columns, what a stage holds, and which instruction multiplies: see
+// bf16_columns.cuh for bfloat16 activations, and block_columns.cuh for block-scaled ones. (image_columns.cuh
+// has the shapes for wgmma, which divide the work differently.)
 //
-// The contraction passes through stages in shared memory, one tile of 64 columns of weights and activations each. Four more warps copy
-// them with cp.async, which every family has, and run ahead as far as there are stages. A stage has two barriers: `full` tells the twelve
-// that the copies have arrived, `empty` tells the four that all twelve have read it. So the twelve do not wait for each other, and one
-// that stores its sums leaves the tensor cores to the others. 99 KB hold 3 to 8 stages: one kernel serves all families.
+// The contraction passes through stages in shared memory, one tile of 64 columns of weights and activations
+// each. Four more warps copy them with cp.async, which every family has, and run ahead as far as there are
+// stages. A stage has two barriers: `full` signals the twelve that the copies have arrived, `empty` signals
+// the four that all twelve have read it. So the twelve do not wait for each other, and while one stores its
+// sums the others use the tensor cores. 99 KB hold 3 to 8 stages: one kernel serves all families.
 //
-// CTAs are persistent: each takes items (rows and columns of a product), and the next item's first stages are copied while this one's last
-// are multiplied.
+// CTAs are persistent: each takes one item after another (rows and columns of a product). The next item's
+// first stages are copied while this one's last are multiplied.
 //
-// The order of additions is that of decode/: segment by segment, and cut into two parts at the same places. So a
+// Sums are added in the order of decode/: segment by segment, and cut into two parts at the same places. So a
 // token gets the same bits from either, if the instruction is the same.
 #pragma once
 
@@ -32,19 +34,21 @@ namespace nibble::cuda {
 //   kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
 //   kRowBytes     of a column's activations in a tile
 //   kScaleBytes   of a column's scales in a tile, 0 or 4
-//   kStages, kStageBytes, kBytes: a stage holds the weights, then the columns, then their scales; kBytes is all shared memory
-//   Rows          the activations in global memory: row(i) is the beginning of a row, has_piece(p) whether it has 16 bytes number p (a
-//                 row may end within a tile) and, where there are scales, scales_of(i) are those of its tiles
+//   kStages, kStageBytes, kBytes: a stage holds the weights, then the columns, then their scales; kBytes is
+//                 all shared memory
+//   Rows          the activations in global memory: row(i) is the beginning of a row, has_piece(p) whether it
+//                 has 16 bytes number p (a row may end within a tile) and, if there are scales, scales_of(i)
+//                 are those of its tiles
 //   Lane          what a lane reads of a stage and multiplies: add_stage<tiles>(stage, sums)
 
-// A warp's sums: of its strip, for up to 64 columns. In lane (g, t) element [n][i] is of row g + 8 (i / 2) and of column
-// 8 n + 2 t + i % 2.
+// A warp's sums for its strip and up to 64 columns. In lane (g, t) element [n][i] is for row g + 8 (i / 2)
+// and column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
 
-// A CTA multiplies item after item. In each so many columns hold a token or a pair.
+// What a CTA multiplies at a time. `columns` of its columns hold a token or a pair.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
-  int image_row{0};  // of the first column, where activations lie in an image
+  int image_row{0};  // of the first column, if activations are in an image
 };
 // An item of which only one segment is multiplied (split_dense.cu).
 struct SegmentItem : PromptItem {
@@ -56,15 +60,15 @@ constexpr int row_blocks(const Strips& weights) {
   return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
 }
 
-// The launch of so many items: a CTA for each, up to as many as are resident at once.
+// Returns the launch for `num_items` items: a CTA for each, up to the number that is resident at once.
 template <typename Shape>
 LaunchShape shape_for_items(const Target& target, int num_items) {
   return {dim3(static_cast<unsigned>(std::min(num_items, Shape::kCtas * target.num_multiprocessors))),
           Shape::kThreads, Shape::kBytes};
 }
 
-// The warps that copy. `Items` says what: items.count(), items.at(index) and items.row(item, column), the row of `activations` that a
-// column is. A lane copies the same pieces of every stage.
+// Run by the warps that copy. `Items` says what: items.count(), items.at(index), and items.row(item, column),
+// the row of `activations` for a column. A lane copies the same pieces of every stage.
 template <typename Shape, typename Items>
 __device__ void copy_items(const Strips& weights, const typename Shape::Rows& activations, const Items& items,
                            Stages<Shape> stages) {
@@ -75,8 +79,8 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
       kRowCopies{Shape::kColumns / kRowsAtOnce};
   const int lane = static_cast<int>(threadIdx.x) - 32 * Shape::kWarps;
   const int row = lane / kRowPieces, piece = lane % kRowPieces;
-  // Where a row has 8 pieces, the first and the last four change places in every second row, so that the lanes of two rows read from
-  // different banks.
+  // If a row has 8 pieces, the first four and the last four change places in every second row, so that the
+  // lanes of two rows read from different banks.
   constexpr int kSwap{kRowPieces == 8 ? 4 : 0};
   const int row_place = Shape::kWeightBytes + row * Shape::kRowBytes + (piece ^ (row % 2 * kSwap)) * 16;
   constexpr int kScalePlace{Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes};
@@ -123,7 +127,7 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
   }
 }
 
-// Adds up segments [first, last) of the warp's strip in `totals`.
+// Adds up segments [first, last) of the warp's strip, in `totals`.
 template <typename Shape, int tiles>
 __device__ void add_segments(const Strips& weights, int first, int last, const typename Shape::Lane& lane,
                              Stages<Shape>& stages, PromptSums& totals) {
@@ -143,7 +147,7 @@ __device__ void add_segments(const Strips& weights, int first, int last, const t
   }
 }
 
-// Lets the stages of an item pass.
+// Skips the stages of an item.
 template <typename Shape>
 __device__ void skip_item(const Strips& weights, Stages<Shape>& stages) {
   for (int tile = 0; tile < weights.num_tiles; ++tile) {
@@ -153,7 +157,7 @@ __device__ void skip_item(const Strips& weights, Stages<Shape>& stages) {
   }
 }
 
-// Multiplies all items of this CTA by mma.sync, each warp by itself.
+// Multiplies all items of this CTA by mma.sync, each warp on its own.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_by_warps(const Strips& weights, const typename Shape::Rows& activations,
                                   const Items& items, unsigned cuts, Stages<Shape>& stages,
@@ -165,7 +169,7 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
   }
   const typename Shape::Lane lane;
   const int num_items = items.count();
-  if (first_index >= num_items) return;  // there may be none: other ranks have all chosen experts
+  if (first_index >= num_items) return;  // no items: other ranks may hold all chosen experts
   auto next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const auto item = next;
@@ -195,10 +199,12 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
   }
 }
 
-// Waits for the predecessor, and multiplies all items of this CTA, in the first bytes of its dynamic shared memory. `cuts`: how many CTAs
-// share the matrix where it is cut anywhere, 0 if strips are whole (strips.h). A shape of wgmma asks the items what they are, and for their
-// weights, before it waits; others when they have waited. begin(item, strip) is called before a strip is multiplied, so that it can ask for
-// what its sums will meet, and returns what takes them: take(part, is_whole, sums), or take(sums) of the one segment of a SegmentItem.
+// Waits for the predecessor, and multiplies all items of this CTA, with stages at the beginning of its
+// dynamic shared memory. `cuts`: the number of CTAs that share the matrix if it is cut anywhere, 0 if strips
+// are whole (strips.h). A shape for wgmma reads its items and requests their weights before it waits; others
+// after they have waited. begin(item, strip) is called before a strip is multiplied, so that it can request
+// what joins the sums. It returns a function that takes the sums: take(part, is_whole, sums), or take(sums)
+// for the one segment of a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Timestamps& timestamps, const Strips& weights,
                                const typename Shape::Rows& activations, const Items& items, unsigned cuts,
@@ -214,15 +220,15 @@ __device__ void multiply_items(const Timestamps& timestamps, const Strips& weigh
   }
 }
 
-// The first of the item's columns that the lane has sums of.
+// Returns the first of the item's columns for which the lane has sums.
 template <typename Shape>
 __device__ int first_column_of_lane() {
   return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
          static_cast<int>(threadIdx.x) % 4 * 2;
 }
 
-// Calls visit(i, upper, lower) for each of the item's columns that the lane has sums of: column first_column_of_lane() + i. `upper` and
-// `lower` are the sums of rows g and g + 8.
+// Calls visit(i, upper, lower) for each of the item's columns for which the lane has sums: column
+// first_column_of_lane() + i. `upper` and `lower` are the sums of rows g and g + 8.
 template <typename Shape, int tiles, typename Visit>
 __device__ void for_each_column(const PromptItem& item, const float (&sums)[tiles][4], const Visit& visit) {
   const int count = item.columns - first_column_of_lane<Shape>();

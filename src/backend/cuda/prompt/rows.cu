@@ -1,4 +1,4 @@
-// Many tokens need two kernels beside their products: the norm, and the ranking of experts.
+// Two kernels for many tokens besides the matrix products: the norm, and the ranking of experts.
 #include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/device/normed_rows.cuh"
 #include "backend/cuda/device/pdl.cuh"
@@ -12,7 +12,8 @@ namespace {
 
 constexpr int kWarps{16}, kThreads{32 * kWarps};
 
-// Each warp ranks the experts of one token; then the last CTA groups the pairs. Where there is one CTA, the experts do not leave it.
+// Each warp ranks the experts of one token; then the last CTA groups the pairs. If there is only one CTA, the
+// chosen experts stay in its shared memory.
 __global__ void __launch_bounds__(kThreads, 1)
     rank_experts_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 
-// Normalises the token of this CTA. `row`, in shared memory, becomes its norm, padded with zeros to whole tiles.
+// Normalises this CTA's token. `row`, in shared memory, becomes the norm, padded with zeros to whole tiles.
 using NormRow = __nv_bfloat16[kMaxHidden];
 template <int ahead>
 __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timestamps, NormRow& row) {
@@ -41,7 +42,7 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   const NormWeights<kWarps, ahead> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const int from = args.rows ? args.rows[token] : token;  // may be of the step's input: not before the wait
+  const int from = args.rows ? args.rows[token] : token;  // may be in the step's input: not before the wait
   const NormedRows out{args.normed.data, hidden, args.normed.image_rows};
   norm_weights.load(
       args.norm, 1, [&](int) { return from; }, row, activation_stride(hidden),
@@ -52,8 +53,8 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   out.pad(token);
 }
 
-// A CTA for each token. Where there are more than multiprocessors, two share one: then one loads while the other adds up, and has registers for
-// half of what it loads at once.
+// A CTA for each token. If there are more tokens than multiprocessors, two CTAs share one: one loads while
+// the other adds up, and each has registers for half of the loads in flight.
 template <int ctas>
 __global__ void __launch_bounds__(kThreads, ctas)
     rms_norm_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(kThreads, ctas)
   rms_norm_token<2 / ctas>(args, timestamps, row);
 }
 
-// The same, and the norm once more in a format of block-scaled products.
+// The same, and also the norm in a block-scaled format.
 template <BlockFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
     rms_norm_blocks_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ __align__(16) NormRow row;
   rms_norm_token<1>(args, timestamps, row);
   const int num_eights = padded_cols(args.norm.residual.hidden) / 8, eight = static_cast<int>(threadIdx.x);
-  static_assert(sizeof(NormRow) / sizeof(row[0]) <= 8 * kThreads);  // each thread has one
+  static_assert(sizeof(NormRow) / sizeof(row[0]) <= 8 * kThreads);  // each thread has at most one
   store_eight<format>(args.blocks, static_cast<int>(blockIdx.x), eight, eight < num_eights, row + 8 * eight);
 }
 

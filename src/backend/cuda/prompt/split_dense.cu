@@ -1,9 +1,11 @@
-// qkv and project of a batch, by wgmma. An item is one segment of four strips: of gpt-oss both have 720, which are spread over all CTAs.
-// Whole strips would be 80 and 45 items for 132 multiprocessors, each of them 45 and 64 tiles one after the other, and a tile waits longer
-// for its own latencies than for memory. Two CTAs share a multiprocessor: while one waits, the other multiplies.
+// qkv and project for a batch, by wgmma. An item is one segment of four strips: for gpt-oss both products
+// have 720 items, which spread over all CTAs. Whole strips would be 80 and 45 items for 132 multiprocessors,
+// each with 45 and 64 tiles one after another, and a tile waits longer for its own latencies than for memory.
+// Two CTAs share a multiprocessor: while one waits, the other multiplies.
 //
-// The sums of segments go through memory, 12 MB for 64 tokens, which L2 holds. A second kernel adds them up in order: first the bias and the
-// residual, then the parts before and behind the strip's cut, as DenseSums does. So every bit is that of the other kernels.
+// The sums of segments go through memory, 12 MB for 64 tokens, which L2 holds. A second kernel adds them up
+// in order: first the bias and the residual, then the parts before and after the strip's cut, as DenseSums
+// does. So the bits are those of the other kernels.
 #include "backend/cuda/prompt/dense_items.cuh"
 #include "backend/cuda/prompt/image_columns.cuh"
 #include "backend/cuda/ptx/load.cuh"
@@ -46,18 +48,19 @@ struct JoinArgs {
   Strips weights;
   const float* sums;  // as split_kernel leaves them
   int num_tokens;
-  unsigned cuts;  // as many CTAs share the matrix where it is cut (strips.h)
+  unsigned cuts;  // CTAs that share the matrix if it is cut (strips.h)
   DenseOutput to;
 };
-// Few: 16 tokens of 2,880 rows are then 192 CTAs.
+// Few threads, so that 16 tokens of 2,880 rows have 192 CTAs.
 constexpr int kJoinThreads{64};
 
 constexpr int kFour{4};
 
-// Each thread adds up four neighbouring rows of a token. Rows are heads of 64, or a width that is a multiple of 32.
+// Each thread adds up four neighbouring rows of a token. The number of rows is a multiple of 4: they are
+// heads of 64, or a width that is a multiple of 32.
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
-  constexpr int kRun{16};  // segments that are asked for at once: 4,096 columns have as many
+  constexpr int kRun{16};  // segments that are requested at once: all of 4,096 columns
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
   const DenseOutput& to = args.to;
@@ -83,10 +86,10 @@ __global__ void __launch_bounds__(kJoinThreads)
   const float4 x = to.x ? __ldcg(reinterpret_cast<const float4*>(to.x + at)) : float4{};
   const auto* sums = reinterpret_cast<const float4*>(args.sums) + (token * width + row) / kFour;
   const auto stride = static_cast<unsigned>(args.num_tokens * width / kFour);
-  float parts[2][kFour];  // before and behind the cut
+  float parts[2][kFour];  // before and after the cut
 #pragma unroll
   for (int i = 0; i < kFour; ++i)
-    parts[0][i] = parts[1][i] = -0.0f;  // added to a sum, it leaves all its bits as they are
+    parts[0][i] = parts[1][i] = -0.0f;  // -0 + sum has exactly the bits of the sum
   for (int first = 0; first < segments; first += kRun) {
     float4 more[kRun];
 #pragma unroll
@@ -104,7 +107,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   float joined[kFour];
 #pragma unroll
   for (int i = 0; i < kFour; ++i) {
-    // __fmul_rn: rounded by itself, as everywhere. Where a strip is whole, its second part is zero.
+    // __fmul_rn: rounded separately, as everywhere. If a strip is whole, its second part is zero.
     joined[i] = (to.x ? x_of[i] + bias[i] : bias[i]) + __fmul_rn(scale[i], parts[0][i]);
     joined[i] += cut < segments ? __fmul_rn(scale[i], parts[1][i]) : 0.0f;
   }

@@ -8,7 +8,7 @@
 // enough, and one is not.
 //
 // All-reduce of more rows, "dealt" to owners: the other ranks send their terms of a row to its owner, which
-// sends the result back to all. A sum has ended when all rows have come back. So a rank that sends the next
+// sends the result back to all. A sum has ended when all rows have returned. So a rank that sends the next
 // sum's terms knows that its previous ones have been read: one slot is enough.
 #pragma once
 

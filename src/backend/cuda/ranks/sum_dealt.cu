@@ -3,7 +3,7 @@
 //   every rank   sends its terms of a row to the owner, and a flag;
 //   the owner    adds up x and all terms in the order of ranks, keeps x of its rows, and sends the row's norm
 //                to all, and a flag;
-//   every rank   waits until all rows have come back.
+//   every rank   waits until all rows have returned.
 //
 // For R rows of H numbers, (N - 1) / N R H (4 + 2) bytes leave a rank: 2,048 rows of 2,880 on two ranks are
 // 11.8 MB of terms and 5.9 MB of norms, 46 us at 387 GB/s. Memory traffic is 153 MB after the experts, whose

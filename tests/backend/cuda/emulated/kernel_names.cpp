@@ -28,7 +28,8 @@ uintptr_t load_address() {
   return address;
 }
 
-// Mangled names by address, from the symbol table of the program's file: kernels are local symbols, which dladdr() does not know.
+// Returns mangled names by address, from the symbol table of the program's file: kernels are local symbols,
+// which dladdr() does not know.
 std::map<uintptr_t, std::string> read_symbols() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};

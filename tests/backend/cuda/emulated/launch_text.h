@@ -1,8 +1,9 @@
 // Launches as text: kernel, grid, threads, shared memory, attributes, and the values of all arguments.
 //
-// Addresses are given by the name of their array and the bytes from its beginning. Zeros and null pointers are left out, so that an absent
-// field and one that is zero read the same. The arguments of the functions in kernels.h are given field by field, by names that stay the
-// same when fields move; everything else is given as it lies in memory, in words, each after its number.
+// An address is written as the name of its array and the offset in bytes. Zeros and null pointers are left
+// out, so that a missing field and a zero one read the same. The arguments of the functions in kernels.h are
+// written field by field, by names that stay the same when fields move. Everything else is written as it lies
+// in memory: words, each after its index.
 #pragma once
 
 #include <cstddef>

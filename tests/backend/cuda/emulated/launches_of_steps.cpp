@@ -1,8 +1,9 @@
-// Tests the launches of a step: kernels, grids and arguments, on every family of GPUs, with one rank and with two, for each number of
-// tokens next to which a kernel changes. No kernel runs. launches/hashes.txt has a hash of the list of each step, the other
-// files of that folder have some of the lists. A change that must not change what steps do must not change these files.
+// Tests the launches of a step: kernels, grids and arguments, on every family of GPUs, with one rank and with
+// two, for the numbers of tokens before and after each change of kernels. No kernel runs. launches/hashes.txt
+// has a hash of each step's list of launches; the other files of that folder have some of the lists. A change
+// that must not change what steps do must not change these files.
 //
-// NIBBLE_LAUNCHES=FOLDER writes the files as they are now to a folder, and every list to all.txt there.
+// NIBBLE_LAUNCHES=FOLDER writes the present files to a folder, and every list to all.txt there.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -68,8 +69,8 @@ std::vector<Case> cases() {
   return cases;
 }
 
-// Steps of T tokens. A token of each of T sequences, attended to in 1, 4 or 64 chunks; drafts in trees; a prompt; and a prompt next to
-// tokens of other sequences.
+// Steps of T tokens: one token of each of T sequences, with 1, 4 or 64 chunks of attention; drafts in trees;
+// a prompt; and a prompt next to tokens of other sequences.
 enum class Kind { kDecode1, kDecode4, kDecode64, kTrees, kPrompt, kMixed };
 constexpr std::pair<Kind, const char*> kKinds[]{{Kind::kDecode1, "decode-1"},   {Kind::kDecode4, "decode-4"},
                                                 {Kind::kDecode64, "decode-64"}, {Kind::kTrees, "trees"},

@@ -1,6 +1,6 @@
-// The shared memory that kernels were allowed before their launch (device/pdl.cuh). A GPU refuses a launch that takes
-// more. It does not refuse a kernel of a step without the step's split of L1 and shared memory, which only makes the
-// step slower, and neither does this.
+// The shared memory that kernels were allowed before their launch (device/pdl.cuh). A GPU refuses a launch
+// that takes more. A kernel without the step's split of L1 and shared memory is not refused, by a GPU or
+// here: it only makes the step slower.
 #pragma once
 
 #include <cuda_runtime_api.h>

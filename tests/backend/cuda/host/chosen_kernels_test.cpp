@@ -1,5 +1,6 @@
-// Compares the kernel that runs each operation with chosen_kernels.txt, for every weight format, number of rows,
-// GPU, budget and --prompt-activations. A change of the table shows as a change of that file. Needs no GPU.
+// Compares the kernel that runs each operation with chosen_kernels.txt, for every weight format, number of
+// rows, GPU, budget and --prompt-activations. A change of the table shows as a change of that file. Needs no
+// GPU.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -89,8 +90,8 @@ PlanText plan_text(const Target& target, std::optional<BlockFormat> prompt_activ
   return text;
 }
 
-// Targets with the same plans share a letter. Each operation and weight format has a section, which lists its rows
-// by these letters.
+// Targets with the same plans share a letter. Each operation and weight format has a section, which lists its
+// rows by these letters.
 std::string chosen_kernels() {
   std::vector<std::pair<std::vector<PlanText>, std::vector<std::string>>> classes;
   for (const NamedTarget& named : all_targets()) {

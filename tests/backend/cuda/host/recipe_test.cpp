@@ -1,4 +1,4 @@
-// Tests what the recipe of a step says for every number of tokens, family and way to share a model. Needs no GPU.
+// Tests the recipe of a step for every number of tokens, family and way to share a model. Needs no GPU.
 #include "backend/cuda/recipe.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ void for_each_family_and_step(const F& f) {
   }
 }
 
-// Who computes a norm, and how many pairs share a pass over an expert, have to be the same for all kernels of a step.
+// All kernels of a step must agree on which launch computes a norm, and on the number of pairs that share a
+// pass over an expert.
 TEST(CudaRecipe, KernelsOfAStepAgreeOnNormsAndGroups) {
   for_each_family_and_step([](const Plan& plan, int tokens) {
     const StepRecipe recipe = recipe_for(plan, tokens);
@@ -93,7 +94,8 @@ TEST(CudaRecipe, SumsLeaveNoNormsNextToBlockScaledActivations) {
   }
 }
 
-// Nothing that a step still reads is written over: the sum over ranks is left in x only where no kernel computes the norm of x itself.
+// A step overwrites nothing that it still reads: the sum over ranks is left in x only if no kernel computes
+// the norm of x itself.
 TEST(CudaRecipe, TheStreamOfRanksIsNotInXWhereReadersComputeNorms) {
   for_each_family_and_step([](const Plan& plan, int tokens) {
     EXPECT_EQ(recipe_for(plan, tokens).stream_after_attention, StreamIn::kProjectParts);

@@ -1,4 +1,4 @@
-// The twin of ptx/barrier.cuh. A phase ends with its last arrival; its bytes are there by then, because a
+// The twin of ptx/barrier.cuh. A phase ends with its last arrival. Its bytes have arrived by then, because a
 // copy is done as soon as it is issued.
 #pragma once
 

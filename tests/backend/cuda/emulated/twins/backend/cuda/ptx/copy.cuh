@@ -32,7 +32,7 @@ inline constexpr bool kHasBulkCopies{true};
 inline constexpr uint64_t kEvictFirst{1}, kEvictNormal{0};
 
 // By barrier: the bytes that its phase still expects, and the arrivals that announced them. These arrivals
-// count once the bytes are there.
+// count once the bytes have arrived.
 struct Expected {
   int num_bytes, num_arrivals;
 };
