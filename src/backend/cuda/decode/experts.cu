@@ -205,25 +205,16 @@ __global__ void __launch_bounds__(32 * warps, 1)
   }
 }
 
-// The slope of TurnShares, of so many strips in the mean: the first CTA has 1.4 more, and the last 1.4 fewer, on an H100. Steps of more tokens
-// gained nothing from it, and nobody has measured it on other chips.
-unsigned slope_of(const Target& target, int num_tokens, double mean) {
-  constexpr double kStrips{1.4}, kMost{0.25};
-  if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;
-  return static_cast<unsigned>(TurnShares::kSlopeOne * std::min(kStrips / mean, kMost));
-}
-
 }  // namespace
 
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
   ExpertsUpArgs launched = args;
   const Strips& weights = args.up.weights;
-  const dim3 grid = grid_for_groups(gpu.target, weights, args.max_groups);
   const int columns = std::min(args.groups.size, args.num_tokens);
-  const StreamShape shape = stream_shape(gpu.target.budget, weights, args.up.hidden, columns,
-                                         units_of_cta(grid, weights, num_places(weights, args.max_groups)));
+  const ExpertsUpLaunch of = experts_up_launch(gpu.target, weights, args.up.hidden, columns, args.max_groups);
+  const StreamShape& shape = of.stream;
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
-  launched.up.weights = shape.strips(weights, grid.x);
+  launched.up.weights = shape.strips(weights, of.grid.x);
   const auto kernel = [&](auto w) {
     constexpr int warps = decltype(w)::value;
     return args.routing.experts ? experts_up_kernel<warps, true> : experts_up_kernel<warps, false>;
@@ -231,43 +222,29 @@ void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
   launch(gpu, {Operation::kExpertsUp, "experts_up"},
          shape.of.warps == 8 ? kernel(std::integral_constant<int, 8>())
                              : kernel(std::integral_constant<int, 16>()),
-         alone(shape, grid), launched, shape.columns);
+         alone(shape, of.grid), launched, shape.columns);
 }
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   ExpertsDownArgs launched = args;
-  const bool is_single = args.num_tokens == 1;
-  const dim3 grid = is_single ? grid_for_slots(gpu.target, args.weights, args.max_groups)
-                              : grid_for_groups(gpu.target, args.weights, args.max_groups);
-  const int columns = is_single ? 1 : std::min(args.groups.size, args.num_tokens);
-  const unsigned strips =
-      is_single ? strips_of_slots(args.weights, args.max_groups) : num_places(args.weights, args.max_groups);
-  const unsigned slope =
-      slope_of(gpu.target, args.num_tokens, static_cast<double>(strips) / (grid.x * grid.y));
-  const TurnShares shares(grid.x, slope);
-  const unsigned in_first = strips + strips * slope / TurnShares::kSlopeOne;
-  const auto shape_for = [&](int buffers) {
-    return stream_shape(gpu.target.budget, args.weights, args.intermediate, columns,
-                        units_of_cta(grid, args.weights, in_first), buffers);
-  };
-  const StreamShape one = shape_for(1), two = shape_for(2);
-  const bool has_two =
-      !is_single && args.routing.experts && two.columns == columns && two.of.warps == one.of.warps;
-  const StreamShape& shape = has_two ? two : one;
-  NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
-  launched.weights = shape.strips(args.weights, grid.x);
-  const bool has_all = args.own.count == args.num_experts;
+  const ExpertsDownLaunch shape =
+      experts_down_launch(gpu.target, args.weights, args.intermediate,
+                          {args.num_tokens, args.groups.size, args.max_groups,
+                           args.routing.experts != nullptr, args.own.count == args.num_experts});
+  const int columns = shape.is_single ? 1 : std::min(args.groups.size, args.num_tokens);
+  NIBBLE_CHECK(shape.stream.columns == columns, "{} of {} pairs fit", shape.stream.columns, columns);
+  launched.weights = shape.stream.strips(args.weights, shape.grid.x);
   const auto kernel = [&](auto w) {
     constexpr int warps = decltype(w)::value;
-    if (!is_single)
-      return has_two ? experts_down_kernel<warps, false, true, true>
-                     : experts_down_kernel<warps, false, true, false>;
-    return has_all ? experts_down_kernel<warps, true, true, false>
-                   : experts_down_kernel<warps, true, false, false>;
+    if (!shape.is_single)
+      return shape.has_two ? experts_down_kernel<warps, false, true, true>
+                           : experts_down_kernel<warps, false, true, false>;
+    return shape.has_all ? experts_down_kernel<warps, true, true, false>
+                         : experts_down_kernel<warps, true, false, false>;
   };
   launch(gpu, {Operation::kExpertsDown, "experts_down"},
-         shape.of.warps == 8 ? kernel(std::integral_constant<int, 8>())
-                             : kernel(std::integral_constant<int, 16>()),
-         alone(shape, grid), launched, shares, shape.columns);
+         shape.stream.of.warps == 8 ? kernel(std::integral_constant<int, 8>())
+                                    : kernel(std::integral_constant<int, 16>()),
+         alone(shape.stream, shape.grid), launched, shape.shares(), shape.stream.columns);
 }
 
 void prepare_experts() {
