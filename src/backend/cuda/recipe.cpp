@@ -1,5 +1,9 @@
 #include "backend/cuda/recipe.h"
 
+#include <algorithm>
+
+#include "backend/cuda/layout/layout_of.h"
+
 namespace nibble::cuda {
 namespace {
 
@@ -7,7 +11,7 @@ bool routes_with_experts(const KernelRow& route) {
   return std::holds_alternative<Launch<RouteAndExpertsUpArgs>>(route.launcher);
 }
 
-ActivationLayout layout_of(const KernelRow& row) {
+ActivationLayout activations_of(const KernelRow& row) {
   if (block_format_of(row)) return ActivationLayout::kBlocks;
   return row.pass.takes_image ? ActivationLayout::kImage : ActivationLayout::kRows;
 }
@@ -51,6 +55,35 @@ void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   to.num_pages_ahead = kBytes / to.ahead_page_bytes / to.rows.num_attention_rows;
 }
 
+// The kernels that stream weights past few columns.
+bool streams(const KernelRow& row) { return row.pass.columns == kMaxColumns && !row.pass.takes_image; }
+
+void plan_launches(const Plan& plan, const Config& config, StepRecipe& to) {
+  const Target& target = plan.target();
+  const int T = to.rows.num_tokens, num_attended = to.rows.num_attention_rows, H = config.hidden,
+            q = config.num_heads * config.head_dim, K = config.experts_per_token;
+  const KernelRow &qkv = plan.row(Operation::kQkv, num_attended),
+                  &project = plan.row(Operation::kProject, num_attended);
+  if (streams(qkv))
+    to.qkv = dense_launch(
+        target, make_strips(layout_of(qkv.weights), q + 2 * config.num_kv_heads * config.head_dim, H), H,
+        num_attended);
+  if (streams(project))
+    to.project = dense_launch(target, make_strips(layout_of(project.weights), H, q), q, num_attended);
+
+  const Strips up = make_strips(Layout::kMxfp4, 2 * config.intermediate, H),
+               down = make_strips(Layout::kMxfp4, H, config.intermediate);
+  if (streams(plan.row(Operation::kExpertsUp, T)))
+    to.experts_up = to.routing == RoutingBy::kSameLaunch && T == 1
+                        ? experts_up_launch_of_one(target, up, H, K)
+                        : experts_up_launch(target, up, H, std::min(to.group_size, T),
+                                            to.routing == RoutingBy::kSameLaunch ? T * K : to.max_groups);
+  if (streams(plan.row(Operation::kExpertsDown, T)))
+    to.experts_down = experts_down_launch(target, down, config.intermediate,
+                                          {T, to.group_size, to.max_groups, to.routing != RoutingBy::kGroups,
+                                           config.experts().count == config.num_experts});
+}
+
 }  // namespace
 
 StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing, const StepRows& rows) {
@@ -65,23 +98,24 @@ StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing
   recipe.first_attention_norm =
       recipe.attention_norm == NormIn::kAllReduce ? NormIn::kOwnLaunch : recipe.attention_norm;
   recipe.gathers_own_rows = sharing.has_own_sequences;
-  recipe.attention_activations = layout_of(qkv);
+  recipe.attention_activations = activations_of(qkv);
   recipe.num_parts = qkv.pass.leaves_parts ? 2 : 1;
   recipe.experts_norm = experts_norm(route, T, sums_norm);
   recipe.stream_after_attention = stream_after_attention(sharing, recipe.experts_norm);
   recipe.num_stream_parts = sharing.is_shared ? 1 : recipe.num_parts;
   recipe.project_adds_stream = recipe.reader_adds_experts = !sharing.is_shared;
-  recipe.expert_activations = layout_of(experts_up);
+  recipe.expert_activations = activations_of(experts_up);
   recipe.routing = routing_by(route, T, config.experts_per_token);
   recipe.group_size = route.pass.columns;
   recipe.max_groups = max_num_groups(T, config.experts().count, config.experts_per_token, recipe.group_size);
   plan_pages_ahead(plan, config, recipe);
+  plan_launches(plan, config, recipe);
   return recipe;
 }
 
 UnembedRecipe unembed_recipe(const Plan& plan, int num_rows) {
   const KernelRow& unembed = plan.row(Operation::kUnembed, num_rows);
-  return {unembed.pass.takes_norm ? NormIn::kOwnLaunch : NormIn::kReader, layout_of(unembed)};
+  return {unembed.pass.takes_norm ? NormIn::kOwnLaunch : NormIn::kReader, activations_of(unembed)};
 }
 
 }  // namespace nibble::cuda

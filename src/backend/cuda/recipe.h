@@ -4,6 +4,7 @@
 // `inspect --kernels --rows` prints it. Needs no GPU: tests/backend/cuda/host/recipe_test.cpp.
 #pragma once
 
+#include "backend/cuda/decode/launch_shapes.h"
 #include "backend/cuda/plan.h"
 
 namespace nibble::cuda {
@@ -67,6 +68,11 @@ struct StepRecipe {
   ActivationLayout expert_activations;
   RoutingBy routing;
   int group_size, max_groups;  // pairs per group, and groups for any routing
+
+  // The shapes of the launches that stream weights past few columns; others have one shape each.
+  std::optional<DenseLaunch> qkv, project;
+  std::optional<ExpertsUpLaunch> experts_up;  // also where route_and_experts_up begins with them
+  std::optional<ExpertsDownLaunch> experts_down;
 
   NormIn attention_norm_of(size_t layer) const { return layer == 0 ? first_attention_norm : attention_norm; }
 };

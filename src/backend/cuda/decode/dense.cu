@@ -194,14 +194,11 @@ template <Layout layout, typename Args, typename Kernel>
 void launch_linear(const LaunchContext& gpu, const Label& label, int cols, int num_tokens, Args args,
                    const Kernel& kernel) {
   const Strips& weights = args.weights;
-  const unsigned ctas = num_ctas_for(gpu.target, weights);
-  const int units =
-      weights.num_strips * weights.num_segments / static_cast<int>(ctas) + 1 + weights.num_segments;
-  const StreamShape shape = stream_shape(gpu.target.budget, weights, cols, num_tokens, units);
-  args.weights = shape.strips(weights, ctas);
-  const auto passes = static_cast<unsigned>((num_tokens + shape.columns - 1) / shape.columns);
-  with_warps_for<layout>(shape.of, [&](auto warps, auto slots) {
-    launch(gpu, label, kernel(warps, slots), alone(shape, {ctas, passes}), args, shape.columns);
+  const DenseLaunch shape = dense_launch(gpu.target, weights, cols, num_tokens);
+  args.weights = shape.stream.strips(weights, shape.num_ctas);
+  with_warps_for<layout>(shape.stream.of, [&](auto warps, auto slots) {
+    launch(gpu, label, kernel(warps, slots), alone(shape.stream, {shape.num_ctas, shape.num_passes}), args,
+           shape.stream.columns);
   });
 }
 

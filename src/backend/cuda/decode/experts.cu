@@ -208,14 +208,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
   }
 }
 
-// Returns the slope of TurnShares, for `mean` strips per CTA: on an H100 the first CTA gets 1.4 strips more,
-// and the last 1.4 fewer. Steps of more tokens gained nothing from it; other chips were not measured.
-unsigned slope_of(const Target& target, int num_tokens, double mean) {
-  constexpr double kStrips{1.4}, kMost{0.25};
-  if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;
-  return static_cast<unsigned>(TurnShares::kSlopeOne * std::min(kStrips / mean, kMost));
-}
-
 // Calls f(warps) with an integral constant.
 template <typename F>
 void with_cta_warps(int warps, const F& f) {
@@ -242,42 +234,28 @@ void with_down_kernel(int warps, bool is_single, bool has_all, bool has_two, con
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
   ExpertsUpArgs launched = args;
   const Strips& weights = args.up.weights;
-  const dim3 grid = grid_for_groups(gpu.target, weights, args.max_groups);
   const int columns = std::min(args.groups.size, args.num_tokens);
-  const StreamShape shape = stream_shape(gpu.target.budget, weights, args.up.hidden, columns,
-                                         units_of_cta(grid, weights, num_places(weights, args.max_groups)));
+  const ExpertsUpLaunch of = experts_up_launch(gpu.target, weights, args.up.hidden, columns, args.max_groups);
+  const StreamShape& shape = of.stream;
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
-  launched.up.weights = shape.strips(weights, grid.x);
+  launched.up.weights = shape.strips(weights, of.grid.x);
   with_up_kernel(shape.of.warps, args.routing.experts != nullptr, [&](auto* kernel) {
-    launch(gpu, {Operation::kExpertsUp, "experts_up"}, kernel, alone(shape, grid), launched, shape.columns);
+    launch(gpu, {Operation::kExpertsUp, "experts_up"}, kernel, alone(shape, of.grid), launched,
+           shape.columns);
   });
 }
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   ExpertsDownArgs launched = args;
-  const bool is_single = args.num_tokens == 1;
-  const dim3 grid = is_single ? grid_for_slots(gpu.target, args.weights, args.max_groups)
-                              : grid_for_groups(gpu.target, args.weights, args.max_groups);
-  const int columns = is_single ? 1 : std::min(args.groups.size, args.num_tokens);
-  const unsigned strips =
-      is_single ? strips_of_slots(args.weights, args.max_groups) : num_places(args.weights, args.max_groups);
-  const unsigned slope =
-      slope_of(gpu.target, args.num_tokens, static_cast<double>(strips) / (grid.x * grid.y));
-  const TurnShares shares(grid.x, slope);
-  const unsigned in_first = strips + strips * slope / TurnShares::kSlopeOne;
-  const auto shape_for = [&](int buffers) {
-    return stream_shape(gpu.target.budget, args.weights, args.intermediate, columns,
-                        units_of_cta(grid, args.weights, in_first), buffers);
-  };
-  const StreamShape one = shape_for(1), two = shape_for(2);
-  const bool has_two =
-      !is_single && args.routing.experts && two.columns == columns && two.of.warps == one.of.warps;
-  const StreamShape& shape = has_two ? two : one;
-  NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
-  launched.weights = shape.strips(args.weights, grid.x);
-  const bool has_all = args.own.count == args.num_experts;
-  with_down_kernel(shape.of.warps, is_single, has_all, has_two, [&](auto* kernel) {
-    launch(gpu, {Operation::kExpertsDown, "experts_down"}, kernel, alone(shape, grid), launched, shares,
-           shape.columns);
+  const ExpertsDownLaunch shape =
+      experts_down_launch(gpu.target, args.weights, args.intermediate,
+                          {args.num_tokens, args.groups.size, args.max_groups,
+                           args.routing.experts != nullptr, args.own.count == args.num_experts});
+  const int columns = shape.is_single ? 1 : std::min(args.groups.size, args.num_tokens);
+  NIBBLE_CHECK(shape.stream.columns == columns, "{} of {} pairs fit", shape.stream.columns, columns);
+  launched.weights = shape.stream.strips(args.weights, shape.grid.x);
+  with_down_kernel(shape.stream.of.warps, shape.is_single, shape.has_all, shape.has_two, [&](auto* kernel) {
+    launch(gpu, {Operation::kExpertsDown, "experts_down"}, kernel, alone(shape.stream, shape.grid), launched,
+           shape.shares(), shape.stream.columns);
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "backend/cuda/decode/group_share.h"
 #include "backend/cuda/decode/group_table.cuh"
+#include "backend/cuda/decode/launch_shapes.h"
 #include "backend/cuda/decode/stream.cuh"
 #include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/kernels.h"
@@ -163,23 +164,6 @@ __device__ auto up_epilogue(const UpWeights& up, const Piece& piece, const Group
   };
   return Epilogue<kUnits, warps, decltype(prepare), decltype(take)>(up.weights, piece, group.count, prepare,
                                                                     take);
-}
-
-// Returns the grid for a single token: one row of CTAs per slot; the slots divide the multiprocessors evenly.
-inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_slots) {
-  const int share = std::max(1, target.num_multiprocessors / num_slots);
-  return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(num_slots)};
-}
-inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
-  return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips))};
-}
-// Returns the most units that a CTA takes of one expert, if all CTAs of the grid share `num_strips` strips.
-inline int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
-  const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
-  return std::min(strips, weights.num_strips) * weights.num_segments;
-}
-inline unsigned strips_of_slots(const Strips& weights, int num_slots) {
-  return static_cast<unsigned>(num_slots * weights.num_strips);
 }
 
 }  // namespace nibble::cuda

@@ -219,20 +219,15 @@ __global__ void __launch_bounds__(32 * warps, 1)
 
 int num_router_units(const Strips& router) { return router.num_strips * router.num_segments; }
 
-// The launch for two tokens: its grid, whose CTAs share the strips of all groups, and its shape.
-dim3 grid_for_two(const Target& target, const Strips& up, int experts_per_token) {
-  return grid_for_groups(target, up, 2 * experts_per_token);
-}
-StreamShape shape_for_two(const Target& target, const Strips& up, int hidden, int experts_per_token) {
-  const dim3 grid = grid_for_two(target, up, experts_per_token);
-  return stream_shape(target.budget, up, hidden, 2,
-                      units_of_cta(grid, up, num_places(up, 2 * experts_per_token)));
+// Returns the launch for two tokens, whose CTAs share the strips of all groups.
+ExpertsUpLaunch launch_for_two(const Target& target, const Strips& up, int hidden, int experts_per_token) {
+  return experts_up_launch(target, up, hidden, 2, 2 * experts_per_token);
 }
 bool has_route_and_experts_up_of_two(const Target& target, const Strips& router, const Strips& up, int hidden,
                                      int experts_per_token) {
-  const StreamShape shape = shape_for_two(target, up, hidden, experts_per_token);
-  const int num_ctas = static_cast<int>(grid_for_two(target, up, experts_per_token).x),
-            units = num_router_units(router);
+  const ExpertsUpLaunch of = launch_for_two(target, up, hidden, experts_per_token);
+  const StreamShape& shape = of.stream;
+  const int num_ctas = static_cast<int>(of.grid.x), units = num_router_units(router);
   return shape.columns == 2 &&
          2 * (static_cast<size_t>(units) * unit_bytes(1) + kMaxExperts * sizeof(float)) <=
              ring_bytes(up.layout, shape.of) &&
@@ -256,10 +251,9 @@ void with_kernel_of_two(int warps, const F& f) {
 
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token) {
-  const dim3 grid = grid_for_slots(target, up, experts_per_token);
-  const int num_ctas = static_cast<int>(grid.x * grid.y), units = num_router_units(router);
-  const StreamShape shape = stream_shape(target.budget, up, hidden, 1,
-                                         units_of_cta(grid, up, strips_of_slots(up, experts_per_token)));
+  const ExpertsUpLaunch of = experts_up_launch_of_one(target, up, hidden, experts_per_token);
+  const StreamShape& shape = of.stream;
+  const int num_ctas = static_cast<int>(of.grid.x * of.grid.y), units = num_router_units(router);
   return static_cast<size_t>(units) * unit_bytes(1) <= ring_bytes(up.layout, shape.of) &&
          router.segment_tiles <= RouterSegment::kTiles && units <= num_ctas * shape.of.warps &&
          num_ctas <= target.num_multiprocessors &&
@@ -274,19 +268,18 @@ void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs&
   RouteAndExpertsUpArgs launched = args;
   constexpr Label kLabel{Operation::kExpertsUp, "experts_up", Operation::kRoute, "route"};
   if (args.num_tokens == 2) {
-    const dim3 grid = grid_for_two(gpu.target, weights, args.experts_per_token);
-    const StreamShape shape = shape_for_two(gpu.target, weights, args.up.hidden, args.experts_per_token);
-    launched.up.weights = shape.strips(weights, grid.x);
-    return with_kernel_of_two(
-        shape.of.warps, [&](auto* kernel) { launch(gpu, kLabel, kernel, alone(shape, grid), launched); });
+    const ExpertsUpLaunch two = launch_for_two(gpu.target, weights, args.up.hidden, args.experts_per_token);
+    launched.up.weights = two.stream.strips(weights, two.grid.x);
+    return with_kernel_of_two(two.stream.of.warps, [&](auto* kernel) {
+      launch(gpu, kLabel, kernel, alone(two.stream, two.grid), launched);
+    });
   }
-  const dim3 grid = grid_for_slots(gpu.target, weights, args.experts_per_token);
-  const StreamShape shape =
-      stream_shape(gpu.target.budget, weights, args.up.hidden, 1,
-                   units_of_cta(grid, weights, strips_of_slots(weights, args.experts_per_token)));
-  launched.up.weights = shape.strips(weights, grid.x);
-  with_kernel_of_one(shape.of.warps, args.own.count == args.router.rows,
-                     [&](auto* kernel) { launch(gpu, kLabel, kernel, alone(shape, grid), launched); });
+  const ExpertsUpLaunch one =
+      experts_up_launch_of_one(gpu.target, weights, args.up.hidden, args.experts_per_token);
+  launched.up.weights = one.stream.strips(weights, one.grid.x);
+  with_kernel_of_one(one.stream.of.warps, args.own.count == args.router.rows, [&](auto* kernel) {
+    launch(gpu, kLabel, kernel, alone(one.stream, one.grid), launched);
+  });
 }
 
 void prepare_route_and_experts_up() {

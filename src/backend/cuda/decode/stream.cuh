@@ -13,6 +13,7 @@
 
 #include "backend/cuda/chip/pace.cuh"
 #include "backend/cuda/chip/target.h"
+#include "backend/cuda/decode/launch_shapes.h"
 #include "backend/cuda/decode/stream_shape.h"
 #include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/layout/fragments.cuh"
@@ -27,11 +28,6 @@ namespace nibble::cuda {
 
 // Kernels are declared __launch_bounds__(32 * warps, 1): without the 1 the compiler limits them to 64
 // registers, and a token takes a sixth longer (measured on an H100).
-
-// Returns the number of CTAs that share a dense matrix: each gets at least one unit.
-inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
-  return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
-}
 
 // Returns a launch of this shape in which each CTA has a multiprocessor to itself.
 inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {

@@ -18,6 +18,7 @@
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/layout/layout_of.h"
 #include "model/shares/share.h"
+#include "tests/backend/cuda/emulated/kernel_names.h"
 #include "tests/backend/cuda/emulated/launch_text.h"
 #include "tests/folders.h"
 
@@ -239,16 +240,45 @@ struct Setup {
   Workspace work;
 };
 
+// Compares a launch with the shape that the recipe gives it.
+void expect_shape_of_recipe(const StepRecipe& recipe, const emulated::RecordedLaunch& launch) {
+  const std::string kernel = emulated::kernel_name(launch.kernel);
+  const dim3& grid = launch.config.gridDim;
+  const auto has_shape = [&](const dim3& expected, const StreamShape& stream) {
+    return grid.x == expected.x && grid.y == expected.y &&
+           static_cast<int>(launch.config.blockDim.x) == stream.threads();
+  };
+  const auto is_dense = [&](const std::optional<DenseLaunch>& dense) {
+    return dense && has_shape({dense->num_ctas, dense->num_passes, 1}, dense->stream) &&
+           kernel.ends_with(fmt::format(", {}, {}>", dense->stream.of.warps, dense->stream.of.slots));
+  };
+  if (kernel.starts_with("qkv_kernel")) {
+    EXPECT_TRUE(is_dense(recipe.qkv)) << kernel;
+  } else if (kernel.starts_with("project_kernel")) {  // which qkv_normed launches as well
+    EXPECT_TRUE(is_dense(recipe.qkv) || is_dense(recipe.project)) << kernel;
+  } else if (kernel.starts_with("route_") || kernel.starts_with("experts_up_kernel")) {
+    ASSERT_TRUE(recipe.experts_up) << kernel;
+    EXPECT_TRUE(has_shape(recipe.experts_up->grid, recipe.experts_up->stream)) << kernel;
+  } else if (kernel.starts_with("experts_down_kernel")) {
+    ASSERT_TRUE(recipe.experts_down) << kernel;
+    const ExpertsDownLaunch& down = *recipe.experts_down;
+    EXPECT_TRUE(has_shape(down.grid, down.stream)) << kernel;
+    EXPECT_EQ(kernel, fmt::format("experts_down_kernel<{}, {}, {}, {}>", down.stream.of.warps, down.is_single,
+                                  !down.is_single || down.has_all, down.has_two));
+  }
+}
+
 // A line for each launch, and for what each half of a layer leaves for the sum over ranks.
 std::string launches_of(const Setup& setup, Split split, const StepShape& shape) {
   std::string lines;
-  emulated::on_launch = [&](const emulated::RecordedLaunch& launch) {
-    lines += emulated::text_of(launch, setup.arrays) + "\n";
-  };
   const bool is_shared = split != Split::kNone;
   const StepRecipe recipe = cuda::recipe(
       setup.plan, setup.config,
       Sharing{is_shared, is_shared && split != Split::kNccl, setup.share.has_own_sequences}, rows_of(shape));
+  emulated::on_launch = [&](const emulated::RecordedLaunch& launch) {
+    expect_shape_of_recipe(recipe, launch);
+    lines += emulated::text_of(launch, setup.arrays) + "\n";
+  };
   const Step step{{setup.config, setup.weights, setup.kv, setup.work.logits},
                   setup.plan,
                   recipe,

@@ -1,0 +1,118 @@
+// The shapes of decode launches: grid, warps, and the variant of a kernel. Used by the recipe of a step
+// (recipe.h) and by the launch functions. Needs no GPU. C++17, for device code.
+#pragma once
+
+#include <vector_types.h>
+
+#include <algorithm>
+
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/decode/group_share.h"
+#include "backend/cuda/decode/stream_shape.h"
+
+namespace nibble::cuda {
+
+// Returns the number of CTAs that share a dense matrix: each gets at least one unit.
+inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
+  return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
+}
+
+// A dense product whose strips are shared evenly (dense.cu): the CTAs of a pass, and the passes.
+struct DenseLaunch {
+  unsigned num_ctas{0}, num_passes{0};
+  StreamShape stream{};
+};
+inline DenseLaunch dense_launch(const Target& target, const Strips& weights, int cols, int num_tokens) {
+  const unsigned ctas = num_ctas_for(target, weights);
+  const int units =
+      weights.num_strips * weights.num_segments / static_cast<int>(ctas) + 1 + weights.num_segments;
+  const StreamShape stream = stream_shape(target.budget, weights, cols, num_tokens, units);
+  return {ctas, static_cast<unsigned>((num_tokens + stream.columns - 1) / stream.columns), stream};
+}
+
+// Returns the grid for a single token: one row of CTAs per slot; the slots divide the multiprocessors evenly.
+inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_slots) {
+  const int share = std::max(1, target.num_multiprocessors / num_slots);
+  return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(num_slots), 1};
+}
+inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
+  return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips)), 1, 1};
+}
+// Returns the most units that a CTA takes of one expert, if all CTAs of the grid share `num_strips` strips.
+inline int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
+  const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
+  return std::min(strips, weights.num_strips) * weights.num_segments;
+}
+inline unsigned strips_of_slots(const Strips& weights, int num_slots) {
+  return static_cast<unsigned>(num_slots * weights.num_strips);
+}
+
+// experts_up and route_and_experts_up.
+struct ExpertsUpLaunch {
+  dim3 grid{};
+  StreamShape stream{};
+};
+inline ExpertsUpLaunch experts_up_launch(const Target& target, const Strips& weights, int hidden, int columns,
+                                         int max_groups) {
+  const dim3 grid = grid_for_groups(target, weights, max_groups);
+  return {grid, stream_shape(target.budget, weights, hidden, columns,
+                             units_of_cta(grid, weights, num_places(weights, max_groups)))};
+}
+// Of one token: each of its experts has CTAs of its own.
+inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Strips& weights, int hidden,
+                                                int experts_per_token) {
+  const dim3 grid = grid_for_slots(target, weights, experts_per_token);
+  return {grid, stream_shape(target.budget, weights, hidden, 1,
+                             units_of_cta(grid, weights, strips_of_slots(weights, experts_per_token)))};
+}
+
+// experts_down.
+struct ExpertsDownLaunch {
+  bool is_single{false};  // one token: each of its experts has CTAs of its own
+  bool has_all{true};     // of a single token: no other rank has experts
+  bool has_two{false};    // shared memory has room for the activations of two groups (GroupRows)
+  unsigned slope{0};      // of TurnShares
+  dim3 grid{};
+  StreamShape stream{};
+
+  TurnShares shares() const { return TurnShares(grid.x, slope); }
+};
+
+// The slope of TurnShares, where a CTA has `mean` strips on average: the first CTA has 1.4 more, and the last 1.4 fewer, on an H100. Steps of
+// more tokens gained nothing from it. Not measured on other chips.
+inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
+  constexpr double kStrips{1.4}, kMost{0.25};
+  if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;
+  return static_cast<unsigned>(TurnShares::kSlopeOne * std::min(kStrips / mean, kMost));
+}
+
+// What experts_down has to do. `has_mailbox`: its routing comes by mailbox, not in groups.
+struct ExpertsDownWork {
+  int num_tokens, group_size, max_groups;
+  bool has_mailbox, has_all_experts;
+};
+inline ExpertsDownLaunch experts_down_launch(const Target& target, const Strips& weights, int intermediate,
+                                             const ExpertsDownWork& work) {
+  ExpertsDownLaunch launch;
+  launch.is_single = work.num_tokens == 1;
+  launch.has_all = work.has_all_experts;
+  launch.grid = launch.is_single ? grid_for_slots(target, weights, work.max_groups)
+                                 : grid_for_groups(target, weights, work.max_groups);
+  const int columns = launch.is_single ? 1 : std::min(work.group_size, work.num_tokens);
+  const unsigned strips =
+      launch.is_single ? strips_of_slots(weights, work.max_groups) : num_places(weights, work.max_groups);
+  launch.slope =
+      slope_of(target, work.num_tokens, static_cast<double>(strips) / (launch.grid.x * launch.grid.y));
+  const unsigned in_first = strips + strips * launch.slope / TurnShares::kSlopeOne;
+  const auto shape_for = [&](int buffers) {
+    return stream_shape(target.budget, weights, intermediate, columns,
+                        units_of_cta(launch.grid, weights, in_first), buffers);
+  };
+  const StreamShape one = shape_for(1), two = shape_for(2);
+  launch.has_two =
+      !launch.is_single && work.has_mailbox && two.columns == columns && two.of.warps == one.of.warps;
+  launch.stream = launch.has_two ? two : one;
+  return launch;
+}
+
+}  // namespace nibble::cuda
