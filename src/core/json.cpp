@@ -6,8 +6,9 @@
 namespace nibble {
 namespace {
 
-// Long enough for other requests to end and give memory back. A thread that waits so long serves no one, which is better than an end.
-constexpr std::chrono::seconds kJsonPatience{5};
+// Time for other requests to end and free memory. The thread serves no one meanwhile, which is better than
+// the end of the process.
+constexpr std::chrono::seconds kJsonTimeout{5};
 
 }  // namespace
 
@@ -18,7 +19,7 @@ void* wait_for_json_memory(size_t bytes) {
       return ::operator new(bytes);
     } catch (const std::bad_alloc&) {
       const auto now = std::chrono::steady_clock::now();
-      if (is_first) end = now + kJsonPatience;
+      if (is_first) end = now + kJsonTimeout;
       if (now >= end) throw;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -5,7 +5,8 @@
 // After json_fwd.h.
 #include <nlohmann/json.hpp>
 
-// A value and a text are compared by these. The library's own comparison makes a value of the text, where no exception may leave.
+// Compare a value with a text without allocating. The library's own comparison makes a value of the text,
+// and it is noexcept.
 namespace nlohmann {
 
 inline bool operator==(const json& value, const char* text) noexcept {

@@ -1,11 +1,14 @@
-// Declares nlohmann::json, with an allocator that waits for memory. Include this file or core/json.h, never the library's own headers: a
-// test holds that. The specialisation below has to come before the first use of std::allocator with these types.
+// Declares nlohmann::json with an allocator that waits for memory. Include this file or core/json.h, never
+// the library's own headers: a test checks that. The specialisation below must precede the first use of
+// std::allocator with these types.
 //
-// The library (3.11.2) allocates where no exception may leave: json's destructor moves the values of an array or object into a
-// std::vector<json> before it destroys them, so that deep values do not recurse, and a std::bad_alloc there ends the process. And where null
-// becomes an array or object (operator[], push_back()), a failed allocation leaves a value that says it is one but points to nothing, which
-// its destructor follows. So these few types wait until a shortage has passed. All else that JSON allocates (the nodes of objects,
-// strings) throws std::bad_alloc at once, as usual.
+// The library (3.11.2) allocates in two places where a failure ends the process:
+//   - json's destructor moves the values of an array or object into a std::vector<json> before it destroys
+//     them, so that deep values do not recurse. A std::bad_alloc there cannot leave the destructor.
+//   - When null becomes an array or object (operator[], push_back()), a failed allocation leaves a value
+//     whose type is array or object and whose pointer is null. Its destructor follows that pointer.
+// So these few types wait until the shortage has passed. Everything else that JSON allocates (nodes of
+// objects, strings) throws std::bad_alloc at once.
 #pragma once
 
 #include <concepts>
@@ -21,10 +24,10 @@
 
 namespace nibble {
 
-// Memory by operator new. Where that fails, tries again for kJsonPatience, then throws std::bad_alloc.
+// Allocates by operator new. If that fails, retries for 5 s, then throws std::bad_alloc.
 void* wait_for_json_memory(size_t bytes);
 
-// The values, and what json::array_t and json::object_t are: core/json.h compares.
+// The types of json::array_t and json::object_t; core/json.h checks that.
 using JsonArray = std::vector<nlohmann::json>;
 using JsonObject = std::map<std::string, nlohmann::json, std::less<>,
                             std::allocator<std::pair<const std::string, nlohmann::json>>>;
@@ -40,7 +43,7 @@ concept JsonPart = std::same_as<T, nlohmann::json> || std::same_as<T, JsonArray>
 
 }  // namespace nibble
 
-// Allowed by [namespace.std], since each of these types depends on one that is not the standard library's.
+// Allowed by [namespace.std]: each of these types depends on one outside the standard library.
 template <nibble::JsonPart T>
 class std::allocator<T> {
  public:

@@ -7,8 +7,8 @@
 
 namespace nibble {
 
-// The member may be absent. Use this instead of json's own erase(), which destroys each later member and then makes it anew with a copy of its
-// name: where there is no memory for that, the member is destroyed a second time.
+// The member may be absent. Use this instead of json's own erase(), which destroys each later member and then
+// creates it again with a copy of its name: if memory for that is missing, the member is destroyed twice.
 void remove_member(nlohmann::ordered_json& object, std::string_view name);
 
 }  // namespace nibble

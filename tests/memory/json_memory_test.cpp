@@ -12,7 +12,8 @@
 namespace nibble {
 namespace {
 
-// Runs f() in a thread of its own once for each of its allocations, which fails. Returns how often std::bad_alloc came out.
+// Runs f() in its own thread, once for each of its allocations, with that one failing. Returns the number of
+// runs that threw std::bad_alloc.
 template <typename Prepare, typename F>
 int fail_each(const Prepare& prepare, const F& f) {
   test::spare_this_thread();

@@ -1,5 +1,6 @@
-// Lets allocations of a server fail while it answers a request: one, eight in a row, or all large ones. The request gets the right answer, an
-// error, or a closed connection; the next one is answered right, and nothing is held afterwards.
+// Makes allocations of a server fail while it answers a request: one, eight in a row, or all large ones.
+// The request gets the right answer, an error, or a closed connection. The next one is answered right, and
+// nothing is held afterwards.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -33,7 +34,8 @@ constexpr std::chrono::seconds kPatience{20};  // longer than JSON waits for mem
 // What the model answers, whatever the prompt; set while the server is idle.
 std::atomic<const std::vector<TokenId>*> script{nullptr};
 
-// Gives the script's tokens after the last "<|start|>assistant", then letters. A constraint may choose others.
+// Returns the script's tokens after the last "<|start|>assistant", then letters. A constraint may choose
+// others.
 std::vector<float> model_with_a_script(std::span<const TokenId> context) {
   static const TokenId start = tiny().special("<|start|>").value();
   std::vector<float> logits(kToyVocab, 0.0f);
@@ -57,7 +59,7 @@ const std::string kWeather{
     R"({"type": "object", "properties": {"city": {"type": "string", "description": "the name of a city"},
         "unit": {"enum": ["celsius", "fahrenheit"]}}, "required": ["city"], "additionalProperties": false})"};
 
-// Each body may have "@" where a number is put that differs from call to call, so that no grammar is kept from the call before.
+// "@" in a body is replaced by a number that differs in each call, so that no grammar is cached.
 std::vector<Case> cases() {
   const std::string hi = R"("messages": [{"role": "user", "content": "Say hello"}])";
   const std::string final = "<|channel|>final<|message|>Hello there, my friend.<|return|>";
@@ -280,7 +282,7 @@ class ServerMemory : public ServerMemoryOfConnections, public testing::WithParam
 INSTANTIATE_TEST_SUITE_P(All, ServerMemory, testing::ValuesIn(cases()),
                          [](const auto& tested) { return tested.param.name; });
 
-// How many of the allocations of a case fail, at most: each by a run of its own. NIBBLE_MEMORY_TESTS raises it.
+// Returns the most allocations of a case that fail, each in a run of its own. NIBBLE_MEMORY_TESTS raises it.
 int64_t num_tried() {
   const char* given = std::getenv("NIBBLE_MEMORY_TESTS");
   return given ? std::atoll(given) : 60;

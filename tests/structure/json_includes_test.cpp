@@ -1,4 +1,5 @@
-// The allocator of core/json_fwd.h has to be known before the first use of nlohmann::json, so no other file includes the library's headers.
+// The allocator of core/json_fwd.h must precede the first use of nlohmann::json, so no other file may include
+// the library's headers.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -58,7 +58,7 @@ inline ExpertsUpLaunch experts_up_launch(const Target& target, const Strips& wei
   return {grid, stream_shape(target.budget, weights, hidden, columns,
                              units_of_cta(grid, weights, num_places(weights, max_groups)))};
 }
-// Of one token: each of its experts has CTAs of its own.
+// Returns the launch for one token: each of its experts has CTAs of its own.
 inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Strips& weights, int hidden,
                                                 int experts_per_token) {
   const dim3 grid = grid_for_slots(target, weights, experts_per_token);
@@ -78,15 +78,15 @@ struct ExpertsDownLaunch {
   TurnShares shares() const { return TurnShares(grid.x, slope); }
 };
 
-// The slope of TurnShares, where a CTA has `mean` strips on average: the first CTA has 1.4 more, and the last 1.4 fewer, on an H100. Steps of
-// more tokens gained nothing from it. Not measured on other chips.
+// Returns the slope of TurnShares, for `mean` strips per CTA: on an H100 the first CTA gets 1.4 strips more,
+// and the last 1.4 fewer. Steps of more tokens gained nothing from it; other chips were not measured.
 inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
   constexpr double kStrips{1.4}, kMost{0.25};
   if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;
   return static_cast<unsigned>(TurnShares::kSlopeOne * std::min(kStrips / mean, kMost));
 }
 
-// What experts_down has to do. `has_mailbox`: its routing comes by mailbox, not in groups.
+// The work of experts_down. `has_mailbox`: the routing arrives by mailbox, not in groups.
 struct ExpertsDownWork {
   int num_tokens, group_size, max_groups;
   bool has_mailbox, has_all_experts;
