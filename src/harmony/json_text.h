@@ -12,8 +12,8 @@ namespace nibble::harmony {
 
 using Json = nlohmann::ordered_json;  // keeps the order of members, which is visible in a rendered schema
 
-// Throws InputError: "`what` is no JSON: ...". Also throws for an object that has a key twice, because JSON
-// readers disagree about which value counts.
+// Throws InputError: "`what` is not valid JSON: ...". Also throws for an object that has a key twice,
+// because JSON readers disagree about which value counts.
 Json parse_json(std::string_view text, std::string_view what);
 
 enum class JsonSpacing {

@@ -121,7 +121,7 @@ TEST(EvalTasks, ALineIsReadWithItsConversation) {
 
 TEST(EvalTasks, ABadLineIsNamed) {
   for (const auto& [text, fault] :
-       {std::pair{"\n{", "tasks, line 2: it is no JSON"}, {"{}", "tasks, line 1:"}})
+       {std::pair{"\n{", "tasks, line 2: it is not valid JSON"}, {"{}", "tasks, line 1:"}})
     EXPECT_THAT(error_of([&lines = text] { read_tasks(lines, "tasks"); }), HasSubstr(fault)) << text;
 }
 
