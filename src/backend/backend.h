@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -61,11 +62,18 @@ struct KernelChoice {
   bool operator==(const KernelChoice&) const = default;
 };
 
+// One line of what decides how a step runs: "norm before attention", "computed by qkv".
+struct StepFact {
+  std::string name, value;
+};
+
 // The kernels that a device would run, which need not be here.
 struct RemoteKernels {
   std::string device;   // what it is, in a line
   std::string refusal;  // why nibble does not run the model there; empty where it does
   std::vector<KernelChoice> kernels;
+  std::function<std::vector<StepFact>(int num_rows)>
+      step{};  // of a step of so many rows; empty: all steps run alike
 };
 
 // A count of steps since the backend was made, by how it launched them.

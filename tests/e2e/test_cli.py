@@ -228,6 +228,8 @@ def test_prompts_that_can_not_be_run():
         (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "the preset 'cuda' builds it"),
         (["inspect", "tiny", "--kernels", "--gpu", "gb10", "--backend", "cpu"], "the backend cpu runs on no GPU"),
         (["inspect", "tiny", "--gpu", "gb10"], "only --kernels depends on it"),
+        (["inspect", "tiny", "--kernels", "--rows", "16"], "it is for --kernels --gpu"),
+        (["inspect", "tiny", "--kernels", "--gpu", "gb10", "--rows", "0"], "--rows"),
         (["predict", "tiny", "--gpu", "gb10"], "the preset 'cuda' builds it"),
         (["predict", "tiny", "--gpu", "gb10", "--backend", "cpu"], "the backend cpu runs on no GPU"),
         (["predict", "tiny"], "--gpu"),
