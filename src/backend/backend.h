@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -67,11 +68,18 @@ struct KernelChoice {
   bool operator==(const KernelChoice&) const = default;
 };
 
+// One line of what decides how a step runs: "norm before attention", "computed by qkv".
+struct StepFact {
+  std::string name, value;
+};
+
 // The kernels for a device that need not be present in this machine.
 struct RemoteKernels {
   std::string device;   // one line
   std::string refusal;  // why nibble does not run the model there; empty if it does
   std::vector<KernelChoice> kernels;
+  // How a step of `num_rows` rows runs. Null: the same for all steps.
+  std::function<std::vector<StepFact>(int num_rows)> step{};
 };
 
 // A count of steps since the backend was made, by how they were launched.

@@ -38,13 +38,15 @@ Examples:
   nibble inspect gpt-oss-20b.gguf
   nibble inspect synthetic:gpt-oss-120b --context 131072 --sequences 4
   nibble inspect openai/gpt-oss-20b --kernels
-  nibble inspect synthetic:gpt-oss-120b --kernels --gpu gb10)"};
+  nibble inspect synthetic:gpt-oss-120b --kernels --gpu gb10
+  nibble inspect synthetic:gpt-oss-120b --kernels --gpu h100 --rows 16)"};
 
 struct InspectOptions {
   std::string model;
   int num_sequences{1};
   bool show_tensors{false}, show_kernels{false}, as_json{false};
   std::optional<std::string> gpu;  // --gpu
+  std::optional<int> num_rows;     // --rows
 };
 
 struct TensorLine {
@@ -197,6 +199,8 @@ struct Report {
   std::string draft_head{};           // folder and format of the draft head; empty: none
   std::string draft_model{};          // name of the draft model; empty: none
   size_t draft_model_bytes{0};
+  int num_rows{0};               // --rows; 0: not given
+  std::vector<StepFact> step{};  // how a step of that number of rows runs
 
   std::string proof(const KernelChoice& row) const {
     return row.check.empty() || !device.empty() ? std::string()
@@ -272,6 +276,9 @@ void print(const Report& report) {
     fmt::print("  {:<16} {:<8} {:<12} {:<6} {:<46} {}{}{}\n", name(row.operation), row.weights,
                row.activations, rows_text(row), row.kernel, row.reason, report.proof(row).empty() ? "" : "; ",
                report.proof(row));
+  if (report.num_rows > 0)
+    fmt::print("\na step of {} row{}\n", report.num_rows, report.num_rows == 1 ? "" : "s");
+  for (const StepFact& fact : report.step) fmt::print("  {:<26} {}\n", fact.name, fact.value);
 }
 
 void print_metadata(const Json& metadata) {
@@ -318,6 +325,8 @@ void print_json(const Report& report, bool with_tensors) {
   if (!report.device.empty())
     json["gpu"] = {{"name", report.device},
                    {"refusal", report.refusal.empty() ? Json() : Json(report.refusal)}};
+  if (report.num_rows > 0) json["step"]["rows"] = report.num_rows;
+  for (const StepFact& fact : report.step) json["step"][fact.name] = fact.value;
   if (with_tensors)
     for (const TensorLine& tensor : report.tensors)
       json["tensors"].push_back({{"name", tensor.name},
@@ -329,6 +338,8 @@ void print_json(const Report& report, bool with_tensors) {
 
 int inspect(const InspectOptions& options, Settings settings) {
   if (options.gpu && !options.show_kernels) throw InputError("--gpu {} needs --kernels", *options.gpu);
+  if (options.num_rows && !options.gpu)
+    throw InputError("--rows {} needs --kernels and --gpu", *options.num_rows);
   if (options.gpu && !settings.backend) settings.backend = "cuda";  // this machine may have none
   ResolvedSettings setup = resolve(settings);
   const ModelSource source = find_model(options.model, setup.places);
@@ -372,6 +383,10 @@ int inspect(const InspectOptions& options, Settings settings) {
     report.kernels = std::move(found.kernels);
     report.device = std::move(found.device);
     report.refusal = std::move(found.refusal);
+    if (options.num_rows && found.step) {
+      report.num_rows = *options.num_rows;
+      report.step = found.step(report.num_rows);
+    }
   } else if (options.show_kernels || !setup.requirements.empty()) {
     report.kernels = list_kernels(report.model, setup);
     if (setup.backend->device) report.verified = read_verified(verified_path(setup.backend->device()));
@@ -401,6 +416,9 @@ Action define_inspect(CLI::App& command, Settings& settings) {
       .add_option("--gpu", options->gpu,
                   "with --kernels: on this GPU instead, which need not be present: gb10, sm_121, ...")
       ->type_name("NAME");
+  command.add_option("--rows", options->num_rows, "with --kernels --gpu: how a step of N rows runs there")
+      ->type_name("N")
+      ->check(CLI::Range(1, 8192));
   command.add_flag("--json", options->as_json, "one JSON object");
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,

@@ -229,6 +229,8 @@ def test_prompts_that_can_not_be_run():
         (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "build it with the preset 'cuda'"),
         (["inspect", "tiny", "--kernels", "--gpu", "gb10", "--backend", "cpu"], "is only for GPUs, and the backend is cpu"),
         (["inspect", "tiny", "--gpu", "gb10"], "needs --kernels"),
+        (["inspect", "tiny", "--kernels", "--rows", "16"], "needs --kernels and --gpu"),
+        (["inspect", "tiny", "--kernels", "--gpu", "gb10", "--rows", "0"], "--rows"),
         (["predict", "tiny", "--gpu", "gb10"], "build it with the preset 'cuda'"),
         (["predict", "tiny", "--gpu", "gb10", "--backend", "cpu"], "is only for GPUs, and the backend is cpu"),
         (["predict", "tiny"], "--gpu"),

@@ -16,6 +16,7 @@
 #include "backend/cuda/rank.h"
 #include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/ranks/connection.h"
+#include "backend/cuda/recipe_text.h"
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/error.h"
@@ -546,6 +547,15 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
+// The recipe of a step of the first rank, in words. Of its logits kOutputRows rows are computed at once.
+std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
+  const int num_ranks = own.num_ranks();
+  const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.asks_for_nccl(), own.have_own_sequences};
+  const int num_own_rows = std::max((num_rows + num_ranks - 1) / num_ranks, kLeastOwnRows);
+  return describe(recipe(plan, config, sharing, {num_rows, own.have_own_sequences ? num_own_rows : num_rows}),
+                  unembed_recipe(plan, std::min(num_rows, kOutputRows)));
+}
+
 RemoteKernels kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
                          const CudaOptions& own, std::string_view source) {
   const DeviceCaps caps = known_gpu(gpu);
@@ -557,7 +567,10 @@ RemoteKernels kernels_on(std::string_view gpu, const Config& config, const Backe
                                     why_not_memory(config, source, options, own, caps.total_bytes)};
   std::erase(refusals, "");
   return {describe(caps), fmt::format("{}", fmt::join(refusals, "; ")),
-          choices_of(plan, own.num_ranks(), own.have_own_sequences, {})};
+          choices_of(plan, own.num_ranks(), own.have_own_sequences, {}),
+          [plan, config, own, source = std::string(source)](int num_rows) {
+            return step_of(plan, config_of(config, shares_here(config, own, source).front()), own, num_rows);
+          }};
 }
 
 }  // namespace nibble::cuda

@@ -161,13 +161,12 @@ void put(Text& to, const DealtUnembedArgs& a) {
 }
 struct SplitArgs {  // prompt/split_dense.cu
   Strips weights;
-  Activations activations;
-  int num_tokens;
+  const __nv_bfloat16* activations;
+  int image_rows, num_tokens;
   float* sums;
 };
 void put(Text& to, const SplitArgs& a) {
-  to("weights", a.weights);
-  put(to, "activations", "image_rows", a.activations);
+  to("weights", a.weights)("activations", a.activations)("image_rows", a.image_rows);
   to("num_tokens", a.num_tokens)("sums", a.sums);
 }
 

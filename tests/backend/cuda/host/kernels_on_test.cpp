@@ -82,5 +82,29 @@ TEST(CudaKernelsOn, AnUnknownGpuIsAnsweredWithTheKnownOnes) {
   EXPECT_THAT(error_of([] { ask("sm_42"); }), HasSubstr("known are gb10"));
 }
 
+// `inspect --rows`.
+TEST(CudaKernelsOn, SaysWhatDecidesHowAStepRuns) {
+  const auto value_of = [](const RemoteKernels& on, int num_rows, std::string_view name) {
+    for (const StepFact& fact : on.step(num_rows))
+      if (fact.name == name) return fact.value;
+    return std::string("absent");
+  };
+  const RemoteKernels alone = ask("h200");
+  EXPECT_EQ(value_of(alone, 1, "norm before attention"), "computed by qkv");
+  EXPECT_EQ(value_of(alone, 1, "routing"), "in one launch with experts-up; mailbox to experts-down");
+  EXPECT_THAT(value_of(alone, 1, "launch of experts-down"), HasSubstr("a slot for each expert"));
+  EXPECT_EQ(value_of(alone, 16, "norm before experts"), "computed by the router's launch");
+  EXPECT_EQ(value_of(alone, 16, "activations of experts"), "swizzled image of BF16");
+  EXPECT_EQ(value_of(alone, 16, "launch of experts-down"), "absent");
+  EXPECT_EQ(value_of(ask("gb10", {.prompt_activations = BlockFormat::kMxfp8}), 64, "activations of experts"),
+            "rows of blocks with scales");
+  CudaOptions two;
+  two.parts = {1, 1};
+  EXPECT_EQ(value_of(ask("h200", two), 16, "norm before attention"),
+            "left by the sum over ranks; in the first layer a launch of its own, rms_norm");
+  two.have_own_sequences = true;
+  EXPECT_EQ(value_of(ask("h200", two), 16, "rows of attention"), "8");
+}
+
 }  // namespace
 }  // namespace nibble::cuda
