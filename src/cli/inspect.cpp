@@ -336,6 +336,23 @@ void print_json(const Report& report, bool with_tensors) {
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
+// Fills in which kernels run, here or on the GPU that `options` names.
+void add_kernels(Report& report, const InspectOptions& options, const ResolvedSettings& setup) {
+  if (options.gpu) {
+    RemoteKernels found = list_kernels_on(*options.gpu, report.model, setup, report.capacity);
+    report.kernels = std::move(found.kernels);
+    report.device = std::move(found.device);
+    report.refusal = std::move(found.refusal);
+    if (options.num_rows && found.step) {
+      report.num_rows = *options.num_rows;
+      report.step = found.step(report.num_rows);
+    }
+  } else if (options.show_kernels || !setup.requirements.empty()) {
+    report.kernels = list_kernels(report.model, setup);
+    if (setup.backend->device) report.verified = read_verified(verified_path(setup.backend->device()));
+  }
+}
+
 int inspect(const InspectOptions& options, Settings settings) {
   if (options.gpu && !options.show_kernels) throw InputError("--gpu {} needs --kernels", *options.gpu);
   if (options.num_rows && !options.gpu)
@@ -378,19 +395,7 @@ int inspect(const InspectOptions& options, Settings settings) {
   report.plan = setup.backend->plan(config, backend_options(config, setup, report.capacity), setup.own);
   report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, setup);
   report.decode = step_costs(config, formats_of(report.model, setup), 1, report.capacity.context);
-  if (options.gpu) {
-    RemoteKernels found = list_kernels_on(*options.gpu, report.model, setup, report.capacity);
-    report.kernels = std::move(found.kernels);
-    report.device = std::move(found.device);
-    report.refusal = std::move(found.refusal);
-    if (options.num_rows && found.step) {
-      report.num_rows = *options.num_rows;
-      report.step = found.step(report.num_rows);
-    }
-  } else if (options.show_kernels || !setup.requirements.empty()) {
-    report.kernels = list_kernels(report.model, setup);
-    if (setup.backend->device) report.verified = read_verified(verified_path(setup.backend->device()));
-  }
+  add_kernels(report, options, setup);
   if (!options.show_kernels) report.kernels.clear();
   if (options.as_json)
     print_json(report, options.show_tensors);
