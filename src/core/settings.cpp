@@ -129,7 +129,7 @@ constexpr Setting kTable[] = {
      "use NCCL, from this library, for all-reduces; nodes, and GPUs without peer access, always use it",
      "libnccl.so.2, if needed", TextField{&S::nccl}},
     {"expert-parallel", kGpus, "",
-     "place whole experts on each GPU, or on each machine of --nodes, instead of a part of every expert", "",
+     "place whole experts on each GPU (or machine, with --nodes) instead of a part of every expert", "",
      SwitchField{&S::expert_parallel}},
     {"data-parallel-attention", kGpus, "",
      "split attention and KV cache across GPUs by sequence instead of by head", "",

@@ -279,7 +279,7 @@ def test_flags_that_are_not_accepted_are_answered_with_what_is(arguments, said):
         (["--require", "attention=bf16"], "embed, rms_norm, qkv"),
         (["--require", "experts"], "OPERATION=WEIGHTS"),
         (["--backend", "tpu"], "cpu, reference"),
-        (["--backend", "reference", "--experts-activations", "int8"], "no such choice"),
+        (["--backend", "reference", "--experts-activations", "int8"], "not supported by the backend reference"),
         (["--fp8-layers", "moe"], "qkv, o, lm_head"),
     ],
 )
@@ -694,7 +694,7 @@ def test_tune_leaves_a_file_that_other_commands_obey(tmp_path):
     assert measured("--tuning", kept, "--threads", 3)["threads"] == 3
     assert measured("--tuning", "off")["tuning"] is None
     kept.write_text(json.dumps({machine: tuning | {"panel_rows": 33}}))
-    assert "panel_rows has to be a whole number from 16 to 192, a multiple of 16" in refusal(
+    assert "panel_rows must be a whole number from 16 to 192, a multiple of 16" in refusal(
         "run", "tiny", "-p", "x", "--tuning", kept)
     assert "nothing to tune" in refusal("tune", "tiny", "--backend", "reference")
     assert "--rows and --record are only for --backend cuda" in refusal("tune", "tiny", "--record", tmp_path / "a.jsonl")

@@ -218,7 +218,7 @@ def test_what_was_not_stored_or_does_not_fit_is_not_found(server):
         (dict(), "input", "is missing"),
         (dict(input=[]), "input", "non-empty"),
         (dict(input=[{"role": "user"}]), "input[0].content", "is missing"),
-        (dict(input=[{"role": "user", "content": [{"type": "input_image"}]}]), "input[0].content[0].type", "nothing else"),
+        (dict(input=[{"role": "user", "content": [{"type": "input_image"}]}]), "input[0].content[0].type", "reads only text"),
         (dict(input=[{"type": "function_call_output", "call_id": "x", "output": ""}]), "input", "call_id 'x'"),
         (dict(input="x", tool_choice="required"), "tool_choice", "if no tool is offered"),
         (dict(input="x", text={"format": {"type": "grammar"}}), "text.format.type", "json_schema"),
