@@ -41,12 +41,6 @@
 namespace nibble::cli {
 namespace {
 
-struct CommandRow {
-  const char* name;
-  const char* what;
-  Action (*define)(CLI::App& command, Settings& settings);
-};
-
 constexpr CommandRow kCommands[] = {
     {"run", "answer one prompt", &define_run},
     {"chat", "converse in the terminal", &define_chat},
@@ -55,7 +49,7 @@ constexpr CommandRow kCommands[] = {
     {"eval", "measure how right a model is: perplexity, tasks, agreement with golden data", &define_eval},
     {"bench",
      "measure how fast a model runs: prefill and decode, as a share of the memory's bandwidth;\n"
-     "bench serve: how fast a server answers under load",
+     "its commands measure many clients, drafts, and a server under load",
      &define_bench},
     {"profile", "show where the time of one step goes", &define_profile},
     {"predict", "predict how fast a model would run on a GPU that need not be here", &define_predict},
@@ -111,7 +105,7 @@ int run_command(int argc, char** argv) {
     const Action act = row.define(*command, settings);
     command->footer(command->get_footer() + kVariables);
     command->callback([&settings, &action, act, command] {
-      read_environment(*command, settings);
+      read_environment(chosen_command(*command), settings);
       action = act;
     });
   }

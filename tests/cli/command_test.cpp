@@ -56,6 +56,15 @@ TEST(Command, AFlagSetsItsSetting) {
   EXPECT_THAT(program.settings.stop, testing::ElementsAre("a", "b"));
 }
 
+TEST(Command, TheInnermostCommandThatWasGivenIsTheChosenOne) {
+  Program program;
+  const CLI::App* below = program.command->add_subcommand("below");
+  program.parse("run");
+  EXPECT_EQ(&chosen_command(program.app), program.command);
+  program.parse("run below");
+  EXPECT_EQ(&chosen_command(program.app), below);
+}
+
 TEST(Command, OfAFlagGivenTwiceTheLastCounts) {
   Program program;
   program.parse("run --temperature 0 --temperature 0.5");

@@ -18,7 +18,7 @@
 namespace nibble::speculative::forced {
 namespace {
 
-constexpr int kFixedDepths[]{0, 1, 3, 5};  // as nibble bench --acceptance has them
+constexpr int kFixedDepths[]{0, 1, 3, 5};  // as nibble bench acceptance has them
 
 // Milliseconds of a step with so many rows, of however many sequences.
 using Cost = std::function<double(int num_rows)>;

@@ -1,4 +1,4 @@
-// nibble bench --compare: finds the differences between two files of records that are larger than the noise.
+// nibble bench compare: finds the differences between two files of records that are larger than the noise.
 #pragma once
 
 #include <filesystem>
@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "cli/command.h"
 
 namespace nibble::cli {
 
@@ -20,5 +22,7 @@ Runs read_runs(const std::filesystem::path& path);
 // that names the first difference if the runs are not the same work (model, backend, formats of operations),
 // or if they have no test in common.
 std::string compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b, const Runs& b);
+
+Action define_bench_compare(CLI::App& command, Settings& settings);
 
 }  // namespace nibble::cli
