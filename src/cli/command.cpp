@@ -142,7 +142,7 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
     if (!setting.letter.empty()) names = fmt::format("-{},{}", setting.letter, names);
     if (!setting.also.empty()) names += fmt::format(",--{}", setting.also);
     const std::string help = fmt::format("{} [{}]", setting.help, default_of(setting));
-    if (std::holds_alternative<SwitchField>(setting.field)) {
+    if (setting.value.empty()) {  // a switch
       const auto turn_on = [&settings, &setting] { set(settings, setting, "on", flag(setting)); };
       command.add_flag_callback(names, turn_on, help)->group(title(setting.group));
       continue;

@@ -78,9 +78,9 @@ constexpr Setting kTable[] = {
      TextField{&S::require}},
     {"jit", kMachine, "WHETHER",
      "let the driver compile PTX on a GPU that nibble has no machine code for: on, off", "",
-     ChoiceField<std::string>{&S::jit, {"on", "off"}}},
+     SwitchField{&S::jit}},
     {"graphs", kMachine, "WHETHER", "run a GPU's decode steps as CUDA graphs: on, off", "",
-     ChoiceField<std::string>{&S::graphs, {"on", "off"}}, "", "", "no-graphs"},
+     SwitchField{&S::graphs}, "", "", "no-graphs"},
     {"context", kMachine, "N", "the most tokens of prompt and answer together",
      "32768, or the model's if less", NumberField<std::optional<int>>{&S::context, 1, 1 << 20},
      "max-model-len", "c"},
@@ -92,7 +92,7 @@ constexpr Setting kTable[] = {
     {"gpu-memory-utilization", kBatch, "X", "share of a GPU's memory that weights and KV cache may take", "",
      NumberField<double>{&S::gpu_memory_utilization, 0, 1, true}},
     {"prefix-cache", kCache, "WHETHER", "run the beginnings that prompts have in common once: on, off", "",
-     ChoiceField<std::string>{&S::prefix_cache, {"on", "off"}}},
+     SwitchField{&S::prefix_cache}},
     {"speculate", kDrafts, "HOW",
      "draft tokens and check several in a step; the text is the same: auto (where it pays), ngram, suffix, "
      "eagle3=FOLDER (auto with an EAGLE-3 head), model=MODEL (auto with a smaller model), off",
@@ -239,7 +239,9 @@ template <typename Member>
 std::string describe(const ChoiceField<Member>& field) {
   return fmt::format("one of {}", fmt::join(choices(field), ", "));
 }
-std::string describe(const SwitchField&) { return "one of on, off"; }
+std::string describe(const SwitchField& field) {
+  return fmt::format("one of {}", fmt::join(choices(field), ", "));
+}
 std::string describe(const TextField&) { return "any text"; }
 std::string describe(const DateField&) { return "a date as 2025-06-28"; }
 std::string describe(const TextListField&) { return "any text of at least one letter"; }

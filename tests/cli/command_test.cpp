@@ -83,10 +83,10 @@ TEST(Command, AFlagWithoutAValueTurnsASettingOff) {
   const Variable graphs("NIBBLE_GRAPHS", "on");
   Program off, on;
   off.parse("run --no-graphs --graphs on");
-  EXPECT_EQ(off.settings.graphs, "off");
+  EXPECT_FALSE(off.settings.graphs);
   EXPECT_EQ(command_line(*off.command), "nibble run --graphs on --no-graphs");
   on.parse("run");
-  EXPECT_EQ(on.settings.graphs, "on");
+  EXPECT_TRUE(on.settings.graphs);
 }
 
 TEST(Command, AFlagWithoutAValueTurnsASwitchOn) {

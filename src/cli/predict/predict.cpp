@@ -171,10 +171,9 @@ std::vector<PredictedReplicas> predict_replicas(const Request& request, std::spa
 
 // Refuses settings that predictions do not model: otherwise the figures would seem to include their effect.
 void refuse_what_has_no_effect(const Settings& settings) {
-  const Settings defaults;
   for (const auto& [flag, is_given] :
        {std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"},
-        std::pair{"--no-graphs", settings.graphs != defaults.graphs}})
+        std::pair{"--no-graphs", !settings.graphs}})
     if (is_given) throw InputError("{}: predictions do not model it; leave it out", flag);
 }
 
