@@ -165,13 +165,13 @@ int serve(const ServeOptions& options, const Settings& settings) {
   served.num_host_bytes = host_weight_bytes(model, setup, room);
   served.setup = setup_facts(model, setup, room, backend.get(), budgets);
   server.open(engine, served, static_cast<size_t>(setup.max_sequences + options.max_queue));
-  announce(
-      fmt::format("Serving {} on {}\n"
-                  "Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",
-                  server_options.model_id, server.address(), capacity.num_sequences, capacity.context,
-                  int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens,
-                  bytes_text(setup.backend->plan(config_here(model.config, setup), room, setup.own).kv_bytes),
-                  room.max_batch_tokens));
+  announce(fmt::format(
+      "Serving {} on {}\n"
+      "Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",
+      server_options.model_id, server.address(), capacity.num_sequences, capacity.context,
+      int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens,
+      bytes_text(setup.backend->memory.plan(config_here(model.config, setup), room, setup.own).kv_bytes),
+      room.max_batch_tokens));
   switch (server.serve(engine)) {
     case server::ServerEnd::kComplete:
       return kDone;

@@ -30,8 +30,8 @@ bool names_several_gpus(const Settings& settings) { return settings.tensor_paral
 bool splits_over_gpus(const Settings& settings) { return settings.tensor_split && !settings.nodes; }
 
 // Conditions that a flag needs.
-bool on_gpu(const FlagFacts& facts) { return facts.backend.is_device; }
-bool with_activations(const FlagFacts& facts) { return facts.backend.takes_expert_activations; }
+bool on_gpu(const FlagFacts& facts) { return facts.backend.device.has_value(); }
+bool with_activations(const FlagFacts& facts) { return facts.backend.making.takes_expert_activations; }
 bool with_nodes(const FlagFacts& facts) { return facts.settings.nodes.has_value(); }
 bool without_nodes(const FlagFacts& facts) { return !facts.settings.nodes; }
 bool with_gpus_or_nodes(const FlagFacts& facts) {
@@ -40,7 +40,7 @@ bool with_gpus_or_nodes(const FlagFacts& facts) {
 bool with_one_gpu_each(const FlagFacts& facts) {
   return facts.cuda.gpus.size() <= 1 && !names_several_gpus(facts.settings);
 }
-bool with_ranks(const FlagFacts& facts) { return facts.backend.rank_traits; }
+bool with_shared_model(const FlagFacts& facts) { return facts.backend.nodes.has_value(); }
 bool without_draft_model(const FlagFacts& facts) {
   return facts.speculation.draft_head.empty() && facts.speculation.draft_model.empty();
 }
@@ -85,7 +85,7 @@ constexpr FlagRule kRules[]{
     {"--head", &is_set<&S::head>, &with_nodes, " goes with --nodes, which says how many there are"},
     {"--secret-file", &is_set<&S::secret_file>, &with_nodes,
      " goes with --nodes, which says how many there are"},
-    {"--nodes", &is_set<&S::nodes>, &with_ranks,
+    {"--nodes", &is_set<&S::nodes>, &with_shared_model,
      " {value}: the backend {backend} runs on one machine: --backend cpu, or cuda"},
     {"--nodes", &is_set<&S::nodes>, &with_one_gpu_each,
      " {value}: one GPU of each machine so far: --gpus N says which"},

@@ -138,7 +138,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.own.cpu.expert_activations = expert_activations(settings);
   setup.own.cuda = cuda_options(settings);
   if (setup.own.cuda.have_own_sequences) setup.options.num_kv_caches = setup.own.cuda.num_ranks();
-  const BatchSizes sizes = setup.backend->batch_sizes({});
+  const BatchSizes sizes = setup.backend->making.batch_sizes({});
   setup.options.max_batch_tokens = settings.max_batch_tokens.value_or(sizes.max_batch_tokens);
   setup.requirements = read_requirements(settings.require.value_or(""));
   setup.context = settings.context;
@@ -148,11 +148,11 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.speculation = read_speculation(settings);
   check_flag_rules({settings, *setup.backend, setup.own.cuda, setup.speculation});
   setup.nodes = node_setup(settings);
-  if (setup.nodes && setup.backend->is_device) share_among_nodes(*setup.nodes, setup.own.cuda);
+  if (setup.nodes && setup.backend->device) share_among_nodes(*setup.nodes, setup.own.cuda);
   setup.places = resolve_places(settings);
-  if (setup.backend->check) setup.backend->check(setup.options, setup.own);
+  setup.backend->making.check(setup.options, setup.own);
 
-  if (setup.backend->retune) setup.tuning = read_tuning(settings, machine_name());
+  if (setup.backend->tuning) setup.tuning = read_tuning(settings, machine_name());
   if (setup.tuning) {
     setup.options.num_threads = setup.tuning->num_threads;
     setup.own.cpu.tuning = setup.tuning->cpu;
@@ -176,7 +176,8 @@ ResolvedSettings unquantised(ResolvedSettings setup) {
 }
 
 bool takes_blocks(const ResolvedSettings& setup) {
-  return !setup.nodes && setup.backend->takes_blocks(setup.own);  // shares of nodes are cut from elements
+  return !setup.nodes &&
+         setup.backend->making.takes_blocks(setup.own);  // shares of nodes are cut from elements
 }
 
 }  // namespace nibble

@@ -97,7 +97,7 @@ TEST(DraftModel, TakesMemoryBesideTheOther) {
   // However many sequences there may be, keys and values are bounded.
   open_drafters(setup, model, {131072, 4096});
   const auto& [drafting, room] = *setup.draft_model;
-  EXPECT_LE(setup.backend->plan(drafting.config, room, setup.own).kv_bytes, kMostDraftCacheBytes);
+  EXPECT_LE(setup.backend->memory.plan(drafting.config, room, setup.own).kv_bytes, kMostDraftCacheBytes);
   EXPECT_GE(room.num_full_pages, 131072 / kPageTokens);
 }
 

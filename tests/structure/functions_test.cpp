@@ -119,8 +119,6 @@ constexpr Exception kManyParameters[] = {
     {"src/model/shares/share.cpp", "shares_of", 6},
     {"src/reference/linear.cpp", "for_each_output", 6},
     {"src/server/endpoints/chat_completions.cpp", "ChatChoices", 6},
-    {"src/setup/backends.cpp", "cuda_predict_on", 6},
-    {"src/setup/backends.cpp", "try_cuda_kernels", 6},
 };
 // clang-format on
 

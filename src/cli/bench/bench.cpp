@@ -81,14 +81,13 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
   const BackendRow& row = *resolved.backend;
   const Model model = open_model(options.model, resolved.places);
   const BackendOptions room = room_for(tests, model.config, resolved);
-  const auto device = [&] { return row.device ? std::optional(row.device()) : std::nullopt; };
   // Measure this before the weights are loaded, because it allocates memory of its own.
-  const double read_bandwidth = row.read_bandwidth(resolved.own);
+  const double read_bandwidth = row.memory.read_bandwidth(resolved.own);
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 
   BenchSetup setup{.record = {.date = began,
                               .command_line = command_line,
-                              .machine = describe_machine(device()),
+                              .machine = describe_machine(device_facts(row)),
                               .kernels = backend->kernels(),
                               .num_warmups = kNumWarmups},
                    .model = model.source.name,
@@ -112,7 +111,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
               std::fflush(stdout);  // the next test may take minutes
             });
   // Right after the work: clocks and temperature are still those under load.
-  setup.record.machine.device = device();
+  setup.record.machine.device = device_facts(row);
   setup.counters = backend->counters();
   const std::string line = record_line(bench_json(setup, results));
   record.append(line);

@@ -239,8 +239,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
 // has no rounding that matters for the comparison.
 AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                              const Backend& backend) {
-  const auto rounding =
-      setup.backend->rounding ? setup.backend->rounding(room, backend.kernels()) : std::nullopt;
+  const auto rounding = setup.backend->accuracy.rounding(room, backend.kernels());
   if (!rounding || !model.weights) return {};  // synthetic weights exist only inside the backend
   const auto pool = std::make_shared<ThreadPool>(room.num_threads);
   const auto weights =
@@ -258,7 +257,8 @@ int eval_golden(const EvalOptions& options, const ResolvedSettings& setup) {
                      options.golden, golden.vocab, options.model, model.config.vocab);
   const BackendOptions room = backend_options(model.config, setup, {longest(golden), 1});
   const std::unique_ptr<Backend> backend = load(model, setup, room);
-  const GoldenTolerance tolerance = setup.backend->tolerance(model.config, golden, backend->kernels());
+  const GoldenTolerance tolerance =
+      setup.backend->accuracy.tolerance(model.config, golden, backend->kernels());
   if (options.limit && golden.prompts.size() > static_cast<size_t>(*options.limit))
     golden.prompts.resize(static_cast<size_t>(*options.limit));
   const std::vector<GoldenResult> results =

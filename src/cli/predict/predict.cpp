@@ -75,7 +75,8 @@ class Predictor {
     if (options.sum_latency) sum_seconds_ = *options.sum_latency * 1e-6;
   }
   StepPrediction operator()(const PredictedStep& step, ExpertSplit split = ExpertSplit::kUnits) const {
-    return setup_.backend->predict_on(gpu_, model_.config, formats_, setup_.own, step, {sum_seconds_, split});
+    return setup_.backend->device->predict_on(gpu_, {model_.config, formats_}, setup_.own, step,
+                                              {sum_seconds_, split});
   }
 
  private:
@@ -107,8 +108,8 @@ PredictedMemory predict_memory(const Model& model, const ResolvedSettings& setup
                                const PredictedDevice& device, std::span<const int> batches) {
   const int context = context_of(model.config, setup);
   const auto plan = [&](int num_sequences) {
-    return setup.backend->plan(model.config, backend_options(model.config, setup, {context, num_sequences}),
-                               setup.own);
+    return setup.backend->memory.plan(
+        model.config, backend_options(model.config, setup, {context, num_sequences}), setup.own);
   };
   const MemoryPlan one = plan(1);
   const std::vector<size_t> budgets = budgets_of(setup, device.memory_bytes);
@@ -192,16 +193,17 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
   ResolvedSettings setup = resolve(settings);
   setup.own.cuda.parts.assign(static_cast<size_t>(options.count), 1);
   const BackendRow& backend = *setup.backend;
-  if (!backend.predict_on)
+  if (!backend.device)
     throw InputError("--gpu {}: the backend {} runs on no GPU: leave --backend out", options.gpu,
                      backend.name);
   const Model model = open_model(options.model, setup.places);
   const Predictor predictor(options, setup, model);
   const StepPrediction any = predictor({});
   if (!settings.max_batch_tokens)
-    setup.options.max_batch_tokens = backend.batch_sizes(any.device.memory_bytes).max_batch_tokens;
+    setup.options.max_batch_tokens = backend.making.batch_sizes(any.device.memory_bytes).max_batch_tokens;
   const BackendOptions room = room_for(tests, model.config, setup);
-  RemoteKernels remote = backend.kernels_on(options.gpu, model.config, room, setup.own, model.source.name);
+  RemoteKernels remote =
+      backend.device->kernels_on(options.gpu, model.config, room, setup.own, model.source.name);
   check_requirements(setup.requirements, backend.name, remote.kernels);
 
   Predictions found{.command_line = command_line,

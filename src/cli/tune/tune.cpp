@@ -97,11 +97,11 @@ void tune_value(const TunedValue& tuned, Backend& backend, const BackendRow& row
     for (size_t v = 0; v < tuned.values.size(); ++v) {
       cpu::CpuTuning candidate = tuning;
       candidate.*tuned.member = tuned.values[v];
-      row.retune(backend, candidate);
+      row.tuning->retune(backend, candidate);
       speeds[v].push_back(tokens_per_second(backend, room, tuned.test));
     }
   tuning.*tuned.member = tuned.values[best_of(tuned.name, tuned.values, name(tuned.test), speeds)];
-  row.retune(backend, tuning);
+  row.tuning->retune(backend, tuning);
 }
 
 // Returns the thread counts to try: all cores first, then fewer.
@@ -147,8 +147,8 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   if (!settings.backend) settings.backend = "cpu";
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
-  if (row.try_kernels) return tune_on_device(options, setup, command_line);
-  if (!row.retune)
+  if (row.device) return tune_on_device(options, setup, command_line);
+  if (!row.tuning)
     throw InputError("--backend {}: there is nothing to tune: cpu and cuda are what can be", row.name);
   if (options.record || options.rows != TuneOptions{}.rows)
     throw InputError(
