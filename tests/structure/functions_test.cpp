@@ -40,7 +40,6 @@ constexpr Exception kLongFunctions[] = {
     {"src/backend/cuda/verify/ends.cpp", "check_sample_case", 68},
     {"src/backend/cuda/verify/experts.cpp", "check_experts_down_case", 82},
     {"src/engine/engine.cpp", "Engine::Impl::finish", 77},
-    {"src/engine/sequence.cpp", "Sequence::tree_along", 72},
     {"src/grammar/automata/expressions.cpp", "Expressions::complete", 79},
     {"src/grammar/languages/schema/failures.cpp", "Branches::failures", 68},
     {"src/grammar/languages/schema/holds.cpp", "SchemaCompiler::holds", 62},
