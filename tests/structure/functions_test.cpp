@@ -40,7 +40,6 @@ constexpr Exception kLongFunctions[] = {
     {"src/backend/cuda/verify/ends.cpp", "check_sample_case", 68},
     {"src/backend/cuda/verify/experts.cpp", "check_experts_down_case", 82},
     {"src/engine/engine.cpp", "Engine::Impl::finish", 77},
-    {"src/nodes/batch_code.cpp", "ReceivedBatch::ReceivedBatch", 68},
     {"src/server/service/service.cpp", "generate", 69},
     {"src/speculative/controller.cpp", "Controller::choose", 64},
     {"src/speculative/suffix.cpp", "SuffixDrafter::propose", 61},
