@@ -41,8 +41,6 @@ constexpr Exception kLongFunctions[] = {
     {"src/backend/cuda/verify/experts.cpp", "check_experts_down_case", 82},
     {"src/engine/engine.cpp", "Engine::Impl::finish", 77},
     {"src/server/service/service.cpp", "generate", 69},
-    {"src/speculative/controller.cpp", "Controller::choose", 64},
-    {"src/speculative/suffix.cpp", "SuffixDrafter::propose", 61},
 };
 constexpr Exception kManyParameters[] = {
     {"src/backend/cpu/attention/attend.cpp", "attend_piece", 6},
