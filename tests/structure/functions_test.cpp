@@ -40,7 +40,6 @@ constexpr Exception kLongFunctions[] = {
     {"src/backend/cuda/verify/ends.cpp", "check_sample_case", 68},
     {"src/backend/cuda/verify/experts.cpp", "check_experts_down_case", 82},
     {"src/engine/engine.cpp", "Engine::Impl::finish", 77},
-    {"src/server/service/service.cpp", "generate", 69},
 };
 constexpr Exception kManyParameters[] = {
     {"src/backend/cpu/attention/attend.cpp", "attend_piece", 6},
