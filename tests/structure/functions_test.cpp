@@ -23,8 +23,6 @@ struct Exception {
 
 // clang-format off
 constexpr Exception kLongFunctions[] = {
-    {"src/backend/cpu/draft/head_drafter.cpp", "HeadDrafter::draft", 68},
-    {"src/backend/cpu/draft/head_drafter.cpp", "HeadDrafter::run_layer", 62},
     {"src/backend/cuda/attention/rows.cu", "attend_kernel", 241},
     {"src/backend/cuda/attention/tiles.cu", "attend_tiles_kernel", 66},
     {"src/backend/cuda/attention/wgmma_tiles.cu", "attend", 103},
