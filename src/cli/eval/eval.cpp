@@ -67,7 +67,8 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   const BackendOptions room = backend_options(model.config, setup, {options.window, 1});
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   const Stopwatch stopwatch;
-  const Perplexity result = measure_perplexity(*backend, room, tokenizer, text, options.window, options.limit,
+  const Perplexity result = measure_perplexity(*backend, room, tokenizer,
+                                               cut_windows(tokenizer, text, options.window, options.limit),
                                                show_progress("reading " + options.text, "tokens"));
   if (options.as_json) {
     print_json({{"backend", backend->name()},
@@ -113,9 +114,9 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   const std::unique_ptr<Backend> plain_backend = load(model, plain, plain_room);
   const Stopwatch stopwatch;
-  const QualityComparison result =
-      compare_models(*backend, *plain_backend, room, tokenizer, text, options.window, options.limit,
-                     show_progress("reading " + options.text + " twice", "tokens"));
+  const QualityComparison result = compare_models(
+      *backend, *plain_backend, room, cut_windows(tokenizer, text, options.window, options.limit),
+      show_progress("reading " + options.text + " twice", "tokens"));
   const StorageFormats formats = formats_of(model, setup);
   const std::string_view qkv = name(formats.qkv), o = name(formats.attention_output),
                          lm_head = name(formats.unembedding), kv = name(formats.kv);
@@ -262,7 +263,7 @@ int eval_golden(const EvalOptions& options, const ResolvedSettings& setup) {
   if (options.limit && golden.prompts.size() > static_cast<size_t>(*options.limit))
     golden.prompts.resize(static_cast<size_t>(*options.limit));
   const std::vector<GoldenResult> results =
-      compare_golden(*backend, room, golden, tolerance, answer_rounded(model, setup, room, *backend),
+      compare_golden(*backend, room, {golden, tolerance, answer_rounded(model, setup, room, *backend)},
                      show_progress("comparing with " + options.golden, "tokens"));
   if (options.as_json)
     print_json(golden_json(results, tolerance, backend->name()));

@@ -78,6 +78,8 @@ class Predictor {
     return setup_.backend->device->predict_on(gpu_, {model_.config, formats_}, setup_.own, step,
                                               {sum_seconds_, split});
   }
+  const ResolvedSettings& setup() const { return setup_; }
+  const Model& model() const { return model_; }
 
  private:
   const std::string& gpu_;
@@ -149,23 +151,24 @@ Request request_of(const PredictOptions& options, std::span<const BenchTest> tes
 // Predicts round-robin routing and, if prompts share prefixes and there are several
 // replicas, routing by prefix.
 std::vector<PredictedReplicas> predict_replicas(const Request& request, std::span<const int> counts,
-                                                const Model& model, const ResolvedSettings& setup,
                                                 const PredictedMemory& memory, const Predictor& predictor) {
+  const Model& model = predictor.model();
   if (!counts.empty() && memory.most_sequences == 0)
     throw InputError("--replicas: not one sequence of {} tokens fits", memory.context);
   const StepSeconds seconds = [&](const PredictedStep& step) {
     return microseconds_of(predictor(step)) / 1e6;
   };
-  const std::vector<size_t> budgets = budgets_of(setup, memory.total_bytes);
+  const std::vector<size_t> budgets = budgets_of(predictor.setup(), memory.total_bytes);
   std::vector<PredictedReplicas> found;
   for (const int count : counts)
     for (const PredictedMemory::Row& row : memory.rows) {
-      const BackendOptions room = serving_options(model, setup, {memory.context, row.num_sequences}, budgets);
+      const BackendOptions room =
+          serving_options(model, predictor.setup(), {memory.context, row.num_sequences}, budgets);
       const int num_running =
           std::min(row.num_sequences, room.num_full_pages / num_pages_for(request.num_tokens()));
       for (const bool by_prefix : {false, true})
         if (!by_prefix || (count > 1 && request.prefix_tokens > 0))
-          found.push_back(replicas_of(room, model.config, request, count, num_running, by_prefix, seconds));
+          found.push_back(replicas_of(room, model.config, request, {count, num_running, by_prefix}, seconds));
     }
   return found;
 }
@@ -228,7 +231,7 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
     }
   if (!replicas.empty()) {
     found.request = request_of(options, tests, found.memory.context);
-    found.replicas = predict_replicas(found.request, replicas, model, setup, found.memory, predictor);
+    found.replicas = predict_replicas(found.request, replicas, found.memory, predictor);
   }
   options.as_json ? print_json(found) : print_text(found);
   return kDone;

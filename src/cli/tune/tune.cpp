@@ -90,18 +90,24 @@ size_t best_of(const char* what, const std::vector<int>& values, const std::stri
   return best;
 }
 
-void tune_value(const TunedValue& tuned, Backend& backend, const BackendRow& row, const BackendOptions& room,
-                int num_rounds, cpu::CpuTuning& tuning) {
+// A backend that is being tuned.
+struct Tuned {
+  Backend& backend;
+  const BackendTuning& functions;
+  const BackendOptions& room;
+};
+
+void tune_value(const TunedValue& tuned, const Tuned& at, int num_rounds, cpu::CpuTuning& tuning) {
   std::vector<std::vector<double>> speeds(tuned.values.size());
   for (int round = 0; round < num_rounds; ++round)
     for (size_t v = 0; v < tuned.values.size(); ++v) {
       cpu::CpuTuning candidate = tuning;
       candidate.*tuned.member = tuned.values[v];
-      row.tuning->retune(backend, candidate);
-      speeds[v].push_back(tokens_per_second(backend, room, tuned.test));
+      at.functions.retune(at.backend, candidate);
+      speeds[v].push_back(tokens_per_second(at.backend, at.room, tuned.test));
     }
   tuning.*tuned.member = tuned.values[best_of(tuned.name, tuned.values, name(tuned.test), speeds)];
-  row.tuning->retune(backend, tuning);
+  at.functions.retune(at.backend, tuning);
 }
 
 // Returns the thread counts to try: all cores first, then fewer.
@@ -178,7 +184,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
     tuned_values.push_back({"tile_from_tokens", &cpu::CpuTuning::tile_from_tokens, values, kFewTokens});
   }
   for (const TunedValue& tuned : tuned_values)
-    tune_value(tuned, *backend, row, room, options.num_rounds, tuning.cpu);
+    tune_value(tuned, {*backend, *row.tuning, room}, options.num_rounds, tuning.cpu);
 
   const std::string machine = machine_name();
   fmt::print("\n{}: {}\n", machine, to_json(tuning).dump());
