@@ -1,5 +1,5 @@
-// Attention of one decoded token in a full layer of gpt-oss-20b, at depths up to 131,072, by number of threads.
-// Layers alternate as in a step, so that caches hold a part of their data.
+// Benchmarks the attention of one decoded token in a full layer of gpt-oss-20b, at depths up to 131,072, by
+// number of threads. Layers alternate as in a step, so caches hold part of their data.
 #include <benchmark/benchmark.h>
 
 #include <numeric>
@@ -17,7 +17,7 @@ void attend(benchmark::State& state) {
   const auto depth = static_cast<int>(state.range(0)), num_threads = static_cast<int>(state.range(1));
   const auto format = state.range(2) == 8 ? Format::kE4m3 : Format::kBf16;
   Config config = *named_config("gpt-oss-20b");
-  config.num_layers = depth > 8192 ? 2 : 12;  // full layers
+  config.num_layers = depth > 8192 ? 2 : 12;  // number of full layers
   config.layer_kinds.assign(config.num_layers, LayerKind::kFull);
   config.vocab = config.num_experts = config.experts_per_token = 4;
   const int num_pages = depth / kPageTokens + 1;

@@ -1,5 +1,6 @@
-// The dot kernels at the shapes of gpt-oss-20b on all cores with cold weights: each pass reads another part of an
-// array larger than the caches. Also the cost of handing work to threads.
+// Benchmarks the dot kernels at the shapes of gpt-oss-20b, on all cores and with cold weights: each pass
+// reads another part of an array larger than the caches. Also measures the cost of dispatching work to
+// threads.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -24,13 +25,13 @@ constexpr Shape kShapes[]{
     {"qkv", Format::kE4m3, 5120, 2880},      // with --fp8-layers
     {"project", Format::kE4m3, 2880, 4096},  //
     {"qkv", Format::kMxfp4, 5120, 2880},     // with --mxfp4-layers
-    {"up", Format::kMxfp4, 5760, 2880},      // of one expert
+    {"up", Format::kMxfp4, 5760, 2880},      // one expert
     {"down", Format::kMxfp4, 2880, 2880},    //
     {"qkv", Format::kQ8_0, 5120, 2880},      // in GGUF files
     {"project", Format::kQ8_0, 2880, 4096},  //
 };
 
-// Fills in MXFP4 scales like a model's. Arbitrary bytes as scales would give subnormal numbers, which are slow.
+// Returns MXFP4 scales like those of a model. Arbitrary bytes would give subnormal numbers, which are slow.
 const uint8_t* cold_scales(size_t matrix, size_t scale_bytes) {
   static const Buffer scales = [] {
     Buffer buffer(kColdBytes / 16);
@@ -40,7 +41,7 @@ const uint8_t* cold_scales(size_t matrix, size_t scale_bytes) {
   return scales.as<uint8_t>() + matrix * scale_bytes;
 }
 
-// Reports bytes and operations of a pass over one matrix.
+// Reports the bytes and operations of a pass over one matrix.
 void report(benchmark::State& state, size_t num_bytes, size_t num_elements, int num_tokens) {
   constexpr auto kRate = benchmark::Counter::kIsIterationInvariantRate;
   const auto bytes = static_cast<double>(num_bytes);
@@ -65,7 +66,7 @@ void dot(benchmark::State& state, const cpu::DotRow& row, const Shape& shape) {
   std::vector<float> y(size_t{1} * num_tokens * shape.rows);
 
   constexpr int kPanelRows{32};
-  // continues across runs, since the matrices of a short run would be warm in the next
+  // Continues across runs: the matrices of a short run would still be warm in the next one.
   static size_t next = 0;
   for (auto _ : state) {
     const size_t index = next++ % num_matrices;
@@ -112,7 +113,7 @@ void strip(benchmark::State& state, const cpu::StripRow& row, const Shape& shape
   report(state, data_bytes + scale_bytes, num_elements, num_tokens);
 }
 
-// An empty item for each thread: the minimal cost of handing work to threads.
+// One empty item per thread: the minimal cost of dispatching work to threads.
 void hand_over(benchmark::State& state) {
   for (auto _ : state)
     all_cores().for_each(all_cores().num_threads(),

@@ -1,6 +1,6 @@
-// Whole steps of the CPU backend: decoding one sequence, and prefill. The miniature model stays in the caches; with
-// synthetic gpt-oss-20b (14 GB, generated at the start: select with --benchmark_filter) every decoded token reads 3.7
-// GB.
+// Benchmarks whole steps of the CPU backend: decoding one sequence, and prefill. The miniature model stays in
+// the caches. With synthetic gpt-oss-20b (14 GB, generated at the start: select with --benchmark_filter)
+// every decoded token reads 3.7 GB.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -17,7 +17,8 @@ namespace {
 
 constexpr int kMaxTokens{512};
 
-// Generates the weights for one run: a backend that packs experts frees the originals if they are not shared.
+// Generates the weights separately for each run: a backend that packs experts frees originals that are not
+// shared.
 std::shared_ptr<const Weights> weights_of(const std::string& model) {
   return std::make_shared<const Weights>(
       model == "tiny" ? open_weights(std::filesystem::path(test::source_path("models/tiny-gpt-oss")))

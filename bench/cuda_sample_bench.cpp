@@ -1,6 +1,6 @@
-// Times the choice of one token of 201,088 on the GPU, for each way of choosing. Launches are queued one behind the
-// other, as they follow unembed. The logits are those of sample_bench.cpp: `peaked` ones are like a model's, `flat`
-// ones the worst case of top_p.
+// Benchmarks choosing one token of 201,088 on the GPU, for each way of choosing. Launches are queued one
+// after another, as they follow unembed(). The logits are those of sample_bench.cpp: `peaked` ones are like a
+// model's, `flat` ones are the worst case of top_p.
 #include <benchmark/benchmark.h>
 
 #include <vector>

@@ -1,6 +1,7 @@
-// What a step costs beside the model: taking orders, planning, pages, tokens to text, stop rules, events. An engine whose
-// model answers at once decodes with so many sequences; `other_us` is the engine's time for a step without the backend's.
-// It is to stay below 100 us for 64 sequences: a step of the model takes milliseconds.
+// Benchmarks the cost of a step outside the model: taking requests, planning, pages, detokenizing, stop
+// rules, events. The model answers at once, and the engine decodes a given number of sequences. `other_us` is
+// the engine's time per step without the backend. Target: below 100 us for 64 sequences; a step of a real
+// model takes milliseconds.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ class InstantBackend : public Backend {
 void step(benchmark::State& state) {
   static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss/tokenizer.json"));
   const auto num_sequences = static_cast<int>(state.range(0));
-  std::vector<double> decode_us;  // of the steps in which all of them decode
+  std::vector<double> decode_us;  // of the steps in which all sequences decode
   InstantBackend backend(tokenizer.num_tokens());
   EngineOptions options;
   options.num_full_pages = num_sequences * 40;

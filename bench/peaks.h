@@ -1,4 +1,5 @@
-// Helpers of the benchmarks: all cores, memory that is in no cache, and the bandwidth that figures are compared with.
+// Helpers for benchmarks: all cores, memory that is not cached, and the bandwidth that figures are compared
+// with.
 #pragma once
 
 #include "core/read_bandwidth.h"

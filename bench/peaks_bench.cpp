@@ -1,4 +1,4 @@
-// The peaks of this machine: bytes read from memory, multiply-adds in registers.
+// Measures the peaks of this machine: bytes read from memory, and multiply-adds in registers.
 #include <benchmark/benchmark.h>
 
 #include "backend/cpu/kernel_table.h"
@@ -19,7 +19,7 @@ void read_memory(benchmark::State& state) {
 }
 
 #if NIBBLE_X86
-constexpr int kChains{12};  // independent chains: latency 4 times two a cycle, and a few more
+constexpr int kChains{12};  // independent chains: a latency of 4 cycles times two per cycle, and a few more
 constexpr int kRounds{1 << 14};
 
 __attribute__((target("avx512f"))) float multiply_add_avx512() {

@@ -1,8 +1,9 @@
-// Sampling one token of 201,088 on the host, with each kind of parameters. It runs once for every token and sequence,
-// on one core, while the model waits. The bandwidth counts the 0.8 MB of logits that it must read at least.
+// Benchmarks sampling one token of 201,088 on the host, with each kind of parameters. Sampling runs once per
+// token and sequence, on one core, while the model waits. The bandwidth counts the 0.8 MB of logits that must
+// be read at least.
 //
-// `peaked` logits are like a model's: a few tokens have most of the probability. `flat` ones are the worst case for
-// top_p, which needs nearly all tokens.
+// `peaked` logits are like a model's: a few tokens have most of the probability. `flat` logits are the worst
+// case for top_p, which needs nearly all tokens.
 #include <benchmark/benchmark.h>
 
 #include <vector>

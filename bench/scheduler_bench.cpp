@@ -1,7 +1,9 @@
-// What the scheduler costs beside a step of the model, and in how many steps it serves a pool that is too small: 1,000
-// prompts of 200 tokens that may be answered with 2,000 and are with 20 to 180; 64 at once, steps of 512 rows.
+// Benchmarks the scheduler's time per step, and the number of steps in which it serves requests from a pool
+// that is too small: 1,000 prompts of 200 tokens, with a limit of 2,000 and answers of 20 to 180 tokens; 64
+// at once, steps of 512 rows.
 //
-// `steps` is what counts where decoding is bound by memory: a step of many sequences takes about as long as one of few.
+// `steps` matters most where decoding is bound by memory: a step of many sequences takes about the same time
+// as one of few.
 #include <benchmark/benchmark.h>
 
 #include <map>

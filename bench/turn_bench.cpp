@@ -1,5 +1,6 @@
-// The constraint of a whole answer on one core, with the 200k vocabulary: compiling it for ten functions, and its mask, forced tokens and
-// copy at each kind of place. Free text is to cost one copy of a mask.
+// Benchmarks the constraint of a whole answer on one core, with the 200k vocabulary: compiling it for ten
+// functions, then its mask, forced tokens and copy at each kind of position. Target for free text: the cost
+// of copying one mask.
 #include <benchmark/benchmark.h>
 
 #include <memory>

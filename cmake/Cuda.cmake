@@ -1,11 +1,12 @@
-# The CUDA backend: a floor whose kernels nvcc compiles. The runtime is linked statically; the driver is looked for when the
-# program starts, so that the same binary runs where there is none. NIBBLE_CUDA_ARCHITECTURES: sm_90a for Hopper, sm_80 (as PTX
-# too) for what is older or other, sm_120a and sm_121a for Blackwell. src/backend/cuda/chip/caps.cpp says which chips run which of these.
+# The CUDA backend: a floor whose kernels nvcc compiles. The runtime is linked statically; the driver is loaded at
+# program start, so the same binary runs without one. NIBBLE_CUDA_ARCHITECTURES: sm_90a for Hopper, sm_80 (also as PTX)
+# for older and other chips, sm_120a and sm_121a for Blackwell. src/backend/cuda/chip/caps.cpp says which chip runs
+# which of these.
 set(NIBBLE_CUDA_ARCHITECTURES "80;90a;120a;121a" CACHE STRING "compute capabilities that are compiled for")
 if(NOT NIBBLE_CUDA_ARCHITECTURES MATCHES "^[0-9]+a?(-real|-virtual)?(;[0-9]+a?(-real|-virtual)?)*$")
   message(FATAL_ERROR "NIBBLE_CUDA_ARCHITECTURES is '${NIBBLE_CUDA_ARCHITECTURES}': accepted is a list as 80;90a, by number")
 endif()
-# PTX of an architecture with "a" would run there alone, where the machine code does.
+# PTX of an architecture with "a" would run only on that architecture, where the machine code runs anyway.
 string(REGEX REPLACE "a(;|$)" "a-real\\1" CMAKE_CUDA_ARCHITECTURES "${NIBBLE_CUDA_ARCHITECTURES}")
 set(NIBBLE_PACE "" CACHE STRING "pretend memory of so many GB/s for weights (src/backend/cuda/chip/pace.cuh); for predictions, not for use")
 if(NIBBLE_PACE)
@@ -21,18 +22,23 @@ enable_language(CUDA)
 find_package(CUDAToolkit 13 REQUIRED)
 
 function(nibble_cuda_floor)
+  # The rows of the table name launch functions. In one source file with others, operations.h would overload these.
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/backend/cuda/kernel_table.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   nibble_floor(backend/cuda SEES backend)
+  if(NOT CMAKE_CROSSCOMPILING)  # test_backend_cuda_emulated links single object files of this library
+    set_target_properties(nibble_backend_cuda PROPERTIES UNITY_BUILD OFF)
+  endif()
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu)
-  # The host's warnings and -ffp-contract are not nvcc's.
+  # nvcc does not accept the host's warnings and -ffp-contract.
   add_library(nibble_cuda_kernels STATIC ${kernels})
-  # C++17: CMake 3.25 knows no later one of nvcc.
+  # C++17: CMake 3.25 knows no later standard for nvcc.
   set_target_properties(nibble_cuda_kernels PROPERTIES CUDA_STANDARD 17 COMPILE_OPTIONS
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall;-Werror=all-warnings>")
   target_include_directories(nibble_cuda_kernels PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(nibble_cuda_kernels PUBLIC CUDA::cudart_static nibble_core)
   target_link_libraries(nibble_backend_cuda PUBLIC nibble_cuda_kernels CUDA::cudart_static)
-  target_link_libraries(nibble_cuda_kernels INTERFACE nibble_backend_cuda)  # where launches are recorded
+  target_link_libraries(nibble_cuda_kernels INTERFACE nibble_backend_cuda)  # it records launches
   list(JOIN CMAKE_CUDA_ARCHITECTURES "," images)
-  target_compile_definitions(nibble_backend_cuda PRIVATE NIBBLE_CUDA_IMAGES="${images}")  # images.h
+  target_compile_definitions(nibble_backend_cuda PRIVATE NIBBLE_CUDA_IMAGES="${images}")  # used by images.h
   target_include_directories(nibble_backend_cuda SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
 endfunction()

@@ -1,15 +1,17 @@
-# A floor is a folder of src/ and a static library of the same name. SEES names the floors below it that it links;
-# what a file may include is held by tests/structure.
+# A floor is a folder of src/ and a static library of the same name. SEES names the lower floors that it links.
+# tests/structure checks what a file may include.
 
-# Compiles several files of a target as one, which halves their processor time: most of it goes to the same templates in every file.
-# Names in anonymous namespaces are therefore unique within the target. `most`: how many files at once; 0: all.
+# Compiles several files of a target as one (unity build). This halves their processor time, most of which goes into the
+# same templates in every file. Names in anonymous namespaces must therefore be unique within the target. `most`: files
+# per batch; 0: all.
 function(nibble_compile_together target most)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${most})
-  # One may shadow another's, and GCC takes the included .cpp files for headers, in which an anonymous namespace would be a slip.
+  # Files may shadow each other's names. GCC treats the included .cpp files as headers, in which an anonymous namespace
+  # would be a mistake.
   target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
-# What setup, cli and main compute, they compute below. Half of the time that they would take to compile is optimising CLI11 and JSON.
+# setup, cli and main compute little themselves. Optimising CLI11 and JSON would take half of their compile time.
 function(nibble_compile_quickly target)
   target_compile_options(${target} PRIVATE $<IF:$<CONFIG:Sanitized>,-O0,-O1>)
 endfunction()
@@ -22,7 +24,7 @@ function(nibble_floor folder)
     list(FILTER sources EXCLUDE REGEX "/backend/(cpu|cuda)/")
   endif()
   list(FILTER sources EXCLUDE REGEX "/cli/main\\.cpp$")
-  if(NOT sources)  # nothing but headers yet
+  if(NOT sources)  # a floor with headers only
     set(kind INTERFACE)
     add_library(nibble_${name} INTERFACE)
   else()

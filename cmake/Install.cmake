@@ -1,5 +1,5 @@
-# cmake --install build/release [--prefix ~/.local]: the program, the bundled model, the manual page and the completions of shells.
-# The last two are asked of the program itself, when it is installed.
+# cmake --install build/release [--prefix ~/.local]: installs the program, the bundled model, the manual page and shell
+# completions. The program itself writes the last two during the installation.
 install(TARGETS nibble RUNTIME DESTINATION bin)
 install(DIRECTORY models/tiny-gpt-oss DESTINATION share/nibble/models)
 install(FILES LICENSE DESTINATION share/doc/nibble)

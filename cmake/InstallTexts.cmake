@@ -1,5 +1,5 @@
 # Run by cmake --install (see Install.cmake): writes share/man/man1/nibble.1 and the completions of bash, zsh and fish.
-# In: nibble, the command that runs the program; version; work, a folder to write in.
+# Variables: nibble, the command that runs the program; version; work, a folder to write to.
 
 function(ask variable)
   execute_process(COMMAND ${nibble} ${ARGN} OUTPUT_VARIABLE text RESULT_VARIABLE result ERROR_VARIABLE error
@@ -7,14 +7,15 @@ function(ask variable)
   set(${variable} "${text}" PARENT_SCOPE)
 endfunction()
 
-# Appends the help of a command, as it stands, and then that of the commands below it.
+# Appends the help of a command unchanged, then the help of its subcommands.
 function(append_help)
   ask(help ${ARGN} --help)
   list(JOIN ARGN " " path)
   set(page "${page}.SH \"NIBBLE ${path}\"\n")
   string(REPLACE "\\" "\\e" text "${help}")
   string(REPLACE "-" "\\-" text "${text}")
-  string(REGEX REPLACE "(^|\n)([.'])" "\\1\\\\&\\2" text "${text}")  # no request of roff's
+  # Escapes a leading . or ', which would start a roff request.
+  string(REGEX REPLACE "(^|\n)([.'])" "\\1\\\\&\\2" text "${text}")
   string(STRIP "${text}" text)
   set(page "${page}.nf\n${text}\n.fi\n")
   if(help MATCHES "\nSubcommands:\n(.*)")

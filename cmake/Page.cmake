@@ -1,5 +1,6 @@
-# nibble_page(TARGET FOLDER): puts the files of FOLDER into TARGET, as the table of src/server/page/page_files.h. The source is written
-# when the build is configured, and again where a file has changed; where it says the same as before nothing is compiled.
+# nibble_page(TARGET FOLDER): adds the files of FOLDER to TARGET as the table of src/server/page/page_files.h. The
+# source file is written at configure time, and again when a file changes; if its text is unchanged, nothing is
+# recompiled.
 
 function(nibble_page target folder)
   set(source ${CMAKE_BINARY_DIR}/generated/server/page_files.cpp)

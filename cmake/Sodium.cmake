@@ -1,4 +1,5 @@
-# nibble_sodium: libsodium, whose HMAC, hash and random numbers nodes know each other by. Statically where the archive is there.
+# nibble_sodium: libsodium, for the HMAC, hash and random numbers with which nodes authenticate each other. Linked
+# statically if the archive exists.
 find_path(SODIUM_INCLUDE sodium.h REQUIRED)
 find_library(SODIUM_LIBRARY NAMES libsodium.a sodium REQUIRED)
 add_library(nibble_sodium INTERFACE)

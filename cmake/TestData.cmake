@@ -1,4 +1,4 @@
-# The o200k vocabulary, committed compressed, where tests and benchmarks read it, and where both find it. Included by both.
+# Unpacks the o200k vocabulary, which is committed compressed, for tests and benchmarks. Both include this file.
 if(NOT TARGET test_data)
   set(o200k ${CMAKE_BINARY_DIR}/test_data/o200k_base.tiktoken)
   set(compressed ${CMAKE_SOURCE_DIR}/tests/data/o200k_base.tiktoken.gz)

@@ -1,5 +1,5 @@
-# nibble_version(TARGET): gives TARGET "cli/commit.h", which says what --version prints. The commit is read at each build,
-# the file written only where it changed: a build after a commit compiles one source file.
+# nibble_version(TARGET): gives TARGET "cli/commit.h", the text of --version. Each build reads the commit but rewrites
+# the file only if it changed, so a build after a commit compiles one source file.
 
 function(nibble_version target)
   set(folder ${CMAKE_BINARY_DIR}/generated)

@@ -1,4 +1,4 @@
-# Run by the build (see Version.cmake). Outside of a git checkout the commit is "unknown".
+# Run by the build (see Version.cmake). Outside a git checkout the commit is "unknown".
 execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --abbrev=12 --exclude=*
                 OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
 if(failed)

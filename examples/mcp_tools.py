@@ -1,4 +1,4 @@
-"""The model uses the tools of an MCP server, which this program starts and calls: nibble knows only functions.
+"""The model uses the tools of an MCP server that this program starts and calls: nibble itself knows only functions.
 
     pip install openai mcp
     python examples/mcp_tools.py "Which files are in /tmp?" npx -y @modelcontextprotocol/server-filesystem /tmp
@@ -30,7 +30,7 @@ async def as_functions(server):
 
 
 async def call(server, function):
-    """The result as text. What goes wrong is told to the model, which can then try another way."""
+    """Returns the result as text. Errors are returned to the model, which can then try something else."""
     try:
         result = await server.call_tool(function.name, json.loads(function.arguments))
     except (mcp.MCPError, json.JSONDecodeError) as error:
@@ -43,12 +43,14 @@ async def main(question, command):
     async with mcp.Client(mcp.StdioServerParameters(command=command[0], args=command[1:])) as server:
         tools = await as_functions(server)
         messages = [{"role": "user", "content": question}]
-        for turn in range(8):  # a bound, in case the model calls for ever
+        # A limit, in case the model keeps calling.
+        for turn in range(8):
             reply = await client.chat.completions.create(
                 model=model,
                 messages=messages,
                 tools=tools,
-                # The first call is demanded here, and its arguments are held to the tool's schema; later the model decides.
+                # The first call is required, and its arguments must match the tool's schema; after that the model
+                # decides.
                 tool_choice="auto" if turn else "required",
                 temperature=0,
                 max_tokens=2000,

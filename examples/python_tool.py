@@ -1,5 +1,6 @@
-"""The model writes Python, and this program runs it in a sandbox: a process of bubblewrap without network, that sees the system's
-programs and an empty folder, for ten seconds at most. nibble itself never runs anything. gpt-oss was trained with such a tool.
+"""The model writes Python, and this program runs it in a sandbox: a bubblewrap process without network that sees the
+system's programs and an empty folder, for at most ten seconds. nibble itself never runs anything. gpt-oss was trained
+with such a tool.
 
     apt install bubblewrap && pip install openai
     python examples/python_tool.py "What is the 100th prime number?"
@@ -21,7 +22,7 @@ model = client.models.list().data[0].id
 
 SANDBOX = "bwrap --unshare-all --die-with-parent --new-session --clearenv --ro-bind /usr /usr --proc /proc --dev /dev".split()
 SANDBOX += "--symlink usr/lib /lib --symlink usr/lib64 /lib64 --symlink usr/bin /bin --tmpfs /work --chdir /work".split()
-MOST = 4000  # characters of a result
+MOST = 4000  # most characters of a result
 
 
 def limit():
@@ -46,7 +47,8 @@ parameters = {"type": "object", "properties": {"code": {"type": "string"}}, "req
 description = "Runs Python and returns what it prints. Nothing is kept between calls, and there is no network."
 tools = [{"type": "function", "function": {"name": "python", "description": description, "parameters": parameters, "strict": True}}]
 messages = [{"role": "user", "content": " ".join(sys.argv[1:]) or "What is 17 * 25?"}]
-for _ in range(8):  # a bound, in case the model calls for ever
+# A limit, in case the model keeps calling.
+for _ in range(8):
     reply = client.chat.completions.create(model=model, messages=messages, tools=tools, max_tokens=2000)
     message = reply.choices[0].message
     messages.append(message.model_dump(exclude_none=True))

@@ -1,4 +1,5 @@
-"""The model calls a function and answers with its result. The reasoning is sent back with the call, as the model needs it."""
+"""The model calls a function and answers with its result. The reasoning is sent back with the call, because the model
+needs it."""
 
 import json
 import os
@@ -27,7 +28,8 @@ tools = [
     }
 ]
 messages = [{"role": "user", "content": "What is the weather in Oslo?"}]
-for _ in range(4):  # a bound, in case the model calls for ever
+# A limit, in case the model keeps calling.
+for _ in range(4):
     reply = client.chat.completions.create(model=model, messages=messages, tools=tools, temperature=0, max_tokens=500)
     message = reply.choices[0].message
     messages.append(message.model_dump(exclude_none=True))
@@ -37,7 +39,7 @@ for _ in range(4):  # a bound, in case the model calls for ever
         print("calls", call.function.name, call.function.arguments)
         try:
             result = get_weather(**json.loads(call.function.arguments))
-        except (TypeError, json.JSONDecodeError) as error:  # the model writes the arguments, which may be wrong
+        except (TypeError, json.JSONDecodeError) as error:  # the model writes the arguments, so they may be wrong
             result = {"error": str(error)}
         messages.append({"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)})
 print(message.content)

@@ -6,7 +6,7 @@
 
 namespace nibble {
 
-// The text of the InputError that `action` throws; "accepted" where it throws none.
+// Returns the text of the InputError that `action` throws, or "accepted" if it throws none.
 template <typename Action>
 std::string error_of(const Action& action) {
   try {

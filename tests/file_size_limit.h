@@ -1,4 +1,4 @@
-// A full disk, as far as writing can tell: files of this process can't grow beyond a limit.
+// Simulates a full disk: files of this process cannot grow beyond a limit.
 #pragma once
 
 #include <sys/resource.h>

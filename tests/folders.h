@@ -1,6 +1,6 @@
-// Says where the committed test data and this build's own files are, so that tests run from any folder. The paths are compiled into
-// folders.cpp alone: as a definition for every test they would make each of their objects different in each clone, and a
-// compiler cache useless there.
+// Returns the locations of the committed test data and of this build's own files, so that tests run from any
+// folder. Only folders.cpp contains the paths: as a macro for every test they would make each object
+// different in each clone, and a compiler cache useless there.
 #pragma once
 
 #include <string>
@@ -8,9 +8,10 @@
 
 namespace nibble::test {
 
-// The absolute path of `below`, which is relative to the checkout: source_path("models/tiny-gpt-oss"). Empty: the checkout itself.
+// Returns the absolute path of `below`, which is relative to the checkout:
+// source_path("models/tiny-gpt-oss"). Empty: the checkout itself.
 std::string source_path(std::string_view below = "");
-// The same for the folder that this program was built in.
+// The same for the folder in which this program was built.
 std::string build_path(std::string_view below = "");
 
 }  // namespace nibble::test

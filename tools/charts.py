@@ -1,4 +1,5 @@
-"""Bar charts as SVG, for tools/performance. A picture brings its own background and follows the reader's light or dark theme."""
+"""Bar charts as SVG, for tools/performance. A picture has its own background and follows the reader's light or dark
+theme."""
 from xml.sax.saxutils import escape
 
 WIDTH = 760
@@ -41,7 +42,7 @@ class Picture:
         self.lines.append(f'<rect class="{style}" x="{x:g}" y="{self.y - 13}" width="{max(width, 1):.1f}" height="{BAR_HEIGHT}" rx="2"/>')
 
     def bar(self, label, parts, said, track=False):
-        """One row: a label, boxes of (share of the full width, style) one behind the other, and what is said of them."""
+        """Draws one row: a label, boxes of (share of the full width, style) next to each other, and a text."""
         self.text(LABEL_WIDTH, label, anchor="end")
         if track:
             self.box(LABEL_WIDTH + 12, BAR_WIDTH, "track")
@@ -58,7 +59,7 @@ class Picture:
         self.y += ROW_HEIGHT
 
     def legend(self, entries):
-        """Colours and their names, in one line each three."""
+        """Draws colours and their names, three per line."""
         for begin in range(0, len(entries), 3):
             for column, (name, style) in enumerate(entries[begin : begin + 3]):
                 x = LABEL_WIDTH + 12 + 145 * column
@@ -76,7 +77,7 @@ class Picture:
 
 
 def share_chart(title, rows):
-    """Rows of (label, share from 0 to 1, what is said of it): each bar beside the whole that it is a share of."""
+    """Draws rows of (label, share from 0 to 1, text): each bar in front of the whole that it is a share of."""
     picture = Picture(title)
     for label, share, said in rows:
         picture.bar(label, [(min(share, 1), "c0")], said, track=True)
@@ -84,7 +85,7 @@ def share_chart(title, rows):
 
 
 def group_chart(title, groups):
-    """Groups of (heading, [(label, value, what is said)]): the longest bar of each group is the full width."""
+    """Draws groups of (heading, [(label, value, text)]): the longest bar of each group has the full width."""
     picture = Picture(title)
     for heading, bars in groups:
         picture.heading(heading)
@@ -95,7 +96,7 @@ def group_chart(title, groups):
 
 
 def stack_chart(title, names, rows):
-    """Rows of (label, a value for each name, what is said): bars of stacked parts on one scale, with a legend."""
+    """Draws rows of (label, a value for each name, text): stacked bars on one scale, with a legend."""
     picture = Picture(title)
     picture.legend([(name, f"c{index}") for index, name in enumerate(names)])
     picture.y += 8

@@ -1,4 +1,4 @@
-# Sourced by ./demo and ./test: what both need of the machine. Debian 12 package names.
+# Sourced by ./demo and ./test: what both need from the machine. Package names are those of Debian 12.
 
 kBuildPackages="g++ cmake ninja-build pkg-config ca-certificates git
   libcli11-dev nlohmann-json3-dev libsimdjson-dev libpcre2-dev libfmt-dev libspdlog-dev libboost1.81-dev
@@ -6,22 +6,23 @@ kBuildPackages="g++ cmake ninja-build pkg-config ca-certificates git
 kTestPackages="libgtest-dev libgmock-dev libbenchmark-dev clang-14 libclang-rt-14-dev clang-format-14
   python3 python3-venv gzip curl ccache chromium chromium-driver"
 
-# Objects that ccache keeps serve another clone of the project as well, and the preset cuda takes the host's from release.
+# So that objects in ccache also serve other clones of the project, and the preset cuda reuses the host objects of
+# release.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
 
 say() { printf '%s\n' "$*" >&2; }
 
-# What a run of ./test could not do, and why: it says so at its end (tools/slowest).
+# Records what a run of ./test could not do, and why. ./test prints it at its end (tools/slowest).
 leave_out() {
   say "Left out: $*"
   mkdir -p build/report
   printf '%s\n' "$*" >>build/report/left_out
 }
 
-# Succeeds where there is an nvcc that compiles the CUDA backend.
+# Succeeds if an nvcc that can compile the CUDA backend exists.
 has_nvcc() { command -v nvcc >/dev/null && nvcc --version | grep -qE "release (1[3-9]|[2-9][0-9])"; }
 
-# install_packages NAME...: nothing where all are present.
+# install_packages NAME...: does nothing if all are installed.
 install_packages() {
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     say "This is no Debian: if the build does not find something, install what Debian calls: $(echo "$@")"
@@ -55,7 +56,7 @@ install_packages() {
   rm -f "$log"
 }
 
-# As many compilers as there are cores, but no more than memory holds: one takes up to 1.5 GB (with a sanitizer).
+# One compiler per core, but no more than fit into memory: a compiler takes up to 1.5 GB (with a sanitizer).
 build_jobs() {
   local cores memory_kb by_memory
   cores=$(nproc)

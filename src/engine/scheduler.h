@@ -152,8 +152,8 @@ class Scheduler {
   // Admits sequences that have room, then plans a step and reserves its pages, preempting if there are too
   // few. One step may be planned before the tokens of the step before it are known. Returns nothing if there
   // is no sequence, or none can run without those tokens. Calls `plan_drafts` for drafts once everything else
-  // is planned. A sequence with drafts has no row in a step that is planned ahead, unless launches_before_drafts
-  // is set and the answer can't be complete with the drafts.
+  // is planned. A sequence with drafts has no row in a step that is planned ahead, unless
+  // launches_before_drafts is set and the answer can't be complete with the drafts.
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Returns whether some sequence has no row in a step that is planned now, before the tokens of the last one
   // are known, because it needs those tokens.

@@ -52,9 +52,9 @@ class Sequence {
   // The reason why the answer can't continue, whatever was sampled.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
-  // `launches_before_drafts`: steps are planned after drafts of a head that are not known yet. While it is unknown
-  // which of them are accepted, neither the answer's tokens nor their number are known, only where the answer
-  // began.
+  // `launches_before_drafts`: steps are planned after drafts of a head that are not known yet. While it is
+  // unknown which of them are accepted, neither the answer's tokens nor their number are known, only where
+  // the answer began.
   SequenceNeeds needs(bool launches_before_drafts) const {
     const bool is_unlike_others = sampling_.depends_on_output() || !allowed_.are_all() || prediction_;
     return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer() ||

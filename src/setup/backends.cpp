@@ -16,6 +16,7 @@
 #include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/ranks/connection.h"
 #include "backend/cuda/tune/trials.h"
+#include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/probes/probes.h"
 #endif
 #include "core/error.h"
@@ -120,7 +121,7 @@ BatchSizes cuda_batch_sizes(std::optional<size_t> device_bytes) {
   if (!device_bytes && cuda::why_not().empty()) device_bytes = cuda::device_caps().total_bytes;
   return device_bytes >= kMuch ? BatchSizes{8192, 64} : BatchSizes{2048, 16};
 }
-std::vector<KernelCheck> check_cuda(const OwnOptions& own) { return cuda::kernel_checks(own.cuda); }
+std::vector<KernelCheck> check_cuda(const OwnOptions& own) { return cuda::verify::kernel_checks(own.cuda); }
 RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
                               const OwnOptions& own, std::string_view source) {
   return cuda::kernels_on(gpu, config, options, own.cuda, source);

@@ -1,5 +1,5 @@
-// Tests of the contract of a backend, which every backend instantiates: the bits of a token do not depend on what
-// else is in the step (BackendBits), and a step returns the requested outputs (BackendOutputs).
+// Tests of the backend contract. Every backend instantiates them. BackendBits: the bits of a token do not
+// depend on what else is in the step. BackendOutputs: a step returns the requested outputs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,9 +51,9 @@ TEST_P(BackendBits, AreTheSameForDecodeRowsAmongChunksOfAPrompt) {
   EXPECT_EQ(mixed.logits(2), logits_alone(prompt));
 }
 
-// The right drafts come late in the tree, behind wrong ones for the same places, which have wrong ones behind them. Before it, between and
-// behind it lie ends of pages and of windows.
-TEST_P(BackendBits, AreTheSameInATreeOfDraftsAndBehindIt) {
+// The right drafts come last in the tree: wrong drafts for the same positions, which have wrong children of
+// their own, come before them. Ends of pages and windows lie before, inside and after the tree.
+TEST_P(BackendBits, AreTheSameInATreeOfDraftsAndAfterIt) {
   if (!feeder().takes_trees()) GTEST_SKIP() << "drafts are chains here";
   const auto wrong = [](TokenId token) { return token == 0 ? 1 : token - 1; };
   struct Case {
@@ -96,13 +96,13 @@ TEST_P(BackendBits, AreTheSameInATreeOfDraftsAndBehindIt) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BackendOutputs);
 
-TEST_P(BackendOutputs, AreThoseThatAreAskedForInTheirOrder) {
+TEST_P(BackendOutputs, AreTheRequestedOnesInTheirOrder) {
   const int vocab = weights->config.vocab;
   const std::vector<TokenId> ids = random_ids(40, vocab, 10);
   const SampleParams greedy{.logit_bias = {}, .num_logprobs = 2};
   std::vector<OutputRow> outputs;
-  for (int t = 0; t < 40;
-       ++t)  // more output rows than a backend computes at once; every third is not sampled
+  // More output rows than a backend computes at once; every third is not sampled.
+  for (int t = 0; t < 40; ++t)
     outputs.push_back(
         {.token_index = t, .sample = t % 3 == 2 ? nullptr : &greedy, .prompt = {}, .output = {}});
   const StepResult result = run(ids, outputs, true);
@@ -125,10 +125,8 @@ TEST_P(BackendOutputs, AreThoseThatAreAskedForInTheirOrder) {
 // The draw depends only on the seed and on the position of the drawn token.
 TEST_P(BackendOutputs, AreDrawnForThePositionAfterTheRow) {
   const std::vector<TokenId> ids = random_ids(40, weights->config.vocab, 11);
-  const SampleParams flat{// so hot that two positions rarely draw the same token
-                          .temperature = 100,
-                          .logit_bias = {},
-                          .seed = 5};
+  // So hot that two positions rarely draw the same token.
+  const SampleParams flat{.temperature = 100, .logit_bias = {}, .seed = 5};
   const std::vector<OutputRow> outputs{{.token_index = 39, .sample = &flat, .prompt = {}, .output = {}}};
   const StepResult result = run(ids, outputs, true);
   std::vector<float> scratch = result.logits;
@@ -146,8 +144,8 @@ struct OneToken : TokenMask {
   TokenId token;
 };
 
-// Behind the known token are A and B, behind B is C, and behind that D. Masks let B, C and D be chosen; B's row is left out once, since nothing
-// but C can follow.
+// A and B follow the known token, C follows B, and D follows C. Masks allow B, C and D. The second time B has
+// no output row: only C can follow it.
 TEST_P(BackendOutputs, DecideByTheirMasksWhichDraftsOfATreeAreRight) {
   if (!backend_->takes_trees()) GTEST_SKIP() << "drafts are chains here";
   const std::vector<TokenId> text = random_ids(45, weights->config.vocab, 12);

@@ -1,4 +1,4 @@
-// Tests where a draft head's drafts begin, by what the rows of a step chose.
+// Tests after which row a draft head starts its drafts, given the tokens that the rows of a step chose.
 #include "backend/draft_chain.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,8 @@
 namespace nibble {
 namespace {
 
-// One run: tokens 10, 11, ...; `choices` are those of the output rows, from `first_output` on.
+// One run with the tokens 10, 11, ...; `choices` are the tokens that its output rows choose, the first in row
+// `first_output`.
 struct SlotsOfRun {
   std::vector<TokenId> tokens;
   std::vector<OutputRow> outputs;
@@ -31,7 +32,7 @@ struct SlotsOfRun {
   DraftSlots slots() { return draft_slots({.runs = {&run, 1}}, chosen); }
 };
 
-TEST(DraftSlots, FollowTheTokenBehindThePrompt) {
+TEST(DraftSlots, FollowTheTokenAfterThePrompt) {
   const DraftSlots slots = SlotsOfRun(4, 0, 3, {77}).slots();
   EXPECT_EQ(slots.next, (std::vector<TokenId>{11, 12, 13, 77}));
   ASSERT_EQ(slots.chains.size(), 1u);
@@ -41,7 +42,7 @@ TEST(DraftSlots, FollowTheTokenBehindThePrompt) {
 }
 
 TEST(DraftSlots, FollowTheLastRightDraft) {
-  // Known 10, drafts 11, 12, 13: the first two are right.
+  // Token 10 is known; 11, 12 and 13 are drafts, of which the first two are right.
   const DraftSlots some = SlotsOfRun(4, 3, 0, {11, 12, 99, 55}).slots();
   EXPECT_EQ(some.chains[0].row, 2);
   EXPECT_EQ(some.chains[0].position, 102);
@@ -53,7 +54,7 @@ TEST(DraftSlots, FollowTheLastRightDraft) {
 }
 
 TEST(DraftSlots, TakeADraftWithoutARowForRightWhenTheOneBeforeItWas) {
-  // A constraint leaves 12 alone behind 11, which so needs no row.
+  // A constraint allows only 12 after 11, so the draft 11 needs no output row.
   SlotsOfRun forced(4, 3, 0, {11});
   forced.outputs.push_back({.token_index = 2, .sample = &forced.sample});
   forced.outputs.push_back({.token_index = 3, .sample = &forced.sample});
@@ -62,7 +63,7 @@ TEST(DraftSlots, TakeADraftWithoutARowForRightWhenTheOneBeforeItWas) {
   EXPECT_EQ(forced.slots().chains[0].row, 3);
 }
 
-TEST(DraftSlots, OfAChunkKnowTheTokenBehindIt) {
+TEST(DraftSlots, OfAChunkKnowTheTokenAfterIt) {
   SlotsOfRun chunk(3, 0, 0, {});
   chunk.run.next = 42;
   const DraftSlots slots = chunk.slots();
@@ -70,11 +71,11 @@ TEST(DraftSlots, OfAChunkKnowTheTokenBehindIt) {
   EXPECT_TRUE(slots.chains.empty());
 }
 
-TEST(DraftSlots, DraftNothingBehindARowThatChoseNoToken) {
+TEST(DraftSlots, DraftNothingAfterARowThatChoseNoToken) {
   EXPECT_TRUE(SlotsOfRun(2, 0, 1, {-1}).slots().chains.empty());
 }
 
-// Known 10; drafts 20 and 21 behind it, 30 and 31 behind 21, 40 behind 31.
+// Token 10 is known; drafts 20 and 21 follow it, 30 and 31 follow 21, 40 follows 31.
 struct SlotsOfTree : SlotsOfRun {
   std::vector<int> parents{-1, 0, 0, 2, 2, 4};
   explicit SlotsOfTree(const std::vector<TokenId>& choices) : SlotsOfRun(6, 5, 0, choices) {
@@ -95,7 +96,7 @@ TEST(DraftSlots, OfATreeAreThoseOfItsRightDrafts) {
   EXPECT_EQ(none.next, (std::vector<TokenId>{99}));
   EXPECT_EQ(none.chains[0].position, 100);
   SlotsOfTree tree({21, 0, 30, 77, 40, 50});
-  SlotsOfRun before(3, 0, 2, {13});  // a run before it in the batch
+  SlotsOfRun before(3, 0, 2, {13});  // an earlier run of the same batch
   const std::vector<nibble::Run> runs{before.run, tree.run};
   std::vector<SampledToken> chosen = before.chosen;
   chosen.insert(chosen.end(), tree.chosen.begin(), tree.chosen.end());
@@ -118,7 +119,7 @@ TEST(BestDrafts, AreTheLikeliestTokensWithTheirProbabilities) {
   EXPECT_EQ(best_drafts(logits, tokens, 9).size(), 3u);
 }
 
-TEST(AddLevel, PutsEachBehindTheLikeliestOfThePlaceBefore) {
+TEST(AddLevel, PutsEachAfterTheLikeliestOfThePreviousLevel) {
   Drafts drafts;
   for (const TokenId first : {10, 20, 30})
     add_level(drafts, std::vector<Draft>{{.token = first}, {.token = first + 1}});
@@ -126,7 +127,7 @@ TEST(AddLevel, PutsEachBehindTheLikeliestOfThePlaceBefore) {
   EXPECT_EQ(likeliest_of_last_level(drafts).token, 30);
 }
 
-TEST(WithScratchPage, PutsItBehindThePagesOfTheRun) {
+TEST(WithScratchPage, PutsItAfterThePagesOfTheRun) {
   const std::vector<PageId> pages{PageId{4}, PageId{9}};
   EXPECT_EQ(with_scratch_page({.pages = pages}, PageId{100}),
             (std::vector<PageId>{PageId{4}, PageId{9}, PageId{100}}));

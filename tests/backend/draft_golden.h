@@ -1,4 +1,5 @@
-// Golden data of the draft heads in models/tiny-gpt-oss-eagle3, and runs of backends in the same rounds.
+// Golden data of the draft heads in models/tiny-gpt-oss-eagle3, and a function that runs the same rounds on a
+// backend.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@
 
 namespace nibble {
 
-// A head, and the name of its golden data.
+// A draft head's folder and the name of its golden data.
 struct HeadGolden {
   const char *head, *golden;
 };
@@ -69,7 +70,7 @@ class HeadGoldenData {
 
 inline constexpr int kPagesOfRounds{32}, kDraftDepth{3};
 
-// How often drafts were accepted, in golden rounds and in those that a backend ran.
+// Accepted drafts of the golden rounds, or of the rounds that a backend ran.
 struct AcceptedDrafts {
   int num_accepted{0}, num_rounds{0};
   double in_a_round() const { return static_cast<double>(num_accepted) / num_rounds; }
@@ -79,16 +80,17 @@ struct GoldenAndFound {
   int num_drafts_compared{0};
 };
 
-// What a backend may do in another way than the golden data. Float32 would do neither.
+// Differences from the golden data that a backend may have. A float32 backend may have none.
 struct RoundsTolerance {
-  // Looks at an answer that parts from the golden one at a token; the rounds from there on are then not compared. Null: none may.
+  // Called with the prompt and the first token that differs from the golden answer. Later rounds are not
+  // compared. Null: no difference is allowed.
   std::function<void(const std::string& prompt, size_t token)> parted{};
-  // A draft may be another than the golden one where that leads by no more than this; those behind it follow another token, and are not
-  // compared. Nothing: drafts are not compared.
+  // Largest gap of the golden draft over the runner-up at which a backend may draft another token. The drafts
+  // that follow such a draft are not compared. std::nullopt: no drafts are compared.
   std::optional<float> draft_gap{};
 };
 
-// Runs all prompts of the golden data on a new backend for each.
+// Runs all prompts of the golden data, each on a new backend.
 inline GoldenAndFound run_golden_rounds(const HeadGolden& head,
                                         const std::function<std::unique_ptr<Backend>()>& make,
                                         const RoundsTolerance& tolerance) {
@@ -109,7 +111,8 @@ inline GoldenAndFound run_golden_rounds(const HeadGolden& head,
     if (!is_same && !tolerance.parted) ADD_FAILURE() << "parted from the golden answer at " << end;
     if (!is_same && tolerance.parted) tolerance.parted(name, static_cast<size_t>(end));
 
-    // The tokens that were known before each round; rounds count that accept and choose only tokens before the end.
+    // Number of tokens known before each round. Counts only rounds whose accepted and chosen tokens all lie
+    // before the end.
     const auto starts_of = [&](auto num_rounds, const auto& num_right, AcceptedDrafts& count) {
       std::vector<ptrdiff_t> starts;
       ptrdiff_t known = 1;

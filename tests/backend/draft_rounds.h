@@ -1,5 +1,5 @@
-// Runs a sequence on a backend with a draft head in rounds, as golden data has them: a step checks the drafts of the step before and makes
-// the next.
+// Runs a sequence with a draft head in rounds, as in the golden data: each step checks the drafts of the
+// previous step and makes the next ones.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,14 +16,15 @@ namespace nibble {
 
 struct DraftRound {
   std::vector<Draft> drafts;
-  int num_right{0};  // of them; in the last round no more than the continuation has
+  // Number of right drafts; in the last round at most the rest of the continuation.
+  int num_right{0};
 };
 struct DraftRounds {
-  std::vector<TokenId> answer;  // greedy, perhaps a few tokens longer than was asked for
+  std::vector<TokenId> answer;  // greedy; may be a few tokens longer than requested
   std::vector<DraftRound> rounds;
 };
 
-// The backend must have `num_pages` pages of each kind and draft `depth` tokens at a time.
+// The backend must have `num_pages` pages of each kind, and makes `depth` drafts per step.
 inline DraftRounds run_draft_rounds(Backend& backend, std::span<const TokenId> prompt, int num_tokens,
                                     int depth, int num_pages) {
   PagePool full(num_pages), sliding(num_pages);
@@ -31,7 +32,7 @@ inline DraftRounds run_draft_rounds(Backend& backend, std::span<const TokenId> p
   const SampleParams greedy;
   std::vector<TokenId> known(prompt.begin(), prompt.end());
   std::vector<Draft> drafts;
-  // Runs what is not in the cache yet, and the drafts behind it; returns how many were right.
+  // Runs the tokens that are not in the cache yet, then the drafts. Returns the number of right drafts.
   const auto step = [&] {
     const int first = pages.length();
     std::vector<TokenId> tokens(known.begin() + first, known.end());
@@ -70,9 +71,9 @@ inline DraftRounds run_draft_rounds(Backend& backend, std::span<const TokenId> p
   return done;
 }
 
-// Runs rounds in which the drafts are trees, greedy. In each the head's next drafts must be, to the bit, those that it makes behind the same
-// text run as a prompt, by `fresh`. Both backends have `num_pages` pages of each kind. Counts the drafts that are right and not the first
-// for their place.
+// Runs greedy rounds whose drafts are trees. After each round the head's next drafts must equal, to the bit,
+// the drafts that `fresh` makes after prefilling the same text. Both backends have `num_pages` pages of each
+// kind. Adds to `num_others_right` the number of right drafts that are not the first child of their parent.
 inline void expect_drafts_behind_trees_as_behind_prompts(Backend& backend, Backend& fresh,
                                                          std::span<const TokenId> prompt, int num_tokens,
                                                          int depth, int topk, int num_pages,

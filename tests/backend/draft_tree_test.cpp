@@ -1,4 +1,4 @@
-// Tests where the tokens of a tree of drafts stand, and which of them are right.
+// Tests the positions of the tokens in a tree of drafts, and which drafts are right.
 #include "backend/draft_tree.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace nibble {
 namespace {
 
-// Known 10 and 11; behind 11 the drafts 20 and 21, behind 20 30, behind 21 31 and 32, behind 32 40.
+// Tokens 10 and 11 are known; drafts 20 and 21 follow 11, 30 follows 20, 31 and 32 follow 21, 40 follows 32.
 const std::vector<TokenId> kTreeTokens{10, 11, 20, 21, 30, 31, 32, 40};
 const std::vector<int> kTreeParents{-1, 0, 1, 1, 2, 3, 3, 6};
 
@@ -18,7 +18,7 @@ struct TreeStep {
   SampleParams sample;
   Run run;
 
-  // What the rows of these tokens choose.
+  // `choices`: (row, the token that this row chooses).
   explicit TreeStep(const std::vector<std::pair<int, TokenId>>& choices) {
     for (const auto& [row, token] : choices) {
       outputs.push_back({.token_index = row, .sample = &sample});
@@ -33,7 +33,7 @@ struct TreeStep {
   std::vector<int> path() const { return right_path(run, chosen); }
 };
 
-TEST(DraftTree, PlacesEachTokenBehindItsParent) {
+TEST(DraftTree, PlacesEachTokenAfterItsParent) {
   const std::vector<PlaceInRun> places = places_of(TreeStep({}).run);
   std::vector<int> positions;
   for (const PlaceInRun& place : places) positions.push_back(place.position);
@@ -65,7 +65,7 @@ TEST(DraftTree, ADraftIsRightWhereItsParentIsAndChoseIt) {
       << "40 needs no row before it";
 }
 
-TEST(DraftTree, MovesTheRightDraftsBehindTheKnownTokens) {
+TEST(DraftTree, MovesTheRightDraftsAfterTheKnownTokens) {
   const TreeStep step({{1, 21}, {3, 32}, {6, 40}, {7, 9}});
   std::vector<std::pair<int, int>> moves;
   const auto kept =

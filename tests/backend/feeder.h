@@ -1,4 +1,4 @@
-// Runs sequences through a backend: keeps their pages and tokens, and the logits of every position.
+// Runs sequences on a backend. Keeps their pages, their tokens, and the logits of every position.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,8 @@ inline std::vector<TokenId> random_ids(int count, int vocab, uint64_t seed) {
 
 class Feeder {
  public:
-  // `num_pages` is the number of pages of each kind that each of the backend's KV caches was made with. Sequences take these in turn.
+  // `num_pages`: pages of each kind in each of the backend's KV caches. Sequences are assigned to the caches
+  // in turn.
   Feeder(std::unique_ptr<Backend> backend, int num_pages, int num_kv_caches = 1)
       : backend_(std::move(backend)) {
     for (int cache = 0; cache < num_kv_caches; ++cache) {
@@ -37,7 +38,7 @@ class Feeder {
     int sequence;
     std::span<const TokenId> tokens;
   };
-  // Runs one step over the parts, each the next tokens of its sequence.
+  // Runs one step. Each part holds the next tokens of its sequence.
   void feed(const std::vector<Part>& parts) {
     std::vector<std::vector<OutputRow>> outputs(parts.size());
     std::vector<Run> runs;
@@ -66,9 +67,10 @@ class Feeder {
       feed({{sequence, tokens.subspan(first, std::min(chunk, tokens.size() - first))}});
   }
 
-  // Runs tokens that are known and a tree of drafts behind the last of them (`parents`: the draft that each stands behind, -1: none), in one
-  // step with other parts. Adds the logits of the known tokens and of the right drafts, greedy, to the sequence's. Returns those of all
-  // drafts, and the right ones in `kept`.
+  // Runs known tokens and a tree of drafts after the last of them, in one step with `other`. `parents` holds
+  // the index of each draft's parent draft, or -1 for a draft that follows the last known token. Appends the
+  // logits of the known tokens and of the right (greedy) drafts to the sequence. Returns the logits of all
+  // drafts; `kept` receives the indices of the right ones.
   std::vector<std::vector<float>> feed_tree(const Part& known, std::span<const TokenId> drafts,
                                             std::span<const int> parents, const Part& other,
                                             std::vector<int>& kept) {
@@ -140,7 +142,7 @@ class Feeder {
     sequences_.push_back({SequencePages(full_[cache], sliding_[cache], backend_->config().window), {}});
   }
 
-  std::deque<PagePool> full_, sliding_;  // of each KV cache
+  std::deque<PagePool> full_, sliding_;  // per KV cache
   std::vector<Sequence> sequences_;
 };
 

@@ -1,5 +1,6 @@
-// What a backend is made with in the tests of the contract (contract.h), and their fixtures: a program has the tests once, and may instantiate
-// them anywhere.
+// Fixtures of the contract tests (contract.h), and `Fulfilment`, which says how to make the backend under
+// test. They are apart from contract.h so that a program defines the tests once and instantiates them in any
+// of its files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +29,8 @@ inline std::shared_ptr<const Weights> open_shared(const std::filesystem::path& f
   return std::make_shared<const Weights>(open_weights(std::filesystem::path{test::source_path()} / folder));
 }
 
-// Random model a has a window of 16; b has one of 100, and full and sliding layers in the opposite order.
+// Random model a has a window of 16; b has a window of 100, and its full and sliding layers are in the
+// opposite order.
 class BackendBits : public testing::TestWithParam<std::tuple<Fulfilment, const char*>> {
  protected:
   const std::shared_ptr<const Weights> weights_ =
@@ -53,7 +55,7 @@ class BackendOutputs : public testing::TestWithParam<Fulfilment> {
   static inline const std::shared_ptr<const Weights> weights = open_shared("models/tiny-gpt-oss");
   const std::unique_ptr<Backend> backend_ = GetParam().make(weights);
 
-  // A run of `ids` from position 0, in the first pages.
+  // Runs `ids` from position 0, in pages 0 and 1.
   StepResult run(const std::vector<TokenId>& ids, const std::vector<OutputRow>& outputs, bool want_logits) {
     const std::vector<PageId> pages{PageId{0}, PageId{1}};
     const nibble::Run runs[]{{ids, 0, {pages}, {pages}, outputs}};

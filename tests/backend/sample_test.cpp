@@ -1,5 +1,5 @@
-// Checks the sampled tokens and their frequencies. Draws are a function of (seed, position), so every count below is the same
-// in each run; the bounds are how far a correct sampler may be from the expectation.
+// Checks sampled tokens and their frequencies. Draws are a function of (seed, position), so every count is
+// the same in each run. The bounds allow the deviation that a correct sampler may have from the expectation.
 #include "backend/sample.h"
 
 #include <gmock/gmock.h>
@@ -29,8 +29,8 @@ SampledToken choose(std::vector<float> logits, const SampleParams& params, int p
   return sample(logits, {.sample = &params, .prompt = prompt, .output = output}, position);
 }
 
-// The tokens that occur in 4000 draws. A token with a share of 1 % or more is missing with a probability below
-// 0.99^4000 = 4e-18.
+// Returns the tokens that occur in 4000 draws. A token with a share of at least 1 % is missing with a
+// probability below 0.99^4000 = 4e-18.
 Tokens drawn(const std::vector<float>& logits, const SampleParams& params) {
   std::vector<bool> is_drawn(logits.size());
   for (int position = 0; position < 4000; ++position)
@@ -57,7 +57,8 @@ TEST(SampleGreedy, TakesTheLargestLogitAndTheLowerIdOfEqualOnes) {
 TEST(SampleGreedy, LogitBiasIsAddedFirst) {
   EXPECT_EQ(choose({0, 3, -1, 2}, {.logit_bias = {{2, 4.5f}}}).token, 2);
   EXPECT_EQ(choose({0, 3, -1, 2}, {.logit_bias = {{1, -100}}}).token, 3);
-  // 3 + 1 = 4 > 0, so the penalty divides it: 2. The other way round it would be 3 / 2 + 1 = 2.5 and win.
+  // 3 + 1 = 4 > 0, so the penalty divides it: 2. In the opposite order the result would be 3 / 2 + 1 = 2.5,
+  // which wins.
   EXPECT_EQ(choose({2.2f, 3}, {.repetition_penalty = 2, .logit_bias = {{1, 1}}}, 0, {1}).token, 0);
 }
 
@@ -73,9 +74,10 @@ TEST(SampleMask, ExcludesTokensBeforeEverythingElse) {
   };
   EXPECT_EQ(choose_even({0, 3, 1, 2}, {}).token, 2);
   EXPECT_EQ(choose_even({0, 3, 1, 2}, {.logit_bias = {{1, 100}}}).token, 2);
-  EXPECT_EQ(choose_even({0, 3, 1, 2}, {.temperature = 1, .top_k = 1}).token, 2);  // top_k counts what is left
+  // top_k counts only the tokens that the mask leaves
+  EXPECT_EQ(choose_even({0, 3, 1, 2}, {.temperature = 1, .top_k = 1}).token, 2);
   EXPECT_EQ(choose_even({-kInfinity, 3}, {}).token, -1);
-  // Log-probabilities are the model's own: 3 of 0, 3, 1, 2 is the likeliest.
+  // Log-probabilities are those of the model, before the mask: token 1 of 0, 3, 1, 2 is the likeliest.
   const SampledToken token = choose_even({0, 3, 1, 2}, {.num_logprobs = 1});
   EXPECT_EQ(token.top[0].token, 1);
   EXPECT_NEAR(token.logprob, 1 - std::log(1 + std::exp(3) + std::exp(1) + std::exp(2)), 1e-6);
@@ -92,7 +94,7 @@ TEST(SamplePenalties, RepetitionDividesWhatIsPositiveAndMultipliesWhatIsNegative
 TEST(SamplePenalties, RepetitionCountsPromptAndOutputAndEachTokenOnce) {
   const SampleParams params{.repetition_penalty = 2};
   EXPECT_EQ(choose({3, 1.4f}, params, 0, {}, {0}).token, 0);            // 1.5 > 1.4
-  EXPECT_EQ(choose({3, 1.4f}, params, 0, {0, 0}, {0, 0, 0}).token, 0);  // once, not five times
+  EXPECT_EQ(choose({3, 1.4f}, params, 0, {0, 0}, {0, 0, 0}).token, 0);  // applied once, not five times
   EXPECT_EQ(choose({3, 1.6f}, params, 0, {}, {0}).token, 1);
 }
 
@@ -121,8 +123,9 @@ TEST(SamplePenalties, RepetitionComesBeforePresence) {
   EXPECT_EQ(choose({4, 1.2f}, params, 0, {}, {0}).token, 1);
 }
 
-// Pearson's statistic of `num_draws` draws against the shares. With k degrees of freedom it exceeds k + 2 sqrt(k x) +
-// 2 x with a probability of at most e^-x (Laurent and Massart 2000), which is 1e-4 for x = 9.2.
+// Pearson's statistic of `num_draws` draws against the expected shares. With k degrees of freedom it exceeds
+// k + 2 sqrt(k x) + 2 x with a probability of at most e^-x (Laurent and Massart 2000), which is 1e-4 for x =
+// 9.2.
 double chi_square(const std::vector<float>& logits, const SampleParams& params,
                   const std::vector<double>& shares, int num_draws) {
   std::vector<int> counts(shares.size());
@@ -154,7 +157,8 @@ std::vector<double> normalised(std::vector<double> weights) {
 struct DrawCase {
   const char* name;
   SampleParams params;
-  std::vector<double> weights;  // of the logits log(1), log(2), .. log(8) after the filters, by hand
+  // Weights after temperature and filters for the logits log(1), .. log(8), computed by hand.
+  std::vector<double> weights;
 };
 
 TEST(Sample, DrawsComeAsOftenAsTheirShare) {
@@ -173,7 +177,7 @@ TEST(Sample, DrawsComeAsOftenAsTheirShare) {
   // 0.55 * 8 = 4.4
   add("min_p", {.temperature = 1, .min_p = 0.55f}, {0, 0, 0, 0, 5, 6, 7, 8});
   add("min_p 1", {.temperature = 1, .min_p = 1}, {0, 0, 0, 0, 0, 0, 0, 8});
-  // top_p applies to what top_k leaves: 0.7 * (8 + 7 + 6 + 5) = 18.2 <= 8 + 7 + 6, while 0.7 of all 36 would be 25.2
+  // top_p applies to what top_k leaves: 0.7 * (8 + 7 + 6 + 5) = 18.2 <= 8 + 7 + 6. Of all 36 it would be 25.2
   // and keep the 5 as well. It also applies to what min_p leaves: the same four.
   add("top_p after top_k", {.temperature = 1, .top_k = 4, .top_p = 0.7f}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_p after min_p", {.temperature = 1, .top_p = 0.7f, .min_p = 0.55f}, {0, 0, 0, 0, 0, 6, 7, 8});
@@ -228,7 +232,7 @@ TEST(Sample, TheSameSeedAndPositionGiveTheSameTokenAndOthersDoNot) {
     num_equal_by_seed += choose(logits, other_seed, position).token == token;
     num_equal_by_position += choose(logits, params, position + 1).token == token;
   }
-  // One is expected by chance; a Poisson(1) exceeds 15 with a probability below 1e-13.
+  // One equal draw is expected; a Poisson(1) variable exceeds 15 with a probability below 1e-13.
   EXPECT_LT(num_equal_by_seed, 15);
   EXPECT_LT(num_equal_by_position, 15);
 }
@@ -240,7 +244,7 @@ TEST(SampleFilters, EqualTokensAtTheEdgeAreKeptByLowerId) {
   const std::vector<float> equal(10, 0.0f);
   EXPECT_THAT(drawn(equal, {.temperature = 1, .top_k = 4}), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(drawn(equal, {.temperature = 1, .top_p = 0.35f}), ElementsAre(0, 1, 2, 3));
-  // two tokens reach 0.5 exactly
+  // Two tokens add up to exactly 0.5.
   EXPECT_THAT(drawn({0, 0, 0, 0}, {.temperature = 1, .top_p = 0.5f}), ElementsAre(0, 1));
 }
 
@@ -276,8 +280,8 @@ TEST(SampleFilters, KeepWhatTheirDefinitionsSay) {
     if (uniform() < 0.5) params.top_p = 0.05f + 0.9f * static_cast<float>(uniform());
     if (uniform() < 0.5) params.min_p = static_cast<float>(uniform());
     const Tokens kept = kept_by_definition(logits, params);
-    // 4000 draws may miss a rare token: every drawn token must be a kept one, and every kept token with a share of 1
-    // % must be drawn.
+    // 4000 draws may miss a rare token. So every drawn token must be a kept one, and every kept token with a
+    // share of at least 1 % must be drawn.
     const Tokens seen = drawn(logits, params);
     EXPECT_TRUE(std::includes(kept.begin(), kept.end(), seen.begin(), seen.end())) << "round " << round;
     double total = 0;
@@ -323,7 +327,7 @@ TEST(SampleLogprobs, AreThoseOfTheModelBeforeAnythingChangedThem) {
   EXPECT_NEAR(sampled.top[1].logprob, std::log(0.3), 3e-7);
 }
 
-TEST(SampleLogprobs, ComeInTheNumberAskedForAndAtMostTheVocabulary) {
+TEST(SampleLogprobs, AreTheRequestedNumberUpToTheVocabulary) {
   const std::vector<float> logits{1, 2, 3};
   EXPECT_TRUE(choose(logits, {.num_logprobs = -1}).top.empty());
   const SampledToken only_chosen = choose(logits, {.num_logprobs = 0});
@@ -339,7 +343,7 @@ TEST(SampleLogprobs, OfLargeLogitsNeitherOverflowNorLoseTheSum) {
   const SampledToken sampled = choose({10000, 9999, -10000}, {.num_logprobs = 3});
   EXPECT_NEAR(sampled.top[0].logprob, -std::log1p(std::exp(-1.0)), 3e-7);
   EXPECT_NEAR(sampled.top[1].logprob, -1 - std::log1p(std::exp(-1.0)), 3e-7);
-  // the tolerance is half a float32 step
+  // The tolerance is half a float32 step.
   EXPECT_NEAR(sampled.top[2].logprob, -20000 - std::log1p(std::exp(-1.0)), 1e-3);
   // A float32 sum of 201,088 equal weights would have an error of up to 201088 * 6e-8 / 2.
   EXPECT_NEAR(choose(std::vector<float>(201088, 1.5f), {.num_logprobs = 0}).logprob, -std::log(201088.0),
@@ -393,7 +397,7 @@ TEST(SampleOddRows, ExtremeParametersStillChooseATokenOfTheVocabulary) {
           EXPECT_GE(token, 0);
           EXPECT_LT(token, 5);
         }
-  // The smallest temperature gives the greedy token, without a division by zero.
+  // The smallest positive temperature gives the greedy token and does not divide by zero.
   EXPECT_THAT(drawn({1, 3, 2, 3}, {.temperature = 1e-45f}), ElementsAre(1, 3));
 }
 

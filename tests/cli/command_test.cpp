@@ -19,7 +19,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A program with one command that has the settings of sampling.
+// A program with one command that has the sampling settings.
 struct Program {
   CLI::App app{"", "nibble"};
   Settings settings;
@@ -43,7 +43,8 @@ struct Program {
   }
 };
 
-struct Variable {  // an environment variable that is set while this lives
+// An environment variable that is set during this object's lifetime.
+struct Variable {
   const char* name;
   Variable(const char* variable, const char* value) : name(variable) { setenv(name, value, 1); }
   ~Variable() { unsetenv(name); }
@@ -134,7 +135,7 @@ TEST(Command, TheHelpOfACommandListsEverySettingOfItsGroupsWithItsDefault) {
   for (const Setting& setting : setting_table()) {
     if (setting.group == SettingGroup::kBatch || setting.group == SettingGroup::kCache ||
         setting.group == SettingGroup::kChat)
-      continue;  // run has one sequence, and one question
+      continue;  // run has only one sequence and one question
     const std::string letter = setting.letter.empty() ? "" : fmt::format("-{},", setting.letter);
     const std::string also = setting.also.empty() ? "" : fmt::format(",--{}", setting.also);
     EXPECT_THAT(help, AllOf(HasSubstr(fmt::format("{}{}{} {}", letter, flag(setting), also, setting.value)),

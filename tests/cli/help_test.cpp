@@ -20,7 +20,7 @@ TEST(WrapParagraphs, EachIsWrappedAndExamplesAreLeftAlone) {
       "\nA first line and a\nsecond.\n\nAnother one.\n\nExamples:\n  nibble run    tiny\n");
 }
 
-TEST(HelpFormatter, WrapsWhatStandsBesideAFlag) {
+TEST(HelpFormatter, WrapsTheTextNextToAFlag) {
   CLI::App app;
   app.formatter(std::make_shared<HelpFormatter>(60));
   int value = 0;

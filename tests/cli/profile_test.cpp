@@ -40,7 +40,7 @@ TEST(Profile, GivesEachPartItsTimeLaunchesAndBytes) {
   EXPECT_EQ(find(parts, "experts").num_launches, 0);
 }
 
-TEST(Profile, CountsWhatADraftHeadDoesByItself) {
+TEST(Profile, CountsTheWorkOfADraftHeadSeparately) {
   std::vector<std::vector<TimedWork>> steps{kStep};
   EXPECT_EQ(part_times(steps, kBytes).size(), 6u);
   steps[0].push_back({Operation::kQkv, "qkv", 31, 33, /*is_draft=*/true});
@@ -73,7 +73,7 @@ TEST(Profile, AShareOverAHundredPerCentIsFlaggedUnlessTheStepFitsIntoTheCaches) 
   ASSERT_EQ(flagged(8e6, 156).size(), 1u);
   EXPECT_TRUE(flagged(8e6, 156)[0].starts_with("dense reached 125 % of the read bandwidth, "));
   EXPECT_EQ(flagged(8e6, std::nullopt).size(), 1u);
-  EXPECT_TRUE(flagged(8e6, 157).empty());  // all that the step reads
+  EXPECT_TRUE(flagged(8e6, 157).empty());  // exactly the bytes that the step reads
   EXPECT_TRUE(flagged(11e6, 156).empty());
 }
 

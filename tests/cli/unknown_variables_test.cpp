@@ -16,7 +16,7 @@ std::vector<std::string> warnings(std::vector<const char*> environment) {
   return warnings_of_unknown_variables(environment.data());
 }
 
-TEST(UnknownVariables, EachIsToldWithTheNearestSetting) {
+TEST(UnknownVariables, EachIsReportedWithTheNearestSetting) {
   EXPECT_THAT(warnings({"NIBBLE_TEMPRATURE=0", "HOME=/root", "NIBBLE_TOPK=4"}),
               ElementsAre(AllOf(HasSubstr("NIBBLE_TEMPRATURE"), HasSubstr("NIBBLE_TEMPERATURE?")),
                           AllOf(HasSubstr("NIBBLE_TOPK"), HasSubstr("NIBBLE_TOP_K?"))));

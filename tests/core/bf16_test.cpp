@@ -27,7 +27,7 @@ TEST(Bf16, EveryCodeSurvivesTheRoundTripAndANanStaysANan) {
     if (!std::isnan(value(code))) {
       EXPECT_EQ(back.bits, code);
     } else {
-      EXPECT_EQ(back.bits, code | 0x40);  // made quiet
+      EXPECT_EQ(back.bits, code | 0x40);  // NaN became quiet
     }
   }
 }
@@ -40,8 +40,8 @@ TEST(Bf16, ANanWithAllItsBitsInTheLowerHalfStaysANan) {
 TEST(Bf16, RoundsToTheNearestAndTiesToEven) {
   std::vector<float> magnitudes;
   for (int code = 0; code < 0x7F80; ++code) magnitudes.push_back(value(code));
-  const float overflows =
-      std::bit_cast<float>(0x7F7F8000u);  // halfway from the largest to what would come next
+  // Halfway between the largest number and the next power of two.
+  const float overflows = std::bit_cast<float>(0x7F7F8000u);
   for (const float x : rounding_cases(magnitudes)) {
     if (std::abs(x) >= overflows) continue;
     const size_t expected = nearest_code(magnitudes, x) | (std::signbit(x) ? 0x8000 : 0);

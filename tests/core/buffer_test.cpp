@@ -14,7 +14,7 @@ TEST(Buffer, IsAlignedWhateverItsSize) {
     const Buffer buffer(bytes);
     EXPECT_EQ(buffer.bytes(), bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % Buffer::kAlignment, 0u);
-    std::memset(buffer.data(), 1, bytes);  // all of it may be written
+    std::memset(buffer.data(), 1, bytes);  // all bytes are writable
   }
 }
 

@@ -21,7 +21,7 @@ TEST(E8m0, APowerOfTwoIsItself) {
   for (int bits = 0; bits < 255; ++bits) {
     EXPECT_EQ(to_e8m0_down(to_float(code(bits))), code(bits));
     EXPECT_EQ(to_e8m0_up(to_float(code(bits))), code(bits));
-    EXPECT_EQ(to_e8m0_up(-to_float(code(bits))), code(bits));  // the sign plays no part
+    EXPECT_EQ(to_e8m0_up(-to_float(code(bits))), code(bits));  // the sign is ignored
   }
 }
 

@@ -31,8 +31,8 @@ TEST(F16, EveryCodeIsMantissaTimesPowerOfTwo) {
 TEST(F16, RoundingIsToTheNearestWithTiesToEven) {
   std::vector<float> magnitudes;
   for (int code = 0; code < kInfinityCode; ++code) magnitudes.push_back(half(code));
-  const float overflow =
-      65520;  // half a step above the largest: a tie, and the even neighbour would be 65536
+  // Half a step above the largest number: a tie whose even neighbour would be 65536.
+  const float overflow = 65520;
   for (const float x : rounding_cases(magnitudes)) {
     const size_t nearest = std::abs(x) >= overflow ? size_t{kInfinityCode} : nearest_code(magnitudes, x);
     ASSERT_EQ(to_f16(x).bits, nearest | (std::signbit(x) ? 0x8000u : 0)) << x;

@@ -64,7 +64,7 @@ TEST_F(MappedFileTest, WhatIsNoFileIsRefused) {
   EXPECT_THROW(read_text_file("/dev/null"), InputError);
 }
 
-// Makes pages that are on the disk, so that the page cache may lose them.
+// Makes pages that are written to disk, so that the page cache may drop them.
 class DroppedPagesTest : public MappedFileTest {
  protected:
   const size_t page_{static_cast<size_t>(::sysconf(_SC_PAGESIZE))}, folio_{MappedFile::kFolioBytes};
@@ -80,13 +80,13 @@ class DroppedPagesTest : public MappedFileTest {
     ::close(descriptor);
     return MappedFile(path);
   }
-  // Reads all and returns the sum.
+  // Reads all bytes and returns their hash.
   static unsigned touch(const MappedFile& file) {
     unsigned sum = 0;
     for (const std::byte value : file.bytes()) sum = 31 * sum + static_cast<unsigned>(value);
     return sum;
   }
-  // The number of pages that hold `part` and are in the page cache.
+  // Returns the number of pages of `part` that are in the page cache.
   size_t num_cached(std::span<const std::byte> part) const {
     const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page_ * page_;
     const size_t bytes = reinterpret_cast<uintptr_t>(part.data() + part.size()) - begin;
@@ -96,11 +96,12 @@ class DroppedPagesTest : public MappedFileTest {
     for (const unsigned char flags : is_cached) count += flags & 1;
     return count;
   }
-  // The number of dropped pages that stay in the page cache: all where the filesystem is one in memory, as a tmpfs is.
+  // Returns the number of dropped pages that stay in the page cache: all of them on a filesystem in memory
+  // such as tmpfs.
   size_t kept(size_t num_pages) const { return can_drop_ ? 0 : num_pages; }
 
  private:
-  // True if this filesystem gives up pages that nobody has mapped, where the kernel is asked directly.
+  // Returns whether this filesystem drops unmapped pages when the kernel is asked directly.
   bool can_drop() {
     { const MappedFile file = map_synced_file("control"); }
     const int descriptor = ::open((folder_ / "control").c_str(), O_RDONLY);
@@ -119,7 +120,7 @@ TEST_F(DroppedPagesTest, LeaveThePageCacheAndTheOthersStay) {
   const unsigned sum = touch(file);
   const size_t num_pages = num_cached(file.bytes());
   ASSERT_EQ(num_pages, (num_bytes_ + page_ - 1) / page_);
-  const auto part = file.bytes().subspan(folio_ + 7, folio_ + 13);  // in two folios
+  const auto part = file.bytes().subspan(folio_ + 7, folio_ + 13);  // spans two folios
   file.drop_pages(part);
   const size_t num_dropped = 2 * folio_ / page_;
   EXPECT_EQ(num_cached(part), kept(folio_ / page_ + 1));

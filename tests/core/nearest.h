@@ -1,4 +1,4 @@
-// Finds the nearest number of a small format by comparing distances, as the truth for the conversions of core/.
+// Finds the nearest number of a small format by comparing distances: the truth for the conversions of core/.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace nibble {
 
-// `magnitudes` are the non-negative finite values in the order of their codes, which is also that of their size. Ties go to the even
-// code; values beyond the largest give the largest.
+// `magnitudes`: the non-negative finite values in ascending order; the index is the code. Ties go to the even
+// code; values beyond the largest return the largest.
 inline size_t nearest_code(const std::vector<float>& magnitudes, float x) {
   const double wanted = std::abs(static_cast<double>(x));
   const auto above =
@@ -27,8 +27,9 @@ inline size_t nearest_code(const std::vector<float>& magnitudes, float x) {
   return distance_up < distance_down ? code : code - 1;
 }
 
-// Floats for which rounding could be wrong: every value of the format, every midpoint of two, and the neighbours of each. Also every
-// 4099th bit pattern of float32 (without NaN), and numbers of the format's own range.
+// Returns floats whose rounding could go wrong: every value of the format, every midpoint of two, and the
+// neighbours of each. Also every 4099th bit pattern of float32 (without NaN), and numbers in the format's
+// range.
 inline std::vector<float> rounding_cases(const std::vector<float>& magnitudes) {
   constexpr float kInfinity{std::numeric_limits<float>::infinity()};
   std::vector<float> cases;

@@ -8,7 +8,7 @@ namespace nibble {
 namespace {
 
 TEST(Random, IsTheGeneratorOfThePaper) {
-  // The first outputs of SplitMix64 from state 0: mix64 of 0, and of one and two steps of its increment.
+  // The first outputs of SplitMix64 from state 0: mix64 of 0, and after one and two steps of its increment.
   EXPECT_EQ(mix64(0), 0xE220A8397B1DCDAFu);
   EXPECT_EQ(mix64(0x9E3779B97F4A7C15u), 0x6E789E6AA1B965F4u);
   EXPECT_EQ(mix64(2 * 0x9E3779B97F4A7C15u), 0x06C45D188009454Fu);
@@ -23,7 +23,8 @@ TEST(Random, NumbersAreUniformInTheUnitInterval) {
     ASSERT_LT(x, 1.0);
     ++bins[static_cast<int>(x * kNumBins)];
   }
-  // A bin's count has mean 10,000 and standard deviation sqrt(100,000 * 0.1 * 0.9) = 95; the draws are always the same.
+  // The count of a bin has mean 10,000 and standard deviation sqrt(100,000 * 0.1 * 0.9) = 95. The draws are
+  // always the same.
   for (const int count : bins) EXPECT_NEAR(count, kNumDraws / kNumBins, 5 * 95);
 }
 

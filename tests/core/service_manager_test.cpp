@@ -15,7 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class Variable {  // is set while this lives
+// An environment variable that is set during this object's lifetime.
+class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
   ~Variable() { ::unsetenv(name_); }
@@ -24,7 +25,7 @@ class Variable {  // is set while this lives
   const char* name_;
 };
 
-// A service manager's socket at a path, or with '@' at an abstract name.
+// A service manager's socket at a path or, with '@', at an abstract name.
 class Listener {
  public:
   explicit Listener(const std::string& name) : name_(name), handle_(::socket(AF_UNIX, SOCK_DGRAM, 0)) {
@@ -64,7 +65,7 @@ TEST(ServiceManager, GetsEachStateAsOneDatagram) {
   }
 }
 
-TEST(ServiceManager, NobodyIsToldWhereNoneListens) {
+TEST(ServiceManager, NothingIsSentIfNoneListens) {
   EXPECT_FALSE(notify_service_manager("READY=1"));
   for (const std::string& name : {std::string(), std::string("/"), std::string("relative"),
                                   std::string("/nowhere/socket"), "/" + std::string(200, 'x')}) {

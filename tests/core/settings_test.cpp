@@ -48,14 +48,15 @@ TEST(Settings, EveryRowHasItsOwnNameAndSaysWhatItDoes) {
 
 TEST(Settings, TheDefaultThatIsShownIsOneThatIsAccepted) {
   for (const Setting& setting : setting_table()) {
-    if (!setting.unset.empty()) continue;  // words, where there is no value
+    if (!setting.unset.empty()) continue;  // its default is described in words, not a value
     Settings settings;
     EXPECT_NO_THROW(set(settings, setting, default_of(setting), flag(setting)));
   }
 }
 
 TEST(Settings, ATopPThatLeavesNoTokenIsRefused) {
-  for (const char* text : {"0", "-0", "0.0", "1e-60"})  // the last one is 0 as a float
+  // The last one is 0 as a float.
+  for (const char* text : {"0", "-0", "0.0", "1e-60"})
     EXPECT_THAT(refusal("top-p", text), testing::HasSubstr("a number above 0, up to 1")) << text;
   EXPECT_EQ(with("top-p", "1e-30").top_p, 1e-30);
   EXPECT_EQ(with("top-p", "1").top_p, 1);

@@ -23,7 +23,8 @@ TEST(ThreadPool, EveryItemIsDoneOnceHoweverManyThreadsAndItems) {
   }
 }
 
-// A thread that is late must not run an item with the next loop's body: thousands of short loops, each with numbers of its own.
+// A late thread must not run an item with the body of the next loop: runs thousands of short loops, each with
+// its own numbers.
 TEST(ThreadPool, ALoopNeverRunsItemsOfTheOneBefore) {
   ThreadPool pool(4);
   for (int loop = 0; loop < 20'000; ++loop) {
@@ -68,8 +69,8 @@ TEST(ThreadPool, TheOtherThreadsWorkToo) {
 
 TEST(ThreadPool, SleepingThreadsAreWoken) {
   ThreadPool pool(2);
-  std::this_thread::sleep_for(
-      std::chrono::milliseconds(20));  // much longer than a worker spins before it sleeps
+  // Much longer than a worker spins before it sleeps.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   std::atomic<int> num_begun{0};
   pool.for_each(2, [&](ptrdiff_t, int) {
     ++num_begun;

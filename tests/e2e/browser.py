@@ -1,4 +1,4 @@
-"""A headless Chromium that can reach this machine only, for tests of the page and its pictures in the documents."""
+"""A headless Chromium that can reach only this machine, for tests of the page and for the pictures in the documents."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ kFlags = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--window-size=1000,700",
 ]
-# Keeps the bodies of requests in `sent`, and adds the fields of `more` to them.
+# Records the bodies of requests in `sent`, and adds the fields of `more` to them.
 kWatch = """
 window.sent = [];
 window.more = {};
@@ -49,7 +49,7 @@ class Page:
         return self.driver.execute_script("return " + script, *arguments)
 
     def wait(self, script, *arguments):
-        """Waits until the expression is true, and returns it."""
+        """Waits until the expression is true, and returns its value."""
         try:
             return WebDriverWait(self.driver, 60, poll_frequency=0.05).until(lambda _: self.js(script, *arguments))
         except Exception as error:
@@ -77,7 +77,7 @@ class Page:
         chain.perform()
 
     def fill(self, selector, text):
-        """Sets a field's text at once: typing it takes a moment for each key."""
+        """Sets the text of a field at once; typing takes time per key."""
         self.js("(document.querySelector(arguments[0]).value = arguments[1])", selector, text)
 
     def settings(self, **values):
@@ -102,15 +102,16 @@ class Page:
         self.wait("!document.querySelector('[aria-busy=true]')")
 
     def last(self, selector):
-        """The text of this part of the last answer."""
+        """Returns the text of this part of the last answer."""
         return self.js("[...document.querySelectorAll('.turn.assistant')].at(-1).querySelector(arguments[0]).innerText", selector)
 
     def console_errors(self):
-        """What the console has complained about since the last call."""
+        """Returns the warnings and errors of the console since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("WARNING", "SEVERE")]
 
     def requests(self):
-        """The addresses that the page has asked for since the last call, without those that its content policy has blocked."""
+        """Returns the addresses that the page has requested since the last call, without those that its content policy
+        blocked."""
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         asked = {}
         for event in events:

@@ -1,4 +1,4 @@
-"""docs/clients.md in parts, and how its Python runs. For both environments of tools/end_to_end."""
+"""Splits docs/clients.md into sections and runs their Python. For both environments of tools/end_to_end."""
 
 import pathlib
 import re
@@ -19,9 +19,10 @@ def here(text, url):
 
 
 def run_section(section, url, capsys):
-    """Runs its Python in this process, which has imported most of it, and looks for an answer of the form."""
+    """Runs the section's Python in this process, which has already imported most of it, and checks for a structured
+    answer."""
     [form], [code] = blocks("python", "# Clients"), blocks("python", section)
-    # The miniature model may think for ever; then some of these packages complain of an answer that is cut off.
+    # The miniature model may think without end; then some of these packages report an answer that is cut off.
     for left in range(4, -1, -1):
         try:
             with only_this_machine():
@@ -31,5 +32,5 @@ def run_section(section, url, capsys):
             if not left:
                 raise
     told = capsys.readouterr().out
-    # The miniature model invents the city; Python writes a text with an apostrophe in double quotes.
+    # The miniature model invents the city; Python prints a text with an apostrophe in double quotes.
     assert re.search(r"""city=(['"]).*\1 degrees=-?\d+ sky='(clear|cloudy|rain)'""", told), told

@@ -1,16 +1,16 @@
-"""Ports for servers that are told where to listen."""
+"""Ports for servers that get their address as a flag."""
 
 import contextlib
 import random
 import socket
 
-# The kernel gives ports from 32768 on to whoever asks for any (ip_local_port_range): a port from there that is free now may be another
-# process's a moment later, before its server has bound it.
+# The kernel assigns ports from 32768 on to any process (ip_local_port_range). So a free port from that range may be
+# taken by another process before the server has bound it.
 NEVER_GIVEN = range(15000, 32768)
 
 
 def free_ports(number):
-    """Different ports of the loopback device that are free now."""
+    """Returns different ports of the loopback device that are free now."""
     with contextlib.ExitStack() as stack:
         ports = []
         for port in random.sample(NEVER_GIVEN, len(NEVER_GIVEN)):

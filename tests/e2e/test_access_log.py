@@ -1,4 +1,4 @@
-"""The access log: what a line says of its request, and which requests have none."""
+"""Tests the access log: what a line says about its request, and which requests have no line."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def ask(server, request_id, path="/v1/completions", body=None, headers="", key="
 
 @pytest.fixture(scope="module")
 def lines():
-    """The lines of a log in JSON, by request id."""
+    """Returns the lines of a JSON log by request id."""
     with serving("--log-level", "info", "--log-format", "json", "--api-key", "alice:sk-alice", "--api-key", "sk-b") as server:
         answer = ask(server, "first", headers=f"traceparent: {TRACE}\r\n")
         assert f"\r\ntraceparent: {TRACE}\r\n" in answer

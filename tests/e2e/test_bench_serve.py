@@ -1,4 +1,4 @@
-"""The load generator, against our server and against servers that misbehave."""
+"""Tests the load generator, against nibble's server and against servers that misbehave."""
 
 import contextlib
 import http.server
@@ -46,14 +46,14 @@ def test_the_record_says_when_and_on_which_machine_the_client_ran(server):
     record = json.loads(line)
     assert record["date"].endswith("Z") and record["num_warmups"] == 3 and record["command_line"].startswith("nibble bench serve")
     assert record["machine"]["num_cores"] > 0 and record["nibble"]["commit"]
-    assert record["kernels"] is None  # the server's, which does not tell
+    assert record["kernels"] is None  # those of the server, which are not known
 
 
 def test_a_rate_and_a_chat_with_a_shared_prefix(server):
     [load] = loads_of(server.url, *SMALL, "--rate", 50, "--api", "chat", "--prefix-tokens", 100)
     assert load["rate"] == 50 and load["num_failed"] == 0
-    assert load["num_prompt_tokens"] > 12 * 140  # and the template
-    # 12 arrivals at 50 a second take 0.22 s at a mean; the chance of less than 0.02 s is below 1e-8.
+    assert load["num_prompt_tokens"] > 12 * 140  # plus the template
+    # 12 arrivals at 50 per second take 0.22 s on average; the probability of less than 0.02 s is below 1e-8.
     assert load["seconds"] > 0.02
 
 
@@ -106,12 +106,12 @@ def test_another_path_or_model_is_told_as_the_server_says_it(server):
     assert done.returncode == 2 and "HTTP 404: The model `other` does not exist" in done.stderr
 
 
-# servers of any kind
+# arbitrary servers
 
 
 @contextlib.contextmanager
 def answering(answer):
-    """A server whose POSTs are answered by `answer(handler, how many there were before)`."""
+    """A server that answers POSTs with `answer(handler, number of earlier POSTs)`."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         num_posts = 0
@@ -125,7 +125,7 @@ def answering(answer):
             pass
 
     class Server(http.server.ThreadingHTTPServer):
-        request_queue_size = 64  # connections that come at once: of more than these the system would drop some
+        request_queue_size = 64  # simultaneous connections; the system would drop some of more than this
 
     with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -191,6 +191,6 @@ def test_each_event_has_the_time_of_its_arrival():
 
     with answering(answer) as url:
         [load] = loads_of(url, "--model", "m", "--requests", 1, "--warmup", 0)
-    # Lower bounds only: a slow machine makes times longer, not shorter; half of a pause is left for late waking.
+    # Lower bounds only: a slow machine makes times longer, not shorter. Half of each pause allows for late wake-ups.
     assert load["itl_seconds"]["p50"] > 0.1
     assert load["e2e_seconds"]["max"] - load["ttft_seconds"]["max"] > 0.5

@@ -1,4 +1,4 @@
-"""nibble chat as people use it: a line that can be edited, a history, pasted text, and what can be said to the program."""
+"""Tests nibble chat as people use it: line editing, history, pasted text and commands."""
 
 import json
 import stat
@@ -23,7 +23,7 @@ def end(chat):
 
 
 def ask(chat, question):
-    """Types a question; the answer, up to the next prompt."""
+    """Types a question. Returns the answer, up to the next prompt."""
     chat.type(question + "\n")
     shown = chat.expect("tok/s") + chat.expect("> ")
     return shown
@@ -44,7 +44,7 @@ def texts(messages, role):
 
 def test_a_line_can_be_edited(tmp_path):
     chat = greedy()
-    # ctrl-A, a word, ctrl-E, two letters taken back: "What is 17 + 25?" in another order.
+    # ctrl-A, a word, ctrl-E, delete two characters: "What is 17 + 25?" typed out of order.
     ask(chat, "is 17 + 26!\x1b[D\x1b[D\x1b[D\x01What \x05\x7f\x7f5?")
     assert texts(saved_by(chat, tmp_path / "talk.json"), "user") == [QUESTION]
     end(chat)
@@ -105,7 +105,7 @@ def test_questions_of_an_earlier_chat_come_back(tmp_path):
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
     chat = greedy("--history", str(history))
-    assert "17 + 25 = 42." in ask(chat, UP + UP)  # the last line was /quit
+    assert "17 + 25 = 42." in ask(chat, UP + UP)  # the last line in the history was /quit
     end(chat)
 
 
@@ -167,7 +167,7 @@ def test_a_conversation_that_was_saved_goes_on(tmp_path):
     flags = ["chat", "tiny", "--temperature", 0]
     first = ["/system Be brief.", "/reasoning low", QUESTION, f"/save {one}", "Add 3 and 6.", f"/save {two}"]
     answer(*flags, stdin="\n".join(first).encode())
-    # From the file the model says the same as it did without it: the prompt is the same.
+    # The file gives the same answer as the original conversation, because the prompt is the same.
     told = answer(*flags, stdin=f"/load {one}\nAdd 3 and 6.\n/save {other}\n".encode())
     assert "2 messages read from" in told
     assert two.read_text() == other.read_text()
@@ -191,7 +191,7 @@ def test_a_file_that_is_no_conversation_is_one_line(tmp_path, content, why):
     told = answer("chat", "tiny", stdin=f"{QUESTION}\n/load {file}\n/history\n".encode()).splitlines()
     (line,) = [line for line in told if str(file) in line]
     assert why in line
-    assert f"> {QUESTION}" in told  # the conversation is the one that it was
+    assert f"> {QUESTION}" in told  # the conversation is unchanged
 
 
 def test_help_lists_the_commands_and_the_last_line_says_when_the_first_token_came():

@@ -1,4 +1,4 @@
-"""The program as people run it: answers, refusals, exit codes, the terminal. NIBBLE_BINARY names it."""
+"""Tests the program as people run it: answers, refusals, exit codes, the terminal. NIBBLE_BINARY is its path."""
 
 import datetime
 import json
@@ -15,7 +15,7 @@ import pytest
 
 NIBBLE = os.environ["NIBBLE_BINARY"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CUDA_NIBBLE = ROOT / "build" / "cuda" / "nibble"  # as ./test cuda builds it
+CUDA_NIBBLE = ROOT / "build" / "cuda" / "nibble"  # as built by ./test cuda
 TINY = ROOT / "models" / "tiny-gpt-oss"
 GOLDEN = ROOT / "tests" / "golden"
 QUESTION = "What is 17 + 25?"
@@ -23,7 +23,7 @@ NODES = ["--nodes", "2", "--node-rank", "0", "--head", "127.0.0.1:7000"]
 
 
 def nibble(*arguments, stdin=b"", env=None):
-    """Runs nibble; one thread, so that tests that run side by side do not wait for each other's."""
+    """Runs nibble with one thread, so that tests that run in parallel do not wait for each other."""
     return subprocess.run(
         [NIBBLE, *map(str, arguments)],
         input=stdin,
@@ -40,7 +40,7 @@ def answer(*arguments, **more):
 
 
 def refusal(*arguments, **more):
-    """What nibble says to bad input: one line on stderr, nothing on stdout, exit code 2."""
+    """Returns the error for bad input: one line on stderr, nothing on stdout, exit code 2."""
     done = nibble(*arguments, **more)
     assert done.returncode == 2
     assert done.stdout == b""
@@ -56,7 +56,7 @@ def refusal(*arguments, **more):
 def test_a_question_is_answered(backend):
     done = nibble("run", "tiny", "-p", QUESTION, "--temperature", 0, "--backend", backend)
     assert done.returncode == 0
-    assert done.stdout == b"17 + 25 = 42.\n"  # the answer alone
+    assert done.stdout == b"17 + 25 = 42.\n"  # only the answer
     told = done.stderr.decode()
     assert "reasoning: " in told
     assert "prompt tokens" in told and "tok/s" in told and "B/s" in told
@@ -118,7 +118,7 @@ def test_ctrl_c_ends_the_answer_and_keeps_what_there_is():
     command = [NIBBLE, "run", "tiny", "--raw", "-p", "Once", "--max-tokens", "20000"]
     environment = {**os.environ, "NIBBLE_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as run:
-        run.stdout.read(1)  # it has begun
+        run.stdout.read(1)  # it has started
         run.send_signal(signal.SIGINT)
         _, told = run.communicate(timeout=60)
     assert run.returncode == 130
@@ -197,7 +197,7 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--temprature", "1"], "--temperature"),
         (["run", "tiny", "-p", "x", "--reasoning", "huge"], "low, medium, high"),
         (["run", "tiny", "-p", "x", "--backend", "tpu"], "cpu, reference"),
-        (["run", "tiny", "-p", "x", "--backend", "cuda"], "--backend cuda"),  # the release preset is without it
+        (["run", "tiny", "-p", "x", "--backend", "cuda"], "--backend cuda"),  # the release preset has no CUDA backend
         (["run", "tiny", "-p", "x", "--mxfp4-layers", "qkv,ffn"], "moe, qkv, o, lm_head"),
         (["run", "tiny", "-p", "x", "--fp8-layers", "moe"], "qkv, o, lm_head"),
         (["run", "tiny", "-p", "x", "--fp8-layers", "all", "--mxfp4-layers", "o"], "both name o"),
@@ -236,7 +236,7 @@ def test_prompts_that_can_not_be_run():
         (["bench", "compare", "a"], "B is required; 'nibble bench compare --help'"),
         (["bench", "compare", "/nowhere/a", "b"], "/nowhere/a: it cannot be read"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
-        (["verify"], "the preset 'cuda' builds it"),  # the release preset is without it
+        (["verify"], "the preset 'cuda' builds it"),  # the release preset has no CUDA backend
         (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "the preset 'cuda' builds it"),
         (["inspect", "tiny", "--kernels", "--gpu", "gb10", "--backend", "cpu"], "the backend cpu runs on no GPU"),
         (["inspect", "tiny", "--gpu", "gb10"], "only --kernels depends on it"),
@@ -325,9 +325,9 @@ def test_inspect_shows_a_model_that_no_machine_here_could_hold():
     assert report["weight_bytes"] == 65_248_815_744
     assert report["num_parameters"] == 116_829_156_672
     assert report["bytes_by_format"]["MXFP4"] == 60_914_073_600
-    # Keys and values of the full layers alone: 36,864 bytes for each token.
+    # Keys and values of the full layers alone: 36,864 bytes per token.
     assert report["memory"]["kv_bytes"] >= 2 * 36_864 * 131_072
-    # Without a cache to read, a token reads these weights; here it reads full layers and windows as well.
+    # With an empty cache a token reads only these weights; here it also reads full layers and windows.
     weights = 5_002_907_904
     assert weights + 36_864 * 131_072 < report["bytes_per_decoded_token"] < weights + 36_864 * 131_072 + 10_000_000
 
@@ -354,7 +354,7 @@ with_cuda = pytest.mark.skipif(not CUDA_NIBBLE.exists(), reason="the CUDA backen
 
 
 def ask_of_gpu(command, gpu, *arguments):
-    """What the program with the CUDA backend says of a GPU that is not here."""
+    """Runs the program with the CUDA backend for a GPU that this machine does not have."""
     command = [CUDA_NIBBLE, *command, "synthetic:gpt-oss-120b", "--gpu", gpu, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
@@ -369,7 +369,7 @@ def predict_gpu(gpu, *arguments):
 
 @with_cuda
 def test_kernels_are_listed_for_a_gpu_that_is_not_here():
-    for gpu, said, many in [  # rows of a step by kernels for many tokens: on Hopper by wgmma
+    for gpu, said, many in [  # row ranges of the kernels for many tokens: on Hopper those of wgmma
         ("sm_121", "NVIDIA GB10 (sm_121), 48 multiprocessors", ["9-16", "17-"]),
         ("h200", "NVIDIA H200 (sm_90), 132", ["9-64", "65-255", "256-"]),
     ]:
@@ -421,7 +421,7 @@ def test_speed_is_predicted_for_a_gpu_that_is_not_here():
         seconds = test["num_steps"] * sum(row["us"] for row in rows) / 1e6
         assert test["tokens_per_second"] == pytest.approx(test["num_tokens"] / seconds)
         assert 0 < test["share_of_read_bandwidth"] < 1
-    # A box that reads 262 GB/s, and 3.47 GB for a token: 75 tok/s at most.
+    # A machine that reads 262 GB/s, and 3.47 GB per token: at most 75 tok/s.
     assert 60 < tests["tg128"]["tokens_per_second"] < 75.6
     assert tests["tg128 @ d16384"]["tokens_per_second"] < tests["tg128"]["tokens_per_second"]
 
@@ -461,7 +461,7 @@ def test_a_server_is_predicted_nearly_as_fast_as_it_was_measured():
     assert sorted(measured) == [1, 2, 4, 8, 16, 32, 64]
     arguments = ["-p", 64, "-n", 192, "--batch", ",".join(map(str, measured)), "--replicas", 1]
     report = json.loads(predict_gpu("h200", "--json", *arguments).stdout)
-    assert report["max_batch_tokens"] == 8192  # as a server on an H200 has it
+    assert report["max_batch_tokens"] == 8192  # the default of a server on an H200
     for row in report["replicas"]:
         # HTTP, sampling parameters and the tokenizer are not counted.
         assert 1 < row["output_tokens_per_second"] / measured[row["num_running"]] < 1.1, row
@@ -478,7 +478,7 @@ def test_memory_is_predicted_as_a_server_would_divide_it():
     assert one["sequence_bytes"] == pytest.approx(32768 * 36864, rel=0.02) and fp8["sequence_bytes"] == pytest.approx(one["sequence_bytes"] / 2)
     assert [row["fits"] for row in one["batches"]] == [True, one["most_sequences"] >= 40, False] and 40 <= one["most_sequences"] < 64
     assert one["batches"][0]["free_tokens"] == pytest.approx(one["batches"][1]["free_tokens"] + 39 * 32768, rel=0.02)
-    # Two cards have the weights once, so more than twice as many sequences.
+    # Two GPUs hold the weights only once, so more than twice the number of sequences fits.
     assert two["weight_bytes"] < 0.53 * one["weight_bytes"] and two["most_sequences"] > 2.5 * one["most_sequences"]
     text = predict_gpu("rtx5090", "-p", 0, "-n", 1, "--batch", 8).stdout
     assert "0 fit" in text and "do not fit" in text and "nibble does not run it there" in text
@@ -512,7 +512,7 @@ def test_replicas_are_predicted_with_their_prefixes():
 def test_a_prediction_says_that_it_is_one():
     text = predict_gpu("a10", "-p", 0).stdout
     assert text.startswith("A prediction, not a measurement: synthetic:gpt-oss-120b on NVIDIA A10")
-    assert "nibble does not run it there: " in text and "are free" in text  # 24 GB do not hold it
+    assert "nibble does not run it there: " in text and "are free" in text  # 24 GB is too little
     assert "550 GB/s (expected" in text
     summary = [row for row in rows_of(text) if row[0] == "tg128"]
     assert len(summary) == 1 and float(summary[0][1]) < 550e9 / 5e9
@@ -632,7 +632,7 @@ def test_formats_are_compared_with_the_unquantised_model():
     assert fp8["num_windows"] == 1 and fp8["num_scored"] == 255
     mxfp4 = json.loads(answer(*compare, "--mxfp4-layers", "all", "--json"))
     assert mxfp4["formats"] == {"qkv": "MXFP4", "o": "MXFP4", "lm_head": "MXFP4", "kv": "BF16"}
-    # A bit of the mantissa is a quarter of the squared error, and so of the divergence: FP8 has two more than MXFP4.
+    # One mantissa bit is a quarter of the squared error, and so of the divergence. FP8 has two more bits than MXFP4.
     assert 0 < fp8["mean_kl"] < mxfp4["mean_kl"] / 4
     assert fp8["mean_kl"] < fp8["p99_kl"]
     assert 1 > fp8["top1_agreement"] > mxfp4["top1_agreement"] > 0.5
@@ -720,7 +720,7 @@ def test_profile_shows_what_a_draft_head_adds_to_a_step():
     report = json.loads(answer("profile", "tiny", "-r", 30, "--json", "--speculate", f"eagle3={head}"))
     drafts = next(part for part in report["parts"] if part["part"] == "draft head")
     assert report["num_drafts"] == 3 and drafts["us"] > 0 and drafts["launches"] > 0
-    # fc, k and v, and three times the layer and the unembedding, in blocks of 32 that take 17 bytes.
+    # fc, k and v, and three times the layer and the unembedding, in blocks of 32 at 17 bytes each.
     elements = 256 * 768 + 2 * 128 * 512 + 3 * (768 * 512 + 256 * 512 + 3 * 1024 * 256 + 1024 * 256)
     assert drafts["bytes"] == elements // 32 * 17
     assert "leave out the one that drafts" in refusal("profile", "tiny", "--speculate", "model=tiny")
@@ -759,7 +759,7 @@ def test_records_of_bench_are_compared_and_other_work_is_refused(tmp_path):
     text = answer("bench", "compare", files["a"], files["b"])
     assert [row[0] for row in rows_of(text)[2:]] == ["pp16", "tg2"]
     assert all(row[-1] in ("within the noise", "B is faster", "B is slower") for row in rows_of(text)[2:])
-    # 50 times as fast is beyond any noise, that of a busy machine included.
+    # A factor of 50 is beyond any noise, even on a busy machine.
     run = json.loads(files["b"].read_text())
     for test in run["tests"]:
         test["tokens_per_second"]["samples"] = [50 * sample for sample in test["tokens_per_second"]["samples"]]
@@ -779,7 +779,8 @@ def test_bench_runs_requests_of_many_clients_without_a_server(tmp_path):
     run = json.loads((tmp_path / "a.jsonl").read_text())
     assert (run["num_prompt_tokens"], run["num_output_tokens"], run["requests_of_client"]) == (16, 4, 4)
     assert [(load["num_clients"], len(load["tokens_per_second"])) for load in run["loads"]] == [(1, 2), (3, 2)]
-    assert "idle" not in table and [load["device_idle_seconds"] for load in run["loads"]] == [None, None]  # a CPU has no clock
+    # A CPU has no device clock.
+    assert "idle" not in table and [load["device_idle_seconds"] for load in run["loads"]] == [None, None]
 
 
 def test_a_flag_of_a_command_of_bench_wins_over_the_variable():
@@ -859,7 +860,7 @@ def test_tokens_to_parse_that_are_none_are_refused(tokens):
 
 
 class Terminal:
-    """A chat in a terminal of its own."""
+    """A chat in its own terminal."""
 
     def __init__(self, *arguments, **environment):
         environment = {"NIBBLE_THREADS": "1", "NIBBLE_HISTORY": "off", "TERM": "xterm"} | environment
@@ -873,7 +874,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def expect(self, text, seconds=60):
-        """Reads until `text` has come; what came up to there."""
+        """Reads until `text` arrives. Returns what was read before it."""
         end = time.monotonic() + seconds
         while text not in self.seen:
             ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
@@ -901,7 +902,7 @@ def test_a_chat_remembers_obeys_and_ends(tmp_path):
     chat.expect("> ")
     chat.type(QUESTION + "\n")
     shown = chat.expect("tok/s")
-    assert "\x1b[2m" in shown and "17 + 25 = 42." in shown  # thoughts are dimmed
+    assert "\x1b[2m" in shown and "17 + 25 = 42." in shown  # reasoning is dimmed
     chat.expect("> ")
     chat.type("/fold\n")
     chat.expect("hidden")
@@ -918,7 +919,7 @@ def test_a_chat_remembers_obeys_and_ends(tmp_path):
 
 
 def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
-    schema = tmp_path / "long.json"  # no answer that may end is as long as a person, or a busy machine, is slow
+    schema = tmp_path / "long.json"  # no answer can end before a person, or a test on a busy machine, presses ctrl-C
     schema.write_text(json.dumps({"type": "string", "minLength": 1000000}))
     chat = Terminal("--temperature", "1", "--seed", "1", "--reasoning", "high", "--json-schema", str(schema))
     chat.expect("> ")
@@ -931,7 +932,8 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
     chat.expect("> ")
     chat.type("/reset\n")
     chat.expect("new conversation")
-    chat.expect("> ")  # what is typed earlier than the editor reads is a text to it, and ctrl-D is none
+    # Wait until the editor reads, because until then the terminal treats input as text and ctrl-D as nothing.
+    chat.expect("> ")
     chat.type("\x04")
     assert chat.exit_code() == 0
 

@@ -1,5 +1,5 @@
-"""docs/clients.md: what is written there in Python and for the shell runs, but for address and model, and configurations are read. litellm and instructor
-are run by test_openai2.py."""
+"""Tests docs/clients.md: its Python and shell code runs (with another address and model), and its configurations can be
+parsed. test_openai2.py runs litellm and instructor."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from test_responses import agent
 from test_serve import serving
 from weather import first_that_ends
 
-# Each kind of code and how it is read.
+# Each kind of code, and the function that reads it.
 READERS = {"toml": tomllib.loads, "json": json.loads, "yaml": yaml.safe_load, "ini": lambda text: dict(line.split("=", 1) for line in text.splitlines())}
 
 
@@ -76,7 +76,7 @@ def test_what_is_written_for_the_shell_runs(server, tmp_path):
     def ask(seed):
         return json.loads(run(f"{with_schema} -o temperature {seed / 10}"))
 
-    # The short form of a schema does not close the object, so that an answer may be cut off.
+    # The short form of a schema does not close the object, so an answer may be cut off.
     told = first_that_ends(ask, json.JSONDecodeError)
     assert isinstance(told["sum"], int) and isinstance(told["is_even"], bool)
 

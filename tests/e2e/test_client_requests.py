@@ -1,4 +1,5 @@
-"""Requests of clients that stop where a server is not what they expect: paths, names of models, limits, versions, errors."""
+"""Tests requests of clients that fail if a server differs from what they expect: paths, model names, limits, versions,
+errors."""
 
 import json
 import urllib.error
@@ -18,7 +19,7 @@ def server():
 
 
 def send(server, path, body=None, method=None):
-    """Status, headers and JSON of the answer."""
+    """Returns status, headers and JSON of the answer."""
     data = None if body is None else json.dumps(body).encode() if not isinstance(body, bytes) else body
     request = urllib.request.Request(server.url + path, data, method=method)
     try:
@@ -29,7 +30,7 @@ def send(server, path, body=None, method=None):
 
 
 def told(answer):
-    """The message of an error in the form of any API."""
+    """Returns the message of an error in the format of any API."""
     error = answer["error"]
     return error if isinstance(error, str) else error["message"]
 
@@ -105,7 +106,7 @@ def test_the_names_of_tags_are_valid_everywhere(server):
 
 def test_a_client_of_ollama_learns_what_it_needs(server):
     version = tuple(int(part) for part in send(server, "/api/version")[2]["version"].split("."))
-    assert version >= (0, 13, 4)  # what Codex demands
+    assert version >= (0, 13, 4)  # required by Codex
     info = send(server, "/api/show", {"model": "tiny:latest"})[2]["model_info"]
     assert info["general.basename"] == "tiny" and info[info["general.architecture"] + ".context_length"] == 2048
 
@@ -149,7 +150,7 @@ def test_a_prompt_is_cut_at_either_side(server):
     assert kept("left") == tokens[-2:] and kept("right") == tokens[:2]
 
 
-# nothing in silence
+# nothing is ignored silently
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Official clients as they are installed: plain answers, streams, calls that must come, and answers of a form."""
+"""Tests official clients as installed: plain answers, streams, required calls and structured answers."""
 
 import json
 from typing import Literal

@@ -1,4 +1,4 @@
-"""tools/compare_engines, with nibble and a program that answers as llama-bench does."""
+"""Tests tools/compare_engines with nibble and a program that imitates llama-bench."""
 
 import json
 import subprocess

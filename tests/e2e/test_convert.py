@@ -1,4 +1,4 @@
-"""What a conversion leaves behind: whole files, or nothing."""
+"""Tests that a conversion leaves whole files or nothing."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ ENVIRONMENT = {**os.environ, "NIBBLE_THREADS": "1"}
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """Synthetic weights of 1.3 GB: their writing takes a while."""
+    """Synthetic weights of 1.3 GB, which take some time to write."""
     file = tmp_path_factory.mktemp("large") / "config.json"
     sizes = {"num_local_experts": 128, "hidden_size": 1024, "intermediate_size": 1024}
     file.write_text(json.dumps(json.loads((TINY / "config.json").read_text()) | sizes))
@@ -31,7 +31,7 @@ def convert(model, out, **more):
     try:
         yield conversion
     finally:
-        conversion.kill()  # where the test has failed
+        conversion.kill()  # if the test has failed
         conversion.communicate()
 
 
@@ -57,7 +57,7 @@ def test_nothing_is_left_of_a_conversion_that_was_interrupted(large, tmp_path, n
 
 @pytest.mark.parametrize("name", ["tiny.gguf", "tiny"])
 def test_nothing_is_left_of_a_conversion_that_had_no_room(tmp_path, name):
-    def limit():  # files of a megabyte: writing fails as it does on a full disk
+    def limit():  # files of at most a megabyte: writing fails as on a full disk
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 

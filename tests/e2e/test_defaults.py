@@ -1,4 +1,4 @@
-"""What the operator sets for requests that leave it out: sampling, effort, instructions."""
+"""Tests the operator's defaults for requests that leave out sampling, effort or instructions."""
 
 import json
 import urllib.request
@@ -43,7 +43,7 @@ def test_instructions_of_a_request_replace_the_servers(server, role):
 
 
 def test_every_api_with_a_chat_has_the_instructions(server):
-    """The same chat takes the same number of tokens of the prompt in every API."""
+    """The same chat has the same number of prompt tokens in every API."""
     count = server.client().chat.completions.create(model="tiny", messages=QUESTION, max_tokens=1).usage.prompt_tokens
     text = QUESTION[0]["content"]
 

@@ -1,5 +1,5 @@
-"""What deploy/ says of nibble is so: its command lines start a server, whose paths and metrics are the ones that probes, monitors, gateways and
-proxies ask for. tests/e2e/test_replicas.py runs the proxies."""
+"""Tests that deploy/ matches nibble: its command lines start a server with the paths and metrics that its probes,
+monitors, gateways and proxies use. tests/e2e/test_replicas.py runs the proxies."""
 
 import contextlib
 import json
@@ -36,7 +36,7 @@ def health_check():
     return image_list("HEALTHCHECK")
 
 
-# A command line each, by the file that has it.
+# The command line of each file.
 COMMANDS = {
     "Containerfile": image_list("CMD"),
     "nibble@.service": shlex.split(re.search(r"^ExecStart=/usr/local/bin/nibble ((?:.*\\\n)*.*)$", UNIT, re.MULTILINE)[1].replace("\\\n", "")),
@@ -45,7 +45,7 @@ COMMANDS = {
 
 
 def flags_of(name):
-    """What comes after the model: flags and their values, True where there is none."""
+    """Returns the flags after the model with their values; True for a flag without a value."""
     words = " ".join(COMMANDS[name][2:]).replace("=", " ").split()
     flags = {}
     for word in words:
@@ -59,7 +59,7 @@ def flags_of(name):
 
 @contextlib.contextmanager
 def deployed(name, folder):
-    """The command line of this file, with the miniature model on a free port of this machine."""
+    """Starts the command line of this file, with the miniature model on a free port of this machine."""
     flags = {**flags_of(name), "--host": "127.0.0.1", "--served-model-name": "tiny", "--context": "2048"}
     del flags["--port"]
     if "--api-key-file" in flags:
@@ -99,14 +99,14 @@ def test_what_is_asked_of_a_pod_is_there(tmp_path):
         assert server.health() == 200  # so that an HTTP request is counted
         _, samples = scrape(server)  # without a key
 
-    absent = {"vllm:lora_requests_info"}  # and said to be
+    absent = {"vllm:lora_requests_info"}  # documented as missing
     named = {metric for text in TEXTS.values() for metric in re.findall(r"\b(?:nibble|vllm):[a-z_]+", text)}
     assert len(named) > 5 and named - {key[0] for key in samples} == absent
     series = rule["seriesQuery"].partition("{")[0]
     assert (series,) in samples
     renamed = re.sub(rule["name"]["matches"], rule["name"]["as"].replace("${1}", r"\1"), series)
     assert metric["pods"]["metric"]["name"] == renamed
-    # A picker reads one series of each name, and what a block is from labels.
+    # A gateway's picker reads one series of each name, and the block size from labels.
     for name in ("vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:kv_cache_usage_perc"):
         assert [key for key in samples if key[0] == name] == [(name, ("engine", "0"))]
     [info] = [dict(key[1:]) for key in samples if key[0] == "vllm:cache_config_info"]
@@ -152,9 +152,9 @@ def test_ports_and_users_are_the_same_everywhere():
 
 
 def test_a_server_has_time_to_end():
-    """Who waits for the end waits longer than the server takes, and who asks whether it is ready asks in time."""
+    """Supervisors wait longer than the server takes to shut down, and readiness probes are frequent enough."""
     seconds = {name: [int(flags_of(name).get(flag, 30)) for flag in ("--shutdown-delay", "--shutdown-timeout")] for name in COMMANDS}
-    last_words = 2  # the server's own, for answers that it cancels
+    last_words = 2  # seconds for answers that the server cancels
     assert POD["spec"]["terminationGracePeriodSeconds"] > sum(seconds["kubernetes/deployment.yaml"]) + last_words
     assert int(re.search(r"^TimeoutStopSec=(\d+)$", UNIT, re.MULTILINE)[1]) > sum(seconds["nibble@.service"]) + last_words
     assert {int(stop) for stop in re.findall(r"--stop-timeout (\d+)", TEXTS["README.md"])} == {40} and 40 > sum(seconds["Containerfile"]) + last_words
@@ -172,7 +172,7 @@ def test_the_image_is_built_as_the_demo_builds():
     assert {"release", "cuda"} < set(presets)
     copied = {word for line in re.findall(r"^COPY (?!--)(.*) \S+$", IMAGE, re.MULTILINE) for word in line.split()}
     assert {"src", "cmake", "CMakeLists.txt"} < copied and all((ROOT / path).exists() for path in copied)
-    # What is installed is copied.
+    # Everything that is installed is copied into the image.
     installed = re.findall(r"install\((?:DIRECTORY|FILES) ([\w.-]+)", (ROOT / "cmake/Install.cmake").read_text())
     assert len(installed) == 2 and set(installed) <= copied
 
@@ -182,7 +182,7 @@ def test_the_image_has_the_libraries_of_the_program():
     libraries = re.findall(r"=> (/\S+)", subprocess.run(["ldd", NIBBLE], capture_output=True, text=True, check=True, timeout=20).stdout)
     paths = {candidate for library in libraries for candidate in (library, "/usr" + library)}
     told = subprocess.run(["dpkg-query", "-S", *paths], capture_output=True, text=True, timeout=20).stdout
-    packages = {line.partition(":")[0] for line in told.splitlines()} - {"libc6", "libgcc-s1", "libstdc++6"}  # Debian's base has these
+    packages = {line.partition(":")[0] for line in told.splitlines()} - {"libc6", "libgcc-s1", "libstdc++6"}  # part of Debian's base
     assert len(packages) >= 5
     assert packages == set(re.search(r"--no-install-recommends (lib.*?) &&", IMAGE)[1].split())
 
@@ -196,7 +196,7 @@ def test_every_alert_names_metrics_that_are_there():
         for request in ({"prompt": "It was", "max_tokens": 2}, {"prompt": "It was", "temperature": 9}):
             server.post("/v1/completions", request, "Connection: close\r\n").makefile("rb").read()
         _, samples = scrape(server)
-    names = {key[0] for key in samples} | {"up"}  # which Prometheus itself makes
+    names = {key[0] for key in samples} | {"up"}  # added by Prometheus itself
     labels = {name for key in samples for name, _ in key[1:]} | {"job", "instance"}
     for rule in RULES:
         assert rule["labels"]["severity"] in ("critical", "warning") and "{{ $labels.instance }}" in rule["annotations"]["summary"]
@@ -216,4 +216,4 @@ def test_the_unit_is_hardened(tmp_path):
     )
     level = re.search(r"Overall exposure level for \S+: ([\d.]+)", told.stdout)
     assert level and float(level[1]) < 3 and told.returncode == 0, told.stdout + told.stderr
-    assert re.search(r"^DeviceAllow=char-nvidia\* rw$", UNIT, re.MULTILINE)  # the GPUs stay within reach
+    assert re.search(r"^DeviceAllow=char-nvidia\* rw$", UNIT, re.MULTILINE)  # the GPUs stay accessible

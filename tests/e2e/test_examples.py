@@ -1,4 +1,5 @@
-"""The examples run as they are, against the miniature model; those in documents too, but for address and model."""
+"""Tests that the examples run unchanged against the miniature model, and those in documents with another address and
+model."""
 
 import os
 import pathlib
@@ -60,7 +61,7 @@ def test_tools_of_an_mcp_server_are_called(environment, tmp_path):
 
 
 def test_python_that_the_model_writes_is_run_in_a_sandbox_or_not_at_all():
-    """Without a model: what the miniature one writes is no program."""
+    """Without a model: the miniature model does not write programs."""
     source = (EXAMPLES / "python_tool.py").read_text()
     names = {}
     exec(source[source.index("import json") : source.index("from openai")], names)
@@ -92,7 +93,7 @@ def here(text, server):
 
 def test_what_the_documents_do_with_curl_works():
     told = subprocess.run([NIBBLE, "serve", "--help"], capture_output=True, check=True, timeout=60).stdout.decode()
-    texts = [told, *((ROOT / name).read_text() for name in ("README.md", "docs/serving.md"))]
+    texts = [told, *((ROOT / name).read_text() for name in ("README.md", "docs/serving.md", "docs/api.md"))]
     commands = [re.findall(r"^ +(curl (?:.*\\\n)*.*)$", text, re.MULTILINE) for text in texts]
     assert all(commands)
     with serving() as server:
@@ -102,11 +103,12 @@ def test_what_the_documents_do_with_curl_works():
 
 
 def test_what_the_documents_do_with_official_clients_works():
-    snippets = re.findall(r"```python\n(.*?)```", (ROOT / "docs/serving.md").read_text(), re.DOTALL)
+    texts = [(ROOT / name).read_text() for name in ("docs/serving.md", "docs/api.md")]  # the second uses the client that the first makes
+    snippets = [snippet for text in texts for snippet in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
     assert len(snippets) == 3
     with serving() as server:
         told = run([sys.executable, "-c", here("\n".join(snippets), server)], os.environ)
-    assert "17 + 25 = " in told  # what comes then depends on chance
+    assert "17 + 25 = " in told  # the rest of the answer is random
 
 
 def test_what_the_document_of_structured_output_does_works():

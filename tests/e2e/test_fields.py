@@ -1,4 +1,4 @@
-"""What becomes of the fields of a request: obeyed, told in a header, or refused by name."""
+"""Tests the fields of a request: obeyed, reported in a header, or refused by name."""
 
 import json
 import urllib.error
@@ -19,7 +19,7 @@ def server():
 
 
 def ask(server, path, body):
-    """The answer as JSON, and its headers."""
+    """Returns the answer as JSON, and its headers."""
     request = urllib.request.Request(server.url + path, json.dumps(body).encode())
     with urllib.request.urlopen(request, timeout=60) as reply:
         return json.load(reply), reply.headers
@@ -38,7 +38,7 @@ def chat(server, **fields):
     return ask(server, "/v1/chat/completions", {"messages": QUESTION, "temperature": 0, **fields})
 
 
-# told and refused
+# reported and refused
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Frameworks that speak to a server with OpenAI's API: plain answers, streams, tools, and every way that they have to get an answer of a form."""
+"""Tests frameworks that use a server with OpenAI's API: plain answers, streams, tools, and all their ways to get
+structured answers."""
 
 import asyncio
 
@@ -73,7 +74,7 @@ def test_langchain_gets_any_object_of_json(server, api):
             raise EOFError
         return told["parsed"]
 
-    # One of the two APIs' readers complains itself of an answer that is cut off.
+    # One of the two APIs' parsers raises its own error for an answer that is cut off.
     assert isinstance(first_that_ends(ask, (EOFError, openai.LengthFinishReasonError)), dict)
 
 
@@ -153,7 +154,7 @@ def test_openai_agents_are_answered(server, agents, api):
     assert agents.Runner.run_sync(agent(server, agents, api), SUM).final_output == ANSWER
 
     async def streamed():
-        run = agents.Runner.run_streamed(agent(server, agents, api), SUM)  # clients live in one event loop
+        run = agents.Runner.run_streamed(agent(server, agents, api), SUM)  # clients belong to one event loop
         deltas = [event.data.delta async for event in run.stream_events() if event.type == "raw_response_event" and event.data.type == "response.output_text.delta"]
         assert run.final_output == ANSWER
         return deltas

@@ -1,4 +1,4 @@
-"""GGUF files: ggml's own Python package reads what nibble writes, and writes what nibble reads."""
+"""Tests GGUF files: ggml's own Python package reads what nibble writes, and writes what nibble reads."""
 
 import json
 
@@ -20,7 +20,7 @@ def tiny_gguf(tmp_path_factory):
 
 
 def read_safetensors(folder):
-    """Every tensor as its raw bytes, by name: the format alone, no package."""
+    """Returns the raw bytes of every tensor by name. Uses only the file format, no package."""
     tensors = {}
     for file in folder.glob("*.safetensors"):
         raw = file.read_bytes()
@@ -44,7 +44,7 @@ def rounded_to_bf16(values):
 
 
 def rewritten(file, out, retyped={}, left_out=(), keys={}):
-    """The same model, written by the official package; `retyped` tensors have other types and data."""
+    """Writes the same model with the official package; `retyped` tensors have other types and data."""
     reader = gguf.GGUFReader(file)
     writer = gguf.GGUFWriter(out, "gpt-oss")
     for key, field in reader.fields.items():
@@ -163,7 +163,8 @@ def test_a_file_of_the_official_writer_answers(tiny_gguf, tmp_path):
 
 
 def random_blocks(kind, rows, cols):
-    """Any bytes are codes; halves are made finite and of a size that weights have."""
+    """Returns random blocks. Any bytes are valid codes; half-precision scales are made finite and of the size that
+    weights have."""
     elements, size = gguf.GGML_QUANT_SIZES[kind]
     generator = numpy.random.default_rng(int(kind))
     blocks = generator.integers(0, 256, (rows * cols // elements, size), dtype="u1")
@@ -182,7 +183,7 @@ BLOCK_TYPES = [Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q4_K,
 
 @pytest.mark.parametrize("kind", BLOCK_TYPES, ids=lambda kind: kind.name)
 def test_blocks_have_the_values_of_the_official_package(tiny_gguf, tmp_path, kind):
-    data = random_blocks(kind, 256, 512)  # any bytes, not only those that a quantiser makes
+    data = random_blocks(kind, 256, 512)  # any bytes, not only those that a quantiser writes
     file = rewritten(tiny_gguf, tmp_path / "x.gguf", {"blk.1.attn_output.weight": (kind, data)})
     told = nibble("convert", file, tmp_path / "out", "--log-level", "info")
     assert told.returncode == 0, told.stderr.decode()
@@ -191,7 +192,7 @@ def test_blocks_have_the_values_of_the_official_package(tiny_gguf, tmp_path, kin
     assert (kind == Type.MXFP4) == (b"rounded" not in told.stderr)
     loaded = nibble("run", file, "-p", "x", "--max-tokens", 1, "--log-level", "info")
     assert loaded.returncode == 0, loaded.stderr.decode()
-    in_strips = kind in (Type.Q8_0, Type.MXFP4)  # with int8 activations they are multiplied as they are
+    in_strips = kind in (Type.Q8_0, Type.MXFP4)  # with int8 activations these blocks are multiplied as stored
     assert ("o: 1 matrices of" if in_strips else f"o: 1 tensors of {kind.name} to BF16") in loaded.stderr.decode()
     as_made = nibble("run", file, "-p", "x", "--max-tokens", 1, "--log-level", "info", "--experts-activations", "float")
     assert f"o: 1 tensors of {kind.name} to BF16" in as_made.stderr.decode()
@@ -254,7 +255,7 @@ def test_inspect_shows_each_kernel_of_layers_of_several_types_once(tiny_gguf, tm
         answer("inspect", mixed, "--json", "--kernels", "--isa", "portable", "--experts-activations", "int8")
     )
     rows = [(row["operation"], row["weights"], row["activations"]) for row in report["kernels"]]
-    kernels = [(*row, kernel["kernel"]) for row, kernel in zip(rows, report["kernels"])]  # attend has two
+    kernels = [(*row, kernel["kernel"]) for row, kernel in zip(rows, report["kernels"])]  # attend has two kernels
     assert [row for row in rows if row[0] == "project"] == [("project", "BF16", "F32"), ("project", "Q8_0", "INT8")]
     assert len(kernels) == len(set(kernels))
 
@@ -275,7 +276,7 @@ def test_files_that_are_damaged_or_of_another_kind(tiny_gguf, tmp_path):
     assert "truncated" in refused("cut.gguf", whole[:-100])
     assert "truncated" in refused("header.gguf", whole[:1000])
     assert "version 2; accepted is 3" in refused("old.gguf", whole[:4] + b"\2" + whole[5:])
-    refused("counts.gguf", whole[:8] + b"\xff" * 8 + whole[16:])  # more tensors than there are
+    refused("counts.gguf", whole[:8] + b"\xff" * 8 + whole[16:])  # more tensors than the file has
 
 
 def test_models_that_nibble_does_not_run(tiny_gguf, tmp_path):

@@ -1,7 +1,7 @@
-"""`nibble harmony` against the official library, openai-harmony, on generated conversations.
+"""Tests `nibble harmony` against the official library, openai-harmony, on generated conversations.
 
-The same JSON, the one that the official library hands its own renderer, goes through both: text and ids must be equal.
-What the official renderer wrote must come back from our parser as it was, and equal to what the official parser says
+Both get the same JSON, which the official library also passes to its own renderer: text and ids must be equal. The text
+of the official renderer must come back from nibble's parser unchanged, and equal the result of the official parser
 wherever that parser accepts it. The vocabulary is the committed rank file of o200k; nothing is downloaded.
 """
 
@@ -268,7 +268,7 @@ def is_word(text):
 
 
 def is_unambiguous(message):
-    """True if the rendered header can be parsed back to the message by the grammar that both parsers share."""
+    """Returns whether the rendered header can be parsed back to the message by the grammar that both parsers share."""
     if not all(is_word(text) for text in [message.author.name, message.channel, message.recipient]):
         return False
     if message.recipient == "all":
@@ -286,7 +286,7 @@ def is_for_official_parser(message):
 
 
 def as_parsed(encoding, message):
-    """The message as a parser returns it: its content is the text that the model reads."""
+    """Returns the message as a parser returns it: its content is the text that the model reads."""
     tokens = encoding.render(message)
     text = encoding.decode_utf8(tokens[tokens.index(MESSAGE) + 1 : -1])
     parsed = {"role": message.author.role.value, "content": [{"type": "text", "text": text}]}
@@ -320,7 +320,8 @@ def test_parses_what_was_rendered_into_the_same_messages(encoding, vocabulary, c
     for said, parsed in zip(expected, parsed_by_nibble(vocabulary, streams)):
         repairs = [message.pop("repairs", None) for message in parsed]
         assert parsed == said
-        for message, repair in zip(said, repairs):  # a name alone may as well be a misspelt role: it is recorded as a repair
+        # A name alone could also be a misspelt role, so it is recorded as a repair.
+        for message, repair in zip(said, repairs):
             is_bare_name = message["role"] == "tool" and "recipient" not in message and "." not in message["name"]
             assert bool(repair) == is_bare_name, (message, repair)
 
@@ -333,7 +334,7 @@ def test_parses_as_the_official_parser_where_that_accepts(encoding, vocabulary, 
         tokens = [token for m in messages for token in encoding.render(m)]
         streams.append((tokens, None))
         expected.append(encoding.parse_messages_from_completion_tokens(tokens, None))
-        # As in a completion, the prompt ended in <|start|>assistant, and the stream stops anywhere in the last text.
+        # As in a completion, the prompt ends in <|start|>assistant, and the stream may stop anywhere in the last text.
         tokens = [token for m in messages if m.author.role == Role.ASSISTANT for token in encoding.render(m)][2:]
         if not tokens:
             continue
@@ -370,7 +371,7 @@ def test_headers_that_are_not_flagged_are_read_as_the_official_parser_reads_them
             continue
         [parsed] = ours
         if "recipient" not in parsed and message.recipient == parsed.get("content_type"):
-            # The only documented difference: a lone content type is not a recipient.
+            # The only documented difference: a content type alone is not a recipient.
             message.recipient, message.content_type = None, message.recipient
         assert parsed == without_nulls(message.to_dict()), encoding.decode(tokens)
         num_compared += 1

@@ -1,4 +1,5 @@
-"""What cmake --install puts down: a program that finds its model, a manual page, completions that shells understand."""
+"""Tests the result of cmake --install: a program that finds its model, a manual page, completions that shells
+accept."""
 
 import os
 import pathlib
@@ -26,7 +27,7 @@ def installed(tmp_path_factory):
 
 
 def commands():
-    """Every command with its flags, as --help has them."""
+    """Returns every command with its flags, as listed by --help."""
 
     def below(*path):
         text = run(NIBBLE, *path, "--help").stdout
@@ -58,7 +59,7 @@ def test_the_manual_page_has_all_that_help_says(installed):
 
 
 def completed(installed, *words):
-    """What bash offers in the place of the last word."""
+    """Returns bash's completions of the last word."""
     file = installed / "share/bash-completion/completions/nibble"
     script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _nibble; printf "%s\\n" "${COMPREPLY[@]}"'
     done = run("bash", "-c", script, "bash", file, "nibble", *words)
@@ -71,7 +72,7 @@ def test_bash_completes_commands_flags_and_values(installed):
     assert completed(installed, "ser") == ["serve"]
     assert completed(installed, "run", "--kv-dtype", "") == ["bf16", "fp8"]
     assert completed(installed, "run", "t") == ["tiny"]
-    assert completed(installed, "run", "tiny", "--prompt", "") == []  # a text of one's own
+    assert completed(installed, "run", "tiny", "--prompt", "") == []  # free text has no completions
     assert completed(installed, "completions", "") == ["bash", "zsh", "fish"]
     assert set(completed(installed, "bench", "")) >= {"clients", "replay", "acceptance", "compare", "serve", "tiny"}
     for path, flags in commands().items():
@@ -101,7 +102,7 @@ def test_commands_of_the_readme_can_be_typed_as_they_stand(installed):
     on_path = {**os.environ, "PATH": f"{installed}/bin:{os.environ['PATH']}", "NIBBLE_HISTORY": "off"}
     told = {}
     for line in lines:
-        # The real models are not here, and a small one stands for them; a server does not end.
+        # A small model replaces the real ones, which are not available; a server would not end.
         line = line.replace("openai/gpt-oss-20b", "tiny").replace(" 20b.gguf", " /dev/null")
         if " serve " in line or " convert " in line: line += " --help"
         if " bench " in line: line += " -r 1"

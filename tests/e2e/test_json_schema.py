@@ -1,6 +1,7 @@
-"""Compiled JSON Schemas against the Python package `jsonschema` and the official test suite, which its source package carries.
+"""Tests compiled JSON Schemas against the Python package `jsonschema` and the official test suite, which is part of its
+source package.
 
-The program asked is build/release/tests/grammar_check (tests/grammar/check_main.cpp).
+Runs build/release/tests/grammar_check (tests/grammar/check_main.cpp).
 """
 
 import json
@@ -19,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CHECK = Path(os.environ["NIBBLE_BINARY"]).parent / "tests/grammar_check"
 VERSION = "4.26.0"
 
-# Formats are asserted by nibble, while this file expects that they are not: optional/format has the tests for those who do.
-# An own vocabulary without validation is not known to nibble, which enforces what it knows.
+# nibble enforces formats, while these files expect that they are ignored; optional/format has the tests for enforcing
+# them. nibble also enforces the keywords it knows in schemas with a custom vocabulary without validation.
 OTHER_MEANING = {"format.json", "vocabulary.json"}
 
 
@@ -44,11 +45,12 @@ def checker():
 
 @pytest.fixture(scope="session")
 def suite():
-    """The folder of the official suite's tests for draft 2020-12."""
+    """Returns the folder of the official suite's tests for draft 2020-12."""
     folder = ROOT / "build/json_schema_suite"
     tests = folder / f"jsonschema-{VERSION}/json/tests/draft2020-12"
     if not tests.exists():
-        # Not "--no-binary :all:", with which pip builds all that it takes to read the package: for minutes.
+        # Not "--no-binary :all:": with it pip would also build everything needed to read the package, which takes
+        # minutes.
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "jsonschema", "-d", folder]
         done = subprocess.run([*command, f"jsonschema=={VERSION}"], capture_output=True, text=True)
         if done.returncode != 0:
@@ -73,7 +75,7 @@ def test_the_official_suite_is_answered_right_wherever_it_compiles(checker, suit
             continue
         num_cases += 1
         answer = checker.ask(schema=case["schema"], instances=[test["data"] for test in case["tests"]])
-        if "no text fulfils it" in answer.get("error", ""):  # right if nothing is valid
+        if "no text fulfils it" in answer.get("error", ""):  # correct if no value is valid
             answer = {"accepted": [False] * len(case["tests"]), "warnings": []}
         if "error" in answer:
             assert answer["error"].startswith("schema: '"), "a refusal names the keyword"
@@ -90,7 +92,7 @@ def test_the_official_suite_is_answered_right_wherever_it_compiles(checker, suit
 
 
 class Schemas:
-    """Schemas by chance, and values at and around what they say."""
+    """Random schemas, and values at and near their limits."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -182,12 +184,12 @@ class Schemas:
             schema["dependentSchemas"] = {self.one("a", "name"): self.one({"required": ["b"]}, {"maxProperties": 2}, {"properties": {"b": {"type": "null"}}})}
         if self.some(0.2):
             schema["unevaluatedProperties"] = self.one(False, {"type": "integer"})
-        if self.some(0.2):  # of members that are not declared only one counts
+        if self.some(0.2):  # only one undeclared member counts
             schema["minProperties"] = self.random.randint(0, 2 if schema.get("additionalProperties") is False else 1)
         return schema
 
     def negated_object(self, depth):
-        """Without an upper limit of members, whose failure is a lower one."""
+        """Without an upper limit on members, because its negation is a lower limit."""
         schema = self.object(depth)
         for keyword in ("maxProperties", "dependentSchemas"):
             schema.pop(keyword, None)
@@ -227,7 +229,8 @@ class Schemas:
 
 
 def with_leap_seconds():
-    """The package's checks of formats, which know neither leap seconds nor the year 0: as if they were another second and year."""
+    """The package's format checks know neither leap seconds nor the year 0. This checks them as another second and
+    year."""
     checker = jsonschema.FormatChecker()
     checker.checkers = dict(jsonschema.Draft202012Validator.FORMAT_CHECKER.checkers)
     for name in ("date", "time", "date-time"):
@@ -250,7 +253,7 @@ def validator(schema):
 
 
 def ask_or_refusal(checker, **question):
-    """None if the schema is refused, which must be for a reason."""
+    """Returns None if the schema is refused, which must have a reason."""
     answer = checker.ask(**question)
     if "error" not in answer:
         return answer
@@ -263,7 +266,7 @@ def leaves_out(answer):
 
 
 def test_arguments_of_tools_are_held_to_all_that_can_be_enforced(checker):
-    """No schema is refused, no object that is valid is rejected, and where nothing is dropped none that is invalid is accepted."""
+    """No schema is refused and no valid object is rejected. If nothing is dropped, no invalid object is accepted."""
     schemas = Schemas(3)
     num_objects = num_dropped = 0
     for _ in range(600):
@@ -306,8 +309,8 @@ def test_what_masks_allow_is_valid(checker):
 
 
 def test_values_are_accepted_as_the_validator_accepts_them(checker):
-    """Both ways: also what is valid is accepted. Without formats, whose checks in the package are wider or narrower than the standards, and
-    except where a warning says that values are left out."""
+    """In both directions: valid values are accepted, too. Without formats, whose checks in the package are wider or
+    narrower than the standards, and except where a warning says that values are left out."""
     schemas = Schemas(2)
     num_valid = num_values = 0
     for _ in range(1000):

@@ -1,4 +1,5 @@
-"""API keys: what a key file may have, whose a stored response is, and keys that change while the server runs."""
+"""Tests API keys: what a key file may contain, who owns a stored response, and keys that change while the server
+runs."""
 
 import json
 import subprocess
@@ -12,7 +13,7 @@ from test_serve import NIBBLE, serving
 
 
 def ask(server, path, key=None, body=None, method=None):
-    """Returns status and JSON of the answer."""
+    """Returns the status and JSON of the answer."""
     headers = {"Authorization": "Bearer " + key} if key else {}
     data = json.dumps(body).encode() if body is not None else None
     try:
@@ -59,7 +60,7 @@ def test_a_stored_response_belongs_to_the_key_that_made_it():
             never = ask(server, "/v1/responses", stranger, {"input": "And?", "previous_response_id": "resp_never"})[1]
             assert told["error"]["message"] == never["error"]["message"].replace("resp_never", mine.id)
             assert ask(server, "/v1/responses", stranger, {"input": item})[0] == 404
-        # A second key of the same name is the same user's.
+        # A second key with the same name belongs to the same user.
         for key in ("a", "a2"):
             assert ask(server, "/v1/responses/" + mine.id, key)[0] == 200
             more = {"input": "And?", "previous_response_id": mine.id, "max_output_tokens": 8}

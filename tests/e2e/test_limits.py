@@ -1,4 +1,4 @@
-"""What one request may take, and what it shares with others, in every API."""
+"""Tests the limits of one request, and the prefix it shares with others, in every API."""
 
 import json
 import urllib.request
@@ -9,7 +9,8 @@ from test_serve import QUESTION, serving
 
 MOST = 8
 TEXT = "It was a dark and stormy night, and the rain fell in torrents, except at occasional intervals. " * 4
-# Each API: path, a request for more tokens than are allowed, the number of its answer's tokens, and how it says that the answer is cut.
+# Each API: path, a request for more tokens than allowed, (output tokens, finish reason) of an answer, and the finish
+# reason of a cut-off answer.
 APIS = {
     "chat": ("/v1/chat/completions", {"messages": QUESTION, "max_completion_tokens": 4000, "temperature": 0}, lambda a: (a["usage"]["completion_tokens"], a["choices"][0]["finish_reason"]), "length"),
     "completions": ("/v1/completions", {"prompt": "It was a", "max_tokens": 4000, "temperature": 0}, lambda a: (a["usage"]["completion_tokens"], a["choices"][0]["finish_reason"]), "length"),
@@ -26,7 +27,7 @@ def server():
 
 
 def ask(server, path, body):
-    """The answer as JSON, and its headers."""
+    """Returns the answer as JSON, and its headers."""
     request = urllib.request.Request(server.url + path, json.dumps(body).encode())
     with urllib.request.urlopen(request, timeout=60) as reply:
         return json.load(reply), reply.headers

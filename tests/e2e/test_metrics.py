@@ -18,7 +18,8 @@ from test_serve import ENDLESS, NIBBLE, QUESTION, first_event, serving, status_o
 
 
 def scrape(server):
-    """Returns families by name, and all samples by name and labels (without the model's name, which all but those of the process have)."""
+    """Returns families by name, and all samples by name and labels (without the model's name, which all samples except
+    those of the process have)."""
     with urllib.request.urlopen(server.url + "/metrics", timeout=30) as reply:
         assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
         families = list(text_string_to_metric_families(reply.read().decode()))
@@ -36,7 +37,7 @@ def scrape(server):
 
 
 def test_what_was_done_is_counted():
-    with serving("--speculate", "off") as server:  # each token then takes a row
+    with serving("--speculate", "off") as server:  # so that each token takes one row
         _, before = scrape(server)
         assert before[("nibble:num_requests_running",)] == 0
         assert before[("nibble:kv_cache_pages", ("layers", "full"))] > 0
@@ -55,7 +56,7 @@ def test_what_was_done_is_counted():
         assert after[("nibble:prefix_cache_queries_total",)] == 4 * num_prompt
         cached = num_prompt // 32 * 32
         assert after[("nibble:prefix_cache_hits_total",)] == 3 * cached > 0
-        # When the server finds a chat's stop string the engine is some steps further.
+        # By the time the server finds a chat's stop string, the engine is a few steps further.
         generated = after[("nibble:generation_tokens_total",)]
         assert generated >= sum(usage.completion_tokens for usage in usages)
 
@@ -74,7 +75,7 @@ def test_what_was_done_is_counted():
             for name in ("request_queue_time", "request_prefill_time", "request_decode_time", "e2e_request_latency")
         ]
         assert 0 < times[2] and sum(times[:3]) <= times[3]
-        # All tokens of an answer but the last are run, and all tokens of prompts that were not cached.
+        # Each token of an answer except the last one takes a row, and each prompt token that was not cached.
         steps = after[("nibble:iteration_seconds_count",)]
         rows = after[("nibble:iteration_tokens_total_sum",)]
         assert rows == 4 * num_prompt - 3 * cached + generated - 4

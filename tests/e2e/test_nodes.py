@@ -1,5 +1,5 @@
-"""The miniature model shared by two processes of this machine, as two machines would share it: what they answer, who may join, and what
-happens when one dies."""
+"""Tests the miniature model shared by two processes of this machine, as two machines would share it: what they answer,
+who may join, and what happens when one dies."""
 
 import concurrent.futures
 import contextlib
@@ -22,7 +22,7 @@ SPLITS = [[], ["--expert-parallel"]]
 
 @pytest.fixture
 def place(tmp_path):
-    """The flags that all nodes of a group have."""
+    """Returns the flags that all nodes of a group have."""
     secret = tmp_path / "secret"
     secret.write_text("a secret that two nodes share\n")
     return ["--nodes", "2", "--head", f"127.0.0.1:{free_ports(1)[0]}", "--secret-file", str(secret)]
@@ -50,7 +50,7 @@ def end_of(process):
 
 
 def run_both(*arguments):
-    """What the head prints; both nodes end well."""
+    """Runs the command on both nodes. Returns the head's output; both must exit cleanly."""
     with node(1, *arguments) as follower, node(0, *arguments) as head:
         code, out, told = end_of(head)
         assert code == 0, told
@@ -101,7 +101,7 @@ def test_a_node_that_differs_is_refused_with_a_line_on_both_sides(place, tmp_pat
         with node(1, "run", "tiny", *follower_flags, *flags, env=env) as follower:
             code, out, said = end_of(follower)
         assert (code, out) == (2, "") and said.startswith("nibble: --head") and said.count("\n") == 1 and told in said
-        head.terminate()  # it still waits
+        head.terminate()  # the head is still waiting
         _, _, said = end_of(head)
         assert said.count("was refused") == 1 and ("the secret is wrong" if env else told) in said
 

@@ -1,4 +1,4 @@
-"""Tests /api/chat, /api/generate and what is said of models with Ollama's official package."""
+"""Tests /api/chat, /api/generate and the model endpoints with Ollama's official package."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""One client takes all that it can get, and the others are answered all the same. No bound is a time: what counts is which answers come, and
-in which order."""
+"""Tests that other clients are still answered while one client takes all it can get. The tests check which answers
+arrive and in which order, never times."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Runs the tests of clients that need openai 2, which have an environment of their own (tools/end_to_end makes it)."""
+"""Runs the tests of clients that need openai 2, in an environment of their own (made by tools/end_to_end)."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ def test_litellm_and_instructor():
     if not PYTHON.exists():
         pytest.skip("the environment for openai 2 is not there: tests/e2e/openai2/requirements.txt could not be installed")
     with serving("--context", 8192) as server:
-        # litellm then asks nobody what models cost.
+        # So litellm does not download model prices.
         environment = {**os.environ, "NIBBLE_URL": server.url, "PYTHONPATH": str(ROOT / "tests/e2e"), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
         command = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests/e2e/openai2/litellm_and_instructor.py"]
         done = subprocess.run(command, env=environment, capture_output=True, timeout=120)

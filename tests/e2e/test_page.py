@@ -1,4 +1,4 @@
-"""Tests the page in headless Chromium, with the miniature model behind it."""
+"""Tests the page in headless Chromium, with the miniature model."""
 
 import json
 import os
@@ -37,8 +37,8 @@ def chromium():
 
 @pytest.fixture
 def page(chromium, server):
-    """The page as a new visitor sees it, with greedy answers. Whatever a test does, nothing but the server may be asked, and the console
-    has nothing to complain about."""
+    """The page as a new visitor sees it, with greedy answers. Whatever a test does, the page may contact only the
+    server, and the console must be free of warnings and errors."""
     chromium.go(server.url + "/")
     chromium.js("localStorage.clear()")
     chromium.js("sessionStorage.clear()")
@@ -52,7 +52,7 @@ def page(chromium, server):
 
 
 def begin_endless_answer(page):
-    page.js("window.more = {min_tokens: 30000}")  # the end token is not chosen before
+    page.js("window.more = {min_tokens: 30000}")  # the end token cannot be chosen earlier
     page.type("#input", "Tell me a story about a fox." + Keys.ENTER)
     page.wait("document.querySelector('.answer')?.innerText.length > 20")
     page.js("window.more = {}")
@@ -178,7 +178,7 @@ def test_a_schema_is_sent_and_its_answer_or_refusal_shown(page, server):
         assert list(told) == ["sum"] and isinstance(told["sum"], int)
     else:
         assert page.last(".error") == f"{refusal} (status 400)" and "response_format" in refusal
-        assert len(page.console_errors()) == 1  # Chromium writes down every answer of status 400
+        assert len(page.console_errors()) == 1  # Chromium logs every answer with status 400
     page.settings(schema="")
     page.click(".retry")
     page.wait("window.sent.length === 2")
@@ -294,12 +294,12 @@ def test_a_key_is_asked_for_and_kept_for_the_tab_only(chromium):
         assert all(url.startswith(locked.url) for url in chromium.requests())
 
 
-# Markdown, and what must not come through it
+# Markdown, and what it must not let through
 
 
 @pytest.fixture(scope="module")
 def any_page(chromium, server):
-    """The page as the last test left it: for what changes nothing there."""
+    """The page as the last test left it, for tests that change nothing."""
     chromium.go(server.url + "/")
     return chromium
 
@@ -349,7 +349,7 @@ def test_markdown_becomes_elements_and_html_stays_text(any_page, text, shown):
 
 
 def test_the_time_of_hostile_markdown_grows_with_its_length(page):
-    # Were it the square of it, or were there a recursion for each level, this would not end.
+    # With quadratic time, or a recursion per level, this would not end.
     parts = ["*", "**a", "_a ", "`", "` ``", "[", "[a](", "> ", "- ", "|", "|-", "~", "# ", "http://", "<br", "\\", "1. a\n\n", " ", "\n"]
     for part in parts:
         assert page.driver.execute_async_script(RENDER, part * (100_000 // len(part)) + "x`") is not None, part
@@ -375,11 +375,11 @@ def test_nothing_runs_and_nothing_is_loaded_from_elsewhere(page, server):
     assert all("blocked" in error or "violates" in error or "Trusted" in error for error in page.console_errors())
 
 
-# for everybody
+# accessibility
 
 
 def violations(page, scheme, width):
-    """What axe finds, in this theme and at this width."""
+    """Returns the violations that axe finds in this theme and at this width."""
     page.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     page.command("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
     if not page.js("'axe' in window"):
@@ -406,7 +406,7 @@ def test_axe_finds_no_violation(page, server, scheme):
     page.js("document.querySelector('.edit').click()")
     assert violations(page, scheme, 1000) == []
     if scheme == "dark":
-        return  # the rest differs in nothing but colours, which were all shown
+        return  # the rest differs only in colours, which were all checked
     assert violations(page, scheme, 390) == []
     for opener, dialog in (("#open-settings", "#settings"), ("#open-shortcuts", "#shortcuts")):
         page.click(opener)
@@ -417,7 +417,7 @@ def test_axe_finds_no_violation(page, server, scheme):
     page.wait("document.querySelectorAll('.chart figcaption')[0].textContent !== ''")
     assert violations(page, scheme, 390) == []
     page.js("document.body.append(document.createElement('button'))")
-    assert [rule for rule, _ in violations(page, scheme, 1000)] == ["button-name"]  # it does look
+    assert [rule for rule, _ in violations(page, scheme, 1000)] == ["button-name"]  # proves that axe checks
 
 
 def test_a_screen_reader_is_told_the_answer_once(page):

@@ -73,7 +73,7 @@ def test_a_record_that_lacks_a_measurement_is_named(copy):
 def test_a_run_of_bench_is_read_beside_older_lines_and_has_a_date(copy):
     record = copy / "records" / "cuda-bench.jsonl"
     runs = [json.loads(line) for line in record.read_text().splitlines()]
-    assert any("tests" not in run for run in runs)  # older lines, one for each test
+    assert any("tests" not in run for run in runs)  # older lines, one per test
     command = "--prompt-lengths 0 --output-lengths 128 --repetitions 5 --mxfp4-layers all"
     [run] = [
         run
@@ -106,4 +106,4 @@ def test_a_run_on_several_gpus_is_not_taken_for_one_on_one(copy):
     assert any(test["test"] == "pp2048" for run in of_two for test in run["tests"])
     as_shown = [run | {"nibble": run["nibble"] | {"commit": shown}} for run in of_two]
     record.write_text("".join(json.dumps(run) + "\n" for run in runs + as_shown))
-    assert prompt() == before  # two have 53,388
+    assert prompt() == before  # two runs have 53,388

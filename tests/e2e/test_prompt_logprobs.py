@@ -1,4 +1,4 @@
-"""Log-probabilities of prompts, as evaluation harnesses ask for them, and lm-eval itself."""
+"""Tests log-probabilities of prompts as evaluation harnesses request them, and lm-eval itself."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""A limit of reasoning is kept to the token, by every API that has one, and an answer follows."""
+"""Tests that a limit on reasoning is kept to the token, in every API that has one, and that an answer follows."""
 
 import json
 
@@ -25,7 +25,7 @@ def chat(server, field={}, **more):
 
 
 def reasoning_of(reply):
-    """What the model thought, and the number of its tokens."""
+    """Returns the reasoning and its number of tokens."""
     details = reply.usage.completion_tokens_details
     return getattr(reply.choices[0].message, "reasoning", None) or "", details.reasoning_tokens
 
@@ -55,7 +55,7 @@ def test_a_limit_that_is_not_reached_changes_nothing(server):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_it_holds_for_every_choice_beside_tools_and_forms(server, seed):
-    # At this temperature the model thinks for ever, in several messages.
+    # At this temperature the model thinks without end, in several messages.
     hot = dict(temperature=1.5, seed=seed, n=3, max_tokens=600)
     for more in (dict(response_format=FORM), dict(messages=WEATHER, tools=TOOLS, tool_choice="required"), dict(messages=WEATHER, tools=TOOLS)):
         reply = chat(server, {"thinking_token_budget": 4}, **hot, **more)

@@ -1,5 +1,6 @@
-"""Two replicas of the miniature model behind HAProxy and nginx, as deploy/ configures them but for ports: one is restarted while requests
-come, one dies, and conversations stay where their beginning is cached. tools/end_to_end unpacks the proxies."""
+"""Tests two replicas of the miniature model behind HAProxy and nginx, configured as in deploy/ except for ports: one is
+restarted under load, one dies, and conversations stay where their prefix is cached. tools/end_to_end unpacks the
+proxies."""
 
 import itertools
 import os
@@ -21,7 +22,7 @@ from test_serve import ENDLESS, NIBBLE, Server, first_event
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
 PROXIES = pathlib.Path(os.environ.get("E2E_PROXIES", "/nowhere"))
 ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, (PROXIES / "usr/lib").glob("*-linux-gnu")))}
-# Times of haproxy.cfg are divided by five, and with them the delay. The rest keeps memory small.
+# The delay is divided by five, like the times of haproxy.cfg. The other flags save memory.
 FLAGS = ("--shutdown-delay", "1", "--context", "2048", "--max-sequences", "4")
 
 pytestmark = pytest.mark.skipif("E2E_PROXIES" not in os.environ, reason="tools/end_to_end unpacks HAProxy and nginx where it can")
@@ -91,7 +92,7 @@ class Setup:
         return openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0, timeout=60)
 
     def ask(self, messages, **fields):
-        """Returns the answer and which of the replicas that run gave it."""
+        """Returns the answer and the running replicas that gave it."""
         running = [replica for replica in self.replicas if replica.process.poll() is None]
         before = [replica.num_answers() for replica in running]
         answer = self.client().chat.completions.create(model="tiny", messages=messages, max_tokens=2, **fields)
@@ -99,7 +100,7 @@ class Setup:
 
 
     def long_stream(self, replica):
-        """A stream of this replica, of seconds, that has begun."""
+        """Starts a stream on this replica that lasts seconds. Returns when it has begun."""
         names = map(str, itertools.count())
         session = next(name for name in names if self.ask(conversation(0), extra_headers={"X-Session-Id": name})[1] == [replica])
         body = {**ENDLESS, "max_tokens": 2000, "n": 2, "stream": True}
@@ -140,7 +141,8 @@ def test_a_conversation_stays_with_its_replica(setup):
         for turn in range(3):
             answer, asked = setup.ask(messages, seed=turn)
             chosen += asked
-            # The first 32 tokens, a page, are the system's message, which any replica may know; the user's come later.
+            # The first 32 tokens, a page, are the system message, which any replica may have cached; the user's message
+            # comes later.
             assert turn == 0 or answer.usage.prompt_tokens_details.cached_tokens > 32
             messages += [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
         assert chosen == chosen[:1] * 3
@@ -178,11 +180,12 @@ def test_no_request_fails_while_each_replica_is_restarted(setup):
         for replica in setup.replicas:
             stream = setup.long_stream(replica)
             replica.process.send_signal(signal.SIGTERM)
-            assert b"data: [DONE]" in stream.read()  # what runs is finished, though the proxy has left the replica meanwhile
+            # A running answer is finished, although the proxy no longer uses the replica.
+            assert b"data: [DONE]" in stream.read()
             assert replica.process.wait(timeout=20) == 0
             replica.start()
             before = replica.num_answers()
-            wait_until(lambda: replica.num_answers() > before)  # it gets its share again
+            wait_until(lambda: replica.num_answers() > before)  # the replica gets its share again
     finally:
         stop.set()
         for thread in threads:

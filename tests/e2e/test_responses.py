@@ -1,4 +1,4 @@
-"""Tests /v1/responses with the official openai package, and its events as bytes on the wire."""
+"""Tests /v1/responses with the official openai package, and its events as raw bytes."""
 
 import json
 import urllib.request
@@ -158,7 +158,7 @@ def test_a_tool_is_called_and_its_result_goes_back(server, stateful):
         told = [{"role": "user", "content": WEATHER}, *(item.model_dump() for item in first.output), result]
         second = client.responses.create(**request, input=told, store=False)
     assert second.output
-    # The prompt equals that of a chat with the same turns, reasoning included, so it is found in the prefix cache.
+    # The prompt equals that of a chat with the same turns, including the reasoning, so it is found in the prefix cache.
     chat = client.chat.completions.create(
         model="tiny",
         tools=[{"type": "function", "function": {k: v for k, v in TOOLS[0].items() if k != "type"}}],
@@ -241,7 +241,7 @@ def test_refusals_name_the_parameter(server, request_, param, told):
 
 
 def agent(**fields):
-    """A request as Codex sends it."""
+    """Returns a request as Codex sends it."""
     request = {
         "model": "tiny",
         "instructions": "You are a coding agent.",
@@ -401,7 +401,7 @@ def test_its_input_comes_in_pages(server):
     told = [{"role": "user", "content": [{"type": "input_text", "text": str(i)}]} for i in range(5)]
     made = client.responses.create(model="tiny", input=told, max_output_tokens=2)
     forward = [item.content[0].text for item in client.responses.input_items.list(made.id, order="asc", limit=2)]
-    assert forward == list("01234")  # the client asks for all pages
+    assert forward == list("01234")  # the client requests all pages
     backward = client.responses.input_items.list(made.id, limit=2)
     assert [item.content[0].text for item in backward.data] == ["4", "3"] and backward.has_more
     with pytest.raises(openai.BadRequestError) as error:

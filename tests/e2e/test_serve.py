@@ -1,4 +1,5 @@
-"""Tests the server with the official openai package, and with raw sockets for requests that it would never send."""
+"""Tests the server with the official openai package, and with raw sockets for requests that the package would never
+send."""
 
 import contextlib
 import json
@@ -63,7 +64,7 @@ def serving(*flags, name="tiny"):
         [NIBBLE, "serve", "tiny", "--port", "0", *map(str, flags)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "NIBBLE_THREADS": "1", "NIBBLE_DATE": "2026-11-22"},  # the same answers on every day
+        env={**os.environ, "NIBBLE_THREADS": "1", "NIBBLE_DATE": "2026-11-22"},  # the same answers every day
     )
     try:
         process.stdout.readline()
@@ -98,7 +99,7 @@ def first_event(connection):
 
 
 def added_up(stream, index=0):
-    """Adds up the chunks of one choice of a chat stream."""
+    """Accumulates the chunks of one choice of a chat stream."""
     content, reasoning, calls, reasons, usage, ids = "", "", {}, [], None, set()
     for chunk in stream:
         ids.add(chunk.id)
@@ -163,14 +164,14 @@ def test_tools_go_in_and_calls_come_out(server):
     assert "city" in json.loads(call.function.arguments)
     _, _, calls, reason, _ = added_up(server.client().chat.completions.create(**request, stream=True))
     assert calls == [(call.function.name, call.function.arguments)] and reason == "tool_calls"
-    # then send the result back
+    # Then sends the result back.
     told = request["messages"] + [
         reply.choices[0].message.model_dump(exclude_none=True),
         {"role": "tool", "tool_call_id": call.id, "content": '{"temperature": 7}'},
     ]
     answer = server.client().chat.completions.create(**{**request, "messages": told})
     assert answer.usage.prompt_tokens > reply.usage.prompt_tokens
-    # A choice of none allows no call, and leaves the tools in the prompt.
+    # tool_choice "none" allows no call, and leaves the tools in the prompt.
     none = server.client().chat.completions.create(**request, tool_choice="none")
     assert none.choices[0].message.tool_calls is None and none.usage.prompt_tokens == reply.usage.prompt_tokens
 
@@ -283,14 +284,14 @@ def test_several_choices_are_told_apart_also_in_a_stream(server, stop):
         content, reasoning, _, reason, usage = added_up(chunks, choice.index)
         assert (content, reasoning) == messages[choice.index]
         assert reason == choice.finish_reason
-    # The first choice equals the answer with n 1; usage counts the prompt once and all answers.
+    # The first choice equals the answer with n = 1. Usage counts the prompt once and all answers.
     alone = server.client().chat.completions.create(**{**request, "n": 1})
     assert alone.choices[0].message.content == messages[0][0]
     for told in (usage, whole.usage):
         assert told.prompt_tokens == alone.usage.prompt_tokens
         assert alone.usage.completion_tokens < told.completion_tokens <= 4 * 90
         assert told.completion_tokens_details == whole.usage.completion_tokens_details
-    if not stop:  # with a stop string the number of tokens that the other choices have by then varies
+    if not stop:  # with a stop string, the number of tokens that the other choices have by then varies
         assert usage.completion_tokens == whole.usage.completion_tokens
 
 
@@ -307,13 +308,13 @@ def test_a_conversation_whose_reasoning_is_dropped_still_hits_the_prefix_cache()
         messages = [{"role": "user", "content": "Sort these numbers: 31, 5, 88, 2, 17, 40, 9, 63. " * 8}]
         first = client.chat.completions.create(model="tiny", messages=messages, temperature=0)
         assert first.usage.prompt_tokens_details.cached_tokens == 0
-        # A repeated prompt is cached except for its last page, of which at least a token must be run.
+        # A repeated prompt is cached except for its last page, of which at least one token must be run.
         again = client.chat.completions.create(model="tiny", messages=messages, temperature=0)
         page = 32
         whole_pages = (first.usage.prompt_tokens - 1) // page * page
         assert again.usage.prompt_tokens_details.cached_tokens == whole_pages > 4 * page
         assert again.choices[0].message == first.choices[0].message
-        # The next turn's prompt lacks the reasoning; everything before it is the first prompt, which is cached.
+        # The next turn's prompt lacks the reasoning. Everything before it is the first prompt, which is cached.
         assert first.choices[0].message.reasoning_content
         messages += [first.choices[0].message.model_dump(exclude_none=True), {"role": "user", "content": "And again?"}]
         second = client.chat.completions.create(model="tiny", messages=messages, temperature=0)
@@ -612,7 +613,7 @@ def test_in_the_delay_requests_are_taken_though_the_server_is_not_ready():
         assert server.health("/live") == 200
         reply = server.client("secret").completions.with_raw_response.create(model="tiny", prompt="a", max_tokens=2)
         assert reply.parse().usage.completion_tokens == 2
-        assert reply.headers["connection"] == "close"  # so that the next request goes elsewhere
+        assert reply.headers["connection"] == "close"  # so that the next request goes to another server
         assert server.process.wait(timeout=10) == 0 and time.monotonic() > began + 2
 
 
@@ -626,7 +627,7 @@ def test_a_second_signal_ends_at_once_in_the_delay_too():
 
 
 def test_a_signal_while_the_model_loads_ends_with_a_code():
-    """By the program itself: of the first process in a container the kernel would keep the signal."""
+    """The program itself must exit on the signal: for the first process of a container, the kernel would ignore it."""
     process = subprocess.Popen([NIBBLE, "serve", "tiny", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         assert process.stdout.readline().startswith(b"Loading")

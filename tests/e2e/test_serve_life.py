@@ -44,7 +44,7 @@ def test_a_template_and_its_tokens_are_what_a_chat_runs(server):
     assert post(server, "/detokenize", {"tokens": tokens["tokens"]})["content"] == text
     usage = post(server, "/v1/chat/completions", {**chat, "max_tokens": 1})["usage"]
     assert usage["prompt_tokens"] == tokens["count"]
-    # a completion of this prompt gives the same text as the chat
+    # A completion of this prompt gives the same text as the chat.
     said = post(server, "/v1/completions", {"prompt": text, "temperature": 0, "max_tokens": 200})["choices"][0]["text"]
     answer = post(server, "/v1/chat/completions", {**chat, "temperature": 0, "max_tokens": 200})["choices"][0]["message"]
     assert answer["content"] and answer["content"] in said
@@ -59,7 +59,8 @@ def test_tokens_are_told_with_their_texts(server):
 
 
 def test_a_prompt_of_megabytes_does_not_hold_up_the_answers_of_others(server):
-    """Parsing a huge body takes a second or more before it is refused as too long; a stream beside it must not pause so long."""
+    """Parsing a huge body takes a second or more before it is refused as too long. A stream must not pause that long
+    meanwhile."""
     answer = first_event(server.post("/v1/completions", {**ENDLESS, "stream": True}))
     gaps, done = [], threading.Event()
 
@@ -97,7 +98,7 @@ def ask_socket(path, request):
 
 def test_a_unix_socket_serves_and_is_gone_afterwards(tmp_path):
     path = tmp_path / "nibble.sock"
-    stale = socket.socket(socket.AF_UNIX)  # left behind by a killed server
+    stale = socket.socket(socket.AF_UNIX)  # left by a killed server
     stale.bind(str(path))
     stale.close()
     process = subprocess.Popen(
@@ -159,7 +160,7 @@ def test_readers_of_stdout_and_stderr_that_go_away_end_nothing():
     with serving("--log-level", "info") as server:
         server.process.stdout.close()
         server.process.stderr.close()
-        for _ in range(3):  # each writes a line to the log
+        for _ in range(3):  # each request writes a line to the log
             assert post(server, "/v1/completions", {"prompt": "It was", "max_tokens": 3})["usage"]["completion_tokens"] == 3
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(timeout=10) == 0
@@ -207,7 +208,7 @@ def test_pages_of_the_named_origins_may_ask():
         assert "POST" in headers["Access-Control-Allow-Methods"]
         status, headers = headers_of(server, "OPTIONS", "/v1/chat/completions", {"Origin": other, **PREFLIGHT})
         assert status == 403 and headers["Access-Control-Allow-Origin"] is None
-        # Refusals have the headers too, else a page could not read the error.
+        # Refusals have these headers too, or a page could not read the error.
         assert headers_of(server, "GET", "/v1/models", {"Origin": mine})[0] == 401
         for key, status in (("k", 200), ("x", 401)):
             told = headers_of(server, "GET", "/v1/models", {"Origin": mine, "Authorization": "Bearer " + key})
@@ -232,7 +233,7 @@ def test_without_the_flag_no_page_may_ask(server):
 
 
 def logged(*flags):
-    """Returns stderr after one request with an id of its own and one that is refused."""
+    """Returns stderr after one request with its own id and one that is refused."""
     with serving("--log-level", "info", *flags) as server:
         connection = server.post(
             "/v1/completions", {"prompt": "xyz\nzy \"Grüße\"", "max_tokens": 1}, "X-Request-Id: mine-7\r\n"
@@ -245,7 +246,7 @@ def logged(*flags):
 
 def test_json_logs_have_an_object_on_each_line():
     loading, *lines = logged("--log-format", "json").splitlines()
-    assert loading.startswith("loading tiny")  # progress, not log
+    assert loading.startswith("loading tiny")  # progress, not part of the log
     lines = [json.loads(line) for line in lines]
     [mine] = [line for line in lines if line.get("request_id") == "mine-7"]
     assert (mine["method"], mine["path"], mine["status"]) == ("POST", "/v1/completions", 200)
@@ -264,7 +265,7 @@ def test_prompts_are_logged_only_if_asked(format):
     assert json.loads(body)["prompt"] == 'xyz\nzy "Grüße"'
 
 
-# words
+# words in prompts
 
 
 def test_the_model_is_told_the_day_that_the_server_was_given():
@@ -274,12 +275,12 @@ def test_the_model_is_told_the_day_that_the_server_was_given():
             assert "Current date: 2025-06-28" in json.load(reply)["prompt"]
 
 
-def test_the_document_has_every_flag_and_every_endpoint(server):
-    document = (pathlib.Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+def test_the_documents_have_every_flag_and_every_endpoint(server):
+    operating, api = ((pathlib.Path(__file__).parents[2] / "docs" / name).read_text() for name in ("operating.md", "api.md"))
     told = subprocess.run([NIBBLE, "serve", "--help"], capture_output=True, timeout=60, check=True).stdout.decode()
     flags = set(re.findall(r"^  (--[a-z0-9-]+)", told, re.MULTILINE))
-    assert len(flags) > 20 and {flag for flag in flags if f"`{flag}`" not in document} == set()
+    assert len(flags) > 20 and {flag for flag in flags if f"`{flag}`" not in operating} == set()
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(server.url + "/nowhere", timeout=30)
     paths = re.findall(r"/[a-z0-9_/{}-]+", json.load(error.value)["error"]["message"].partition(";")[2])
-    assert len(paths) > 8 and [path for path in paths if f" {path}`" not in document] == []
+    assert len(paths) > 8 and [path for path in paths if f" {path}`" not in api] == []

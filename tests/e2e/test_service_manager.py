@@ -1,4 +1,4 @@
-"""What the server tells systemd, by the protocol of sd_notify, and keys that are read again on SIGHUP."""
+"""Tests the messages of the server to systemd (protocol of sd_notify), and that keys are read again on SIGHUP."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ def keys(tmp_path):
 
 
 def reload(server, word):
-    """Sends SIGHUP, and waits for the line that the log has then."""
+    """Sends SIGHUP, and waits for the resulting line in the log."""
     server.process.send_signal(signal.SIGHUP)
     for line in server.process.stderr:
         if word in line.decode():

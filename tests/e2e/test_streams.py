@@ -1,4 +1,4 @@
-"""stdout and stderr that can't be written, terminals that understand little, the width of --help, misspelt variables."""
+"""Tests stdout and stderr that cannot be written, limited terminals, the width of --help, misspelt variables."""
 
 import json
 import os
@@ -14,7 +14,7 @@ RUN = ["run", "tiny", "-p", QUESTION, "--temperature", "0"]
 
 
 def shell(redirections, *arguments, stdin=b""):
-    """Runs nibble as a shell does, with these redirections."""
+    """Runs nibble in a shell with these redirections."""
     command = ["bash", "-c", f'exec "$0" "$@" {redirections}', NIBBLE, *map(str, arguments)]
     return subprocess.run(command, input=stdin, capture_output=True, env=ENVIRONMENT, timeout=300)
 
@@ -37,7 +37,8 @@ def shell(redirections, *arguments, stdin=b""):
 def test_an_stderr_that_can_not_be_written_changes_nothing(redirection, arguments, code):
     done = shell(redirection, *arguments, stdin=b"Hello")
     assert done.returncode == code
-    assert done.stdout == nibble(*arguments, stdin=b"Hello").stdout or "eval" in arguments  # which says its seconds
+    # Its output contains seconds.
+    assert done.stdout == nibble(*arguments, stdin=b"Hello").stdout or "eval" in arguments
 
 
 def test_what_is_said_on_a_closed_stderr_lands_in_no_file(tmp_path):
@@ -86,7 +87,7 @@ def test_a_pipe_that_is_closed_early_ends_a_stream_of_lines_quietly():
         input=lines, capture_output=True, env=ENVIRONMENT, timeout=60,
     )
     assert done.stdout.count(b"\n") == 1 and done.stderr == b""
-    assert done.returncode == 141  # SIGPIPE, as cat and grep end
+    assert done.returncode == 141  # SIGPIPE, like cat and grep
 
 
 # lines of JSON
@@ -116,7 +117,7 @@ def test_bad_conversations_and_tokens_hold_up_no_others():
 
 
 def on_terminal(kind, *arguments):
-    """What a command writes to a terminal: stdin, stdout and stderr."""
+    """Returns what a command writes to a terminal that is its stdin, stdout and stderr."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(ENVIRONMENT)
@@ -150,14 +151,14 @@ def test_an_evaluation_shows_how_far_it_is(what):
     unit = {"text": "tokens", "tasks": "tasks"}[what]
     shown = on_terminal("xterm", "eval", "tiny", *flags).decode()
     assert " [" in shown and f" {unit}" in shown and "%" in shown
-    assert f" {unit} in " in nibble("eval", "tiny", *flags).stderr.decode()  # no terminal: a line at the end
+    assert f" {unit} in " in nibble("eval", "tiny", *flags).stderr.decode()  # not a terminal: one line at the end
 
 
 # help
 
 
 def commands(*path):
-    """Every command with its own --help, by what the help lists."""
+    """Yields every command that --help lists."""
     yield path
     text = answer(*path, "--help")
     if "Subcommands:" in text:
@@ -187,7 +188,8 @@ def test_help_fits_a_narrower_terminal(tmp_path):
     except OSError:
         pass
     os.waitpid(pid, 0)
-    prose = [line for line in shown.decode().splitlines() if not line.startswith("  nibble ")]  # examples are left alone
+    # Examples are not wrapped.
+    prose = [line for line in shown.decode().splitlines() if not line.startswith("  nibble ")]
     assert len(prose) > 50 and max(map(len, prose)) <= 80
 
 

@@ -1,6 +1,6 @@
-"""Schemas by chance at a high temperature: what ends is valid, and tools are called as they are declared.
+"""Tests random schemas at a high temperature: complete answers are valid, and tools are called as declared.
 
-NIBBLE_SCHEMAS=1000 asks for so many answers in place of 100, and for a fifth as many calls.
+NIBBLE_SCHEMAS=1000 requests 1000 answers instead of 100, and a fifth of that number of calls.
 """
 
 import concurrent.futures
@@ -71,7 +71,7 @@ class Schemas:
         return self.random.choice(kinds)()
 
     def schema(self):
-        # What is referred to refers to nothing more, so that no value is deeper than the schema.
+        # Definitions refer to no others, so that no value is deeper than the schema.
         defined = {"one": self.value(0), "two": {"type": "object", "properties": {"n": self.number()}, "additionalProperties": False}}
         return {**self.object(3), "$defs": defined}
 
@@ -84,7 +84,8 @@ def server():
 
 @pytest.fixture(scope="module")
 def request_of(server):
-    """A request's common part. Thinking ends soon, because its end is made likelier: the model may think for ever at this temperature."""
+    """The common part of requests. The end of reasoning is made likelier, because at this temperature the model may
+    think without end."""
     with urllib.request.urlopen(urllib.request.Request(server.url + "/tokenize", b'{"prompt": "<|end|>"}')) as reply:
         [end] = json.load(reply)["tokens"]
     return dict(model="tiny", messages=MESSAGES, temperature=1.5, max_tokens=3000, logit_bias={str(end): 8})
@@ -126,7 +127,8 @@ def test_calls_are_of_their_tools(server, request_of):
         offers.append({f"tool_{at}": schemas.schema() for at in range(schemas.count(1, 4))})
     requests = []
     for seed, offer in enumerate(offers):
-        strict = {"strict": True} if seed % 2 else {}  # where a call must come its arguments are held in either case
+        # Where a call is required, its arguments are constrained in both cases.
+        strict = {"strict": True} if seed % 2 else {}
         tools = [{"type": "function", "function": {"name": name, "parameters": schema, **strict}} for name, schema in offer.items()]
         requests.append({**request_of, "seed": seed, "tools": tools, "tool_choice": "required"})
     choices = ask_all(server, requests)

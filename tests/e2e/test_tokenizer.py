@@ -1,7 +1,7 @@
-"""nibble's tokenizer against Hugging Face's `tokenizers`, on random Unicode.
+"""Tests nibble's tokenizer against Hugging Face's `tokenizers`, on random Unicode.
 
-The same texts go through both, for the bundled vocabulary and for o200k; the ids must be equal, and so must the text that
-random ids decode to. The o200k tokenizer.json is built and saved here by `tokenizers` itself from the committed rank file.
+Both get the same texts, with the bundled vocabulary and with o200k. The ids must be equal, and so must the text that
+random ids decode to. `tokenizers` itself builds and saves the o200k tokenizer.json from the committed rank file.
 """
 
 import base64
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "models/tiny-gpt-oss/tokenizer.json"
 NUM_TEXTS = 100_000
 
-# Drawn from one at a time, so that a text holds runs of one kind and the borders between kinds.
+# Characters are drawn from one kind at a time, so that a text has runs of one kind and borders between kinds.
 KINDS = {
     "lower": "abcdefghijklmnopqrstuvwxyzßàéîõüøœſ",
     "upper": "ABCDEFGHIJKLMNOPQRSTUVWXYZÄÉÎÕÜØŒİ",
@@ -99,7 +99,7 @@ def o200k_model():
 
 @pytest.fixture(scope="module")
 def o200k(tmp_path_factory):
-    tokenizer = Tokenizer.from_file(str(TINY))  # whose other parts are as gpt-oss's
+    tokenizer = Tokenizer.from_file(str(TINY))  # its other parts equal gpt-oss's
     pipeline = json.loads(tokenizer.to_str()) | {"added_tokens": []}
     pipeline["model"] |= {"vocab": {}, "merges": []}
     tokenizer = Tokenizer.from_str(json.dumps(pipeline))
@@ -115,7 +115,7 @@ def vocabulary(request):
 
 
 def without_special_tokens(path):
-    """Hugging Face always recognises added tokens; nibble leaves them text unless told. So they are taken away."""
+    """Removes the added tokens: Hugging Face always recognises them, nibble only on request."""
     file = json.loads(path.read_text()) | {"added_tokens": []}
     return Tokenizer.from_str(json.dumps(file))
 
@@ -138,7 +138,7 @@ def test_random_unicode_has_the_ids_of_hugging_face(vocabulary):
 
 
 def test_long_pieces_have_the_ids_of_hugging_face(vocabulary):
-    """Words beyond any that occurs, where merging takes another way than in short ones."""
+    """Words longer than any real one, for which merging runs other code than for short ones."""
     rng = random.Random(20250808)
     alphabets = ["ab", "abcdefghijklmnopqrstuvwxyz", "etaoin", " ", "-=", "\u0301\u0308", "\u4f60\u597d\u4e16", "\U0001f600\u2764"]
     texts = ["".join(rng.choices(rng.choice(alphabets), k=rng.randint(50, 3000))) for _ in range(500)]
@@ -148,7 +148,7 @@ def test_long_pieces_have_the_ids_of_hugging_face(vocabulary):
 
 
 def test_every_code_point_has_the_category_of_hugging_face():
-    """A contraction is split off unless a letter or a mark is before it; 000 unless a digit is."""
+    """A contraction is split off unless a letter or a mark precedes it; 000 is split off unless a digit does."""
     code_points = [*range(0xD800), *range(0xE000, 0x110000)]
     texts = [f"{chr(code_point)}'s {chr(code_point)}000" for code_point in code_points]
     ours = [answer["ids"] for answer in tokenize(TINY, [{"text": text} for text in texts])]
@@ -157,7 +157,7 @@ def test_every_code_point_has_the_category_of_hugging_face():
 
 
 def test_random_ids_have_the_text_of_hugging_face(vocabulary):
-    """Most such sequences are not UTF-8: both replace each maximal ill-formed part by U+FFFD."""
+    """Most such sequences are not UTF-8: both replace each maximal ill-formed part with U+FFFD."""
     tokenizer = without_special_tokens(vocabulary)
     rng = random.Random(20250806)
     lists = [rng.choices(range(tokenizer.get_vocab_size()), k=rng.randint(0, 20)) for _ in range(10_000)]

@@ -1,11 +1,12 @@
-"""tools/waits, with machine code of a kernel for sm_90a."""
+"""Tests tools/waits on the machine code of a kernel for sm_90a."""
 
 import subprocess
 import sys
 
 from test_cli import ROOT
 
-# The beginning of a kernel, as cuobjdump prints it: a row's number and where rows begin are loaded, then the row, then its second word is used.
+# The beginning of a kernel as cuobjdump prints it: loads a row's number and the start of the rows, then the row, then
+# uses its second word.
 CODE = """
 \t\tFunction : _ZN6nibble13attend_kernelE
         /*0060*/                   VIADD R108, R108, UR6 ;                  /* 0x000000066c6c7c36 */

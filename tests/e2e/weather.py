@@ -1,4 +1,5 @@
-"""What the tests of clients ask for, and the watch that none of them talks to another machine. For both environments of tools/end_to_end."""
+"""What client tests request, and a check that no client contacts another machine. For both environments of
+tools/end_to_end."""
 
 import contextlib
 import sys
@@ -44,12 +45,12 @@ def _hear(event, arguments):
         raise OSError(f"no address but this machine's is reached in tests: {host}")
 
 
-sys.addaudithook(_hear)  # can't be taken off again, so it is switched
+sys.addaudithook(_hear)  # cannot be removed again, so it is switched on and off
 
 
 @contextlib.contextmanager
 def only_this_machine():
-    """Connections to other machines fail, and are told at the end even if the client hides them."""
+    """Makes connections to other machines fail, and reports them at the end even if the client hides them."""
     _watch.update(is_on=True, seen=[])
     try:
         yield
@@ -59,7 +60,8 @@ def only_this_machine():
 
 
 def first_that_ends(ask, cut_off):
-    """The first of ten answers, each by another seed, that is not cut off: nothing but the model itself ends a text without a bound."""
+    """Returns the first of ten answers, each with another seed, that is not cut off. Only the model itself can end a
+    text without a bound."""
     for seed in range(10):
         try:
             return ask(seed)

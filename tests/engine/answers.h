@@ -1,5 +1,5 @@
-// Collects the events of an engine into answers, and checks every stream of events: tokens come before the end, there is one
-// end and nothing after it, and the text is valid UTF-8 at every moment.
+// Collects the events of an engine into answers, and checks every stream of events: tokens come before the
+// end, exactly one end comes last, and the text is valid UTF-8 at every moment.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace nibble {
 struct Answer {
   std::vector<TokenId> tokens;
   std::vector<SampledToken> sampled;
-  std::vector<SampledToken> prompt;  // where log-probabilities of it are asked for
+  std::vector<SampledToken> prompt;  // if its log-probabilities were requested
   std::vector<std::string> pieces;   // the text of each TokenEvent
   std::string text;                  // the whole text
   std::optional<FinishedEvent> finished;
@@ -37,7 +37,8 @@ class Answers {
  public:
   explicit Answers(Engine& engine) : engine_(&engine) {}
 
-  // Waits for one event. If none comes in ten minutes the engine hangs: the slowest step takes seconds under sanitizers.
+  // Waits for one event. Ten minutes without an event mean that the engine hangs: the slowest step takes
+  // seconds under sanitizers.
   RequestId take() {
     const std::optional<Event> event = engine_->wait_event(std::chrono::minutes(10));
     if (!event) {
@@ -51,7 +52,7 @@ class Answers {
     return answers_[request];
   }
   const Answer& operator[](RequestId request) { return answers_[request]; }
-  const std::vector<RequestId>& ends() const { return ends_; }  // in the order of their ends
+  const std::vector<RequestId>& ends() const { return ends_; }  // in the order in which requests ended
 
  private:
   RequestId take(const TokenEvent& event) {

@@ -1,4 +1,4 @@
-// Tests that a request can be cancelled at any moment and touches nobody else, on the toy model.
+// Tests on the toy model that a request can be cancelled at any moment without affecting other requests.
 #include "engine/engine.h"
 
 #include <gtest/gtest.h>
@@ -20,12 +20,12 @@ TEST_P(EngineCancel, EndsARunningRequestAtTheNextStep) {
   Gate gate;
   std::optional<Toy> toy(std::in_place, gate.model());
   const RequestId id = toy->engine.submit(request(tokens_of("cancel me"), 50));
-  gate.arrived.acquire();  // its first step is under way
+  gate.arrived.acquire();  // its first step is running
   toy->engine.cancel(id);
   gate.passed.release(1 + steps_ahead);
   const Answer answer = toy->answers.wait_for(id);
   EXPECT_EQ(answer.finished.value().reason, FinishReason::kCancelled);
-  EXPECT_EQ(answer.tokens.size(), 1u);  // that of the step that was under way
+  EXPECT_EQ(answer.tokens.size(), 1u);  // the token of the running step
   toy.reset();
   for (int n = 0; n < steps_ahead; ++n) EXPECT_TRUE(gate.arrived.try_acquire());  // launched already
   EXPECT_FALSE(gate.arrived.try_acquire()) << "a step was run for nobody";
@@ -72,7 +72,7 @@ TEST_P(EngineCancel, OfWhatHasEndedOrNeverWasDoesNothing) {
   EXPECT_FALSE(toy.engine.wait_event(std::chrono::milliseconds(0)));
 }
 
-TEST_P(EngineCancel, AtRandomMomentsTouchesNobodyElse) {
+TEST_P(EngineCancel, AtRandomMomentsAffectsNoOtherRequest) {
   std::mt19937 random(5);
   EngineOptions narrow = options();
   narrow.num_full_pages = 40;
@@ -102,14 +102,14 @@ TEST_P(EngineCancel, AtRandomMomentsTouchesNobodyElse) {
     num_cut += toy.answers.wait_for(id).finished.value().reason == FinishReason::kCancelled;
   EXPECT_GT(num_cut, 0);  // the others had ended before
   for (const auto& [id, given] : kept) EXPECT_EQ(toy.answers.wait_for(id).tokens, run_alone(given));
-  // This request needs every page, so it ends only if all of them were freed.
+  // This request needs every page, so it finishes only if all of them were freed.
   EXPECT_TRUE(toy.ask(request(Tokens(100, 1), 40 * kPageTokens - 100 + 1)).finished);
 }
 
 TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) {
   constexpr int kAnswerTokens{1000};
   Gate gate;
-  std::atomic<int> num_begun{0}, num_done{0};  // calls of the model: one for each token
+  std::atomic<int> num_begun{0}, num_done{0};  // calls of the model, one per token
   const ToyModel counted = [&, logits = gate.model()](std::span<const TokenId> context) {
     ++num_begun;
     std::vector<float> result = logits(context);
@@ -119,9 +119,9 @@ TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) 
   ToyBackend backend(options(), counted, steps_ahead);
   std::optional<Engine> engine(std::in_place, backend, tokenizer(), options());
   for (int n = 0; n < 20; ++n) engine->submit(request(Tokens(3, n), kAnswerTokens));
-  gate.arrived.acquire();  // a step is under way, and stands still
+  gate.arrived.acquire();  // a step is running and blocked
 
-  // Were the engine to run its requests to their ends, it would take 20,000 calls.
+  // Running all requests to their ends would take 20,000 calls.
   std::atomic<bool> is_destroyed{false};
   std::thread lets_calls_pass([&] {
     for (; !is_destroyed; std::this_thread::sleep_for(std::chrono::milliseconds(1))) gate.passed.release();
@@ -133,7 +133,7 @@ TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) 
   lets_calls_pass.join();
 }
 
-// Its tests count the calls of the model.
+// Without drafts, because the tests count the calls of the model.
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineCancel, testing::ValuesIn(kWithoutDrafts));
 
 }  // namespace

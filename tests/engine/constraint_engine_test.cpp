@@ -1,4 +1,4 @@
-// Tests answers under a grammar, on a toy model whose answers are known.
+// Tests answers under a grammar, on a toy model with known answers.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ const grammar::VocabularyTrie& vocabulary() {
   return tiny;
 }
 
-// A request for texts of a grammar that have no semicolon, and one behind it.
+// A request whose answer is a text of the grammar without semicolons, then a semicolon.
 GenerationRequest constrained(const Tokens& prompt, std::shared_ptr<grammar::Grammar> of, int max_tokens) {
   GenerationRequest asked = request(prompt, max_tokens);
   asked.stop.tokens = {token_of(';')};
@@ -47,7 +47,8 @@ const char* const kPoint{
     "properties": {"longitude": {"type": "integer", "maximum": 200}, "latitude": {"enum": [12, 1277, "north"]}}})"};
 
 TEST_P(EngineConstraint, EveryAnswerIsATextOfItsGrammarAndWhatTheModelSaysOfIt) {
-  for (const int num_pages : {200, 14}) {  // with few pages sequences are preempted
+  // With few pages, sequences are preempted.
+  for (const int num_pages : {200, 14}) {
     EngineOptions narrow = options();
     narrow.max_batch_tokens = 24;
     narrow.num_full_pages = narrow.num_sliding_pages = num_pages;
@@ -97,13 +98,13 @@ TEST_P(EngineConstraint, AmongOthersARequestHasAPlaceInEveryStep) {
     ids.push_back(toy.engine.submit(constrained({token_of(who)}, letters, kNumTokens)));
   others_are_there.release();
   for (const RequestId id : ids) EXPECT_EQ(std::ssize(toy.answers.wait_for(id).tokens), kNumTokens);
-  // The first one is a step before the others, or two with one that was launched ahead.
+  // The first request runs one step before the others, or two with a step launched ahead.
   EXPECT_LE(toy.backend.num_steps(), kNumTokens + 2);
 }
 
 TEST_P(EngineConstraint, TokensThatMustFollowTakeNoStep) {
-  std::string
-      run;  // a model would write each character as a token of its own, and the toy model can't write others
+  // A model would write each of these characters as its own token, and the toy model can write no others.
+  std::string run;
   for (int i = 0; i < 25; ++i) run += "~^`@~`^@";
   ASSERT_EQ(tokenizer().encode(run, SpecialTokens::kOrdinary).size(), run.size());
   ToyBackend backend(options(), toy_logits, steps_ahead);
@@ -117,7 +118,7 @@ TEST_P(EngineConstraint, TokensThatMustFollowTakeNoStep) {
   EXPECT_EQ(answer.text, run);
   EXPECT_EQ(answer.finished.value().reason, FinishReason::kStopToken);
   EXPECT_EQ(answer.finished->num_output_tokens, std::ssize(run) + 1);
-  EXPECT_EQ(ask(asked({run}, 7)).text, run.substr(0, 7));  // the limit lies among them
+  EXPECT_EQ(ask(asked({run}, 7)).text, run.substr(0, 7));  // the limit falls inside the run
   EXPECT_THAT(ask(asked({run + "x", run + "y"}, 500)).text, testing::AnyOf(run + "x", run + "y"));
   engine.reset();
   EXPECT_LE(backend.num_steps(), 10);
@@ -156,7 +157,7 @@ TEST_P(EngineConstraint, EachChoiceGoesItsOwnWay) {
   EXPECT_GT(different.size(), 5u);
 }
 
-// Allows everything, until it has taken so many tokens.
+// Allows every token until it has accepted a given number of tokens.
 class Tiring : public grammar::Constraint {
  public:
   Tiring(int masks, int tokens) : num_masks_(masks), num_tokens_(tokens) {}
@@ -189,7 +190,7 @@ TEST_P(EngineConstraint, OneThatTakesTooMuchWorkFailsItsAnswerAlone) {
   EXPECT_EQ(toy.engine.state().num_faults, 0u);
 }
 
-TEST_P(EngineConstraint, OneThatLeavesNoTokenBesideWhatIsBannedFailsItsAnswer) {
+TEST_P(EngineConstraint, OneThatLeavesOnlyBannedTokensFailsItsAnswer) {
   Toy toy;
   GenerationRequest asked = constrained(tokens_of("none"), grammar::compile_regex("[abc]+").grammar, 50);
   asked.bans.allowed = std::make_shared<Tokens>(tokens_of("xyz"));

@@ -1,5 +1,5 @@
-// Tests the model that drafts, on the toy model, which sees through the page tables what the model was given: each draft must be the
-// likeliest token behind the whole text and the drafts before it.
+// Tests the draft model, on the toy model, which reads its input back through the page tables. Each draft
+// must be the likeliest token after the whole text and the drafts before it.
 #include "speculative/model.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using Text = std::vector<TokenId>;
 
-// A model with its pages, and texts that it drafts for.
+// A draft model with its pages, and the texts that it drafts for.
 class DraftingToy {
  public:
   struct Room {
@@ -43,7 +43,7 @@ class DraftingToy {
     texts_[text].push_back(token);
     drafters_[text]->push({&token, 1});
   }
-  // One round for all texts.
+  // Runs one round for all texts.
   DraftModel::CatchUp run(int num_drafts) {
     for (const auto& drafter : drafters_)
       if (drafter) drafter->want(num_drafts);
@@ -76,7 +76,8 @@ Text some_text(size_t num_tokens, unsigned seed) {
 TEST(DraftModel, DraftsTheLikeliestTokensHoweverTheTextGoesOn) {
   DraftingToy toy({});
   for (unsigned n = 0; n < 4; ++n) toy.add(some_text(5 + 9 * n, n));
-  for (int n = 0; n < 2; ++n) toy.run(3);  // the prompts are longer than a step together
+  // Together the prompts are longer than a step.
+  for (int n = 0; n < 2; ++n) toy.run(3);
   for (size_t text = 0; text < 4; ++text) toy.push(text, 5);
   std::mt19937 random(5);
   for (int round = 0; round < 80; ++round) {
@@ -85,11 +86,11 @@ TEST(DraftModel, DraftsTheLikeliestTokensHoweverTheTextGoesOn) {
     for (size_t text = 0; text < 4; ++text) {
       const Text drafts = toy.proposed(text);
       ASSERT_EQ(drafts, toy.right(text, num_drafts)) << "round " << round;
-      // Some of them come, and then another token.
+      // The text continues with some of the drafts, then with another token.
       const size_t num_right = random() % (drafts.size() + 1);
       for (size_t n = 0; n < num_right; ++n) toy.push(text, drafts[n]);
       toy.push(text, static_cast<TokenId>(random() % 256));
-      EXPECT_TRUE(toy.proposed(text).empty());  // they are of another text
+      EXPECT_TRUE(toy.proposed(text).empty());  // the drafts were made for another text
     }
   }
 }
@@ -100,12 +101,12 @@ TEST(DraftModel, CatchesUpInBoundedStepsWithWhatItHasNotRead) {
   const DraftModel::CatchUp of_prompts = toy.run(2);
   EXPECT_GT(of_prompts.prompt_seconds, 0);
   EXPECT_EQ(of_prompts.answer_seconds, 0);
-  EXPECT_EQ(toy.proposed(shorter),
-            toy.right(shorter, 2));  // the shorter one does not wait for the longer one
+  // The shorter text does not wait for the longer one.
+  EXPECT_EQ(toy.proposed(shorter), toy.right(shorter, 2));
   EXPECT_TRUE(toy.proposed(longer).empty());
   for (int n = 0; n < 4; ++n) toy.run(2);
   EXPECT_EQ(toy.proposed(longer), toy.right(longer, 2));
-  for (int n = 0; n < 30; ++n) toy.push(longer, 7);  // nobody asked for drafts meanwhile
+  for (int n = 0; n < 30; ++n) toy.push(longer, 7);  // no drafts requested meanwhile
   const DraftModel::CatchUp of_answer = toy.run(2);
   EXPECT_EQ(of_answer.prompt_seconds, 0);
   EXPECT_GT(of_answer.answer_seconds, 0);
@@ -118,10 +119,10 @@ TEST(DraftModel, ReadsTheSamePromptOnce) {
   for (int n = 0; n < 4; ++n) toy.add(prompt);
   for (int n = 0; n < 5; ++n) toy.run(1);
   for (size_t text = 0; text < 4; ++text) EXPECT_EQ(toy.proposed(text), toy.right(text, 1));
-  // Four steps for the pages that all share, and one for the three tokens behind them.
+  // Four steps for the pages that all texts share, and one for the three tokens after them.
   EXPECT_EQ(toy.num_steps(), 5);
   toy.end(0);
-  const size_t again = toy.add(prompt);  // when some have ended, too
+  const size_t again = toy.add(prompt);  // also after some texts have ended
   toy.run(1);
   EXPECT_EQ(toy.proposed(again), toy.right(again, 1));
 }
@@ -149,7 +150,7 @@ TEST(DraftModel, GivesUpTextsForWhichThereIsNoRoom) {
   toy.end(second);
   toy.run(2);
   EXPECT_EQ(toy.proposed(first), toy.right(first, 2));
-  EXPECT_TRUE(toy.proposed(third).empty());  // for good
+  EXPECT_TRUE(toy.proposed(third).empty());  // it will never get drafts
   const size_t fourth = toy.add(some_text(50, 4));
   toy.run(2);
   EXPECT_EQ(toy.proposed(fourth), toy.right(fourth, 2));
@@ -158,7 +159,7 @@ TEST(DraftModel, GivesUpTextsForWhichThereIsNoRoom) {
   EXPECT_TRUE(toy.proposed(beyond_context).empty());
 }
 
-TEST(DraftModel, IsNotAskedAgainWhenItFails) {
+TEST(DraftModel, IsNotUsedAgainAfterItFails) {
   int num_calls = 0;
   DraftingToy toy({}, [&](std::span<const TokenId> context) {
     if (++num_calls == 4) throw std::runtime_error("the device is lost");
@@ -176,7 +177,7 @@ TEST(DraftModel, IsNotAskedAgainWhenItFails) {
   EXPECT_EQ(num_calls, 4);
 }
 
-// The controller makes up its mind when the step ahead has been launched, and the trial comes with the one after it.
+// The controller decides when the step ahead has already been launched, so the trial comes with the next one.
 TEST(DraftModel, IsTriedWhereStepsRunAheadToo) {
   EngineOptions options{
       .num_full_pages = 40, .num_sliding_pages = 40, .max_batch_tokens = 64, .max_sequences = 1};

@@ -1,4 +1,4 @@
-// Tests how an answer of the engine ends, and how its text comes in pieces, on the toy model.
+// Tests on the toy model how an answer ends and how its text is split into pieces.
 #include "engine/engine.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ TEST_P(EngineEnd, TextThatMightBecomeAStopStringWaitsUntilItCannot) {
   EXPECT_EQ(cut.finished->reason, FinishReason::kMaxTokens);
 }
 
-TEST_P(EngineEnd, TheStopIsKeptWhereThatIsAskedFor) {
+TEST_P(EngineEnd, TheStopIsKeptOnRequest) {
   EXPECT_EQ(
       answer_with(tokens_of("abcdef"), {.max_tokens = 6, .tokens = tokens_of("d"), .keeps_stop = true}).text,
       "abcd");
@@ -66,7 +66,7 @@ TEST_P(EngineEnd, NothingEndsAnAnswerBeforeItsLeastTokens) {
   EXPECT_LT(toy.ask(asked).tokens.size(), 10u);
   asked.stop.min_tokens = 30;
   EXPECT_GE(toy.ask(asked).tokens.size(), 31u);
-  // Stop strings are looked for in the text behind them.
+  // Stop strings are searched only in the text after the minimum number of tokens.
   EXPECT_EQ(answer_with(tokens_of("ab ab ab"), {.max_tokens = 8, .min_tokens = 4, .strings = {"ab"}}).text,
             "ab ab ");
 }
@@ -124,8 +124,8 @@ TEST_P(EngineEnd, WithoutMaxTokensAnAnswerUsesAllOfASmallCache) {
   EngineOptions small = options();
   small.num_full_pages = 2;
   Toy toy(toy_logits, small);
-  EXPECT_EQ(toy.ask(request(Tokens(30, 1), 0)).tokens.size(),
-            35u);  // 65 in 64 positions: the last is never fed back
+  // 65 tokens fit in 64 positions: the last one is never fed back.
+  EXPECT_EQ(toy.ask(request(Tokens(30, 1), 0)).tokens.size(), 35u);
 }
 
 TEST_P(EngineText, ACharacterComesWhenItsLastByteDoes) {

@@ -1,4 +1,4 @@
-// Tests the engine from outside, requests in and events out, on a toy model whose answers are known.
+// Tests the engine from outside, requests in and events out, on a toy model with known answers.
 #include "engine/engine.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ TEST_P(EngineAnswers, AnswersWithWhatTheModelSays) {
 TEST_P(EngineAnswers, GivesManyRequestsTogetherWhatEachGetsAlone) {
   std::mt19937 random(1);
   EngineOptions narrow = options();
-  narrow.num_full_pages = 40;  // enough for about four at once
+  narrow.num_full_pages = 40;  // enough for about four sequences at once
   narrow.num_sliding_pages = 20;
   Toy toy(toy_logits, narrow);
   std::vector<std::pair<RequestId, GenerationRequest>> asked;
@@ -84,7 +84,7 @@ TEST_P(EngineAnswers, TheSameSeedGivesTheSameTextAndAnotherSeedAnother) {
   EXPECT_NE(toy.ask(asked).tokens, first);
 }
 
-TEST_P(EngineAnswers, ReportsLogprobsWhereTheyAreAskedFor) {
+TEST_P(EngineAnswers, ReportsLogprobsOnRequest) {
   Toy toy;
   GenerationRequest asked = request(tokens_of("logprobs"), 5);
   EXPECT_TRUE(toy.ask(asked).sampled[0].top.empty());
@@ -100,8 +100,8 @@ TEST_P(EngineAnswers, ReportsLogprobsWhereTheyAreAskedFor) {
 }
 
 TEST_P(EngineAnswers, ReportsThoseOfThePromptHoweverItIsCut) {
-  for (const int num_pages :
-       {200, 14}) {  // with few pages sequences are preempted, and run their prompt again
+  // With few pages sequences are preempted and run their prompt again.
+  for (const int num_pages : {200, 14}) {
     EngineOptions narrow = options();
     narrow.max_batch_tokens = 24;
     narrow.num_full_pages = narrow.num_sliding_pages = num_pages;
@@ -131,7 +131,7 @@ TEST_P(EngineAnswers, ReportsThoseOfThePromptHoweverItIsCut) {
         EXPECT_EQ(std::ssize(answer.prompt[i].top), given.prompt_logprobs);
       }
     }
-    // With drafts fewer of them are there at once.
+    // With drafts fewer sequences are live at once.
     if (max_drafts == 0 || num_pages == 200) {
       EXPECT_EQ(toy.engine.state().counts.num_preemptions > 0, num_pages == 14);
     }
@@ -143,7 +143,7 @@ TEST_P(EngineAnswers, APromptOfOneTokenOrOfImpossibleOnesHasThoseTheModelGives) 
   GenerationRequest asked = request({kToyVocab - 1}, 2);
   asked.prompt_logprobs = 1;
   EXPECT_TRUE(toy.ask(asked).prompt.empty());
-  asked.prompt.push_back(kToyVocab - 2);  // the toy's logit is -infinity
+  asked.prompt.push_back(kToyVocab - 2);  // the toy model's logit of this token is -infinity
   const Answer& answer = toy.ask(asked);
   ASSERT_EQ(answer.prompt.size(), 1u);
   EXPECT_EQ(answer.prompt[0].token, kToyVocab - 2);
@@ -191,7 +191,7 @@ TEST_P(EngineFault, ABackendThatThrowsFailsTheRequestsOfThatStepAndTheEngineGoes
     EXPECT_EQ(bad.failed.value().message, "the model could not be run: the cable was pulled");
     EXPECT_EQ(toy.ask(good).tokens, run_alone(good));
   }
-  // This request needs every page, so it ends only if all of them were freed.
+  // This request needs every page, so it finishes only if all of them were freed.
   EXPECT_TRUE(toy.ask(request(Tokens(100, 1), 20 * kPageTokens - 100 + 1)).finished);
 }
 
@@ -229,9 +229,9 @@ TEST_P(EngineFault, OptionsThatNoRequestCouldRunWithAreRefused) {
   EXPECT_THAT(message([](EngineOptions& o) { o.num_full_pages = 0; }), HasSubstr("has 0 pages for full"));
 }
 
-// ---- prompts that begin alike, and pages that run out ----
+// ---- common prefixes, and pages that run out ----
 
-// A backend that takes chains of drafts alone.
+// A backend that supports only chains of drafts.
 struct ChainBackend : ToyBackend {
   using ToyBackend::ToyBackend;
   bool takes_trees() const override { return false; }
@@ -247,7 +247,7 @@ TEST(EngineTrees, AreChainsWhereTheBackendTakesNoneAndCostDecidesElseRefused) {
   Engine engine(backend, tokenizer(), given);
 }
 
-// A backend that takes trees, and does not try them where cost decides.
+// A backend that supports trees but does not try them when cost decides.
 struct UntriedBackend : ToyBackend {
   using ToyBackend::ToyBackend;
   bool tries_trees() const override { return false; }
@@ -277,7 +277,7 @@ TEST(EngineTrees, AreForWhoAsksForThemWhereTheBackendDoesNotTryThem) {
   }
 }
 
-// The drafter makes the same trees of few right tokens and many wrong ones in every step.
+// The drafter makes the same kind of tree in every step: few right tokens and many wrong ones.
 TEST(EngineTrees, GiveTokensOfBranchesThatAreNotTheFirst) {
   struct Second final : speculative::Drafter {
     void push(std::span<const TokenId> tokens) override {
@@ -314,14 +314,14 @@ TEST(EngineTrees, GiveTokensOfBranchesThatAreNotTheFirst) {
   const GenerationRequest asked = request(tokens_of("Once upon a time"), 41);
   const Answer& answer = answers.wait_for(engine.submit(asked));
   EXPECT_EQ(answer.tokens, run_alone(asked));
-  // Four tokens a step behind the first, until the answer's end leaves no room for six drafts.
+  // Four tokens per step after the first step, until the end of the answer leaves no room for six drafts.
   EXPECT_EQ(answer.finished->drafts.num_accepted, 3 * answer.finished->drafts.num_drafts);
   EXPECT_GE(answer.finished->drafts.num_drafts, 8u);
 }
 
 // ---- drafts that the backend makes ----
 
-// Counts the runs that are launched behind others' tokens, and those of them whose positions are not known.
+// Counts the runs launched before their first token is known, and those whose position is not known either.
 struct CountingBackend : ToyBackend {
   using ToyBackend::ToyBackend;
   void launch(const Batch& batch) override {
@@ -335,8 +335,9 @@ struct CountingBackend : ToyBackend {
   int num_runs{0}, num_behind_tokens{0}, num_after_drafts{0};
 };
 
-// Requests whose tokens are chosen by seed and position alone, in a cache that is too small for them; some end early or are cancelled.
-TEST(EngineAhead, StepsAreLaunchedBehindDraftsBeforeTheseAreKnown) {
+// Requests whose tokens depend only on seed and position, in a cache too small for them; some end early or
+// are cancelled.
+TEST(EngineAhead, StepsAreLaunchedAfterDraftsBeforeTheseAreKnown) {
   for (const int num_drafts : {1, 4, 9}) {
     EngineOptions given{
         .num_full_pages = 18, .num_sliding_pages = 18, .max_batch_tokens = 64, .max_sequences = 6};
@@ -375,7 +376,7 @@ TEST(EngineAhead, StepsAreLaunchedBehindDraftsBeforeTheseAreKnown) {
   }
 }
 
-// A prediction is the host's to draft, and penalties count what the host has seen.
+// Predictions are drafted on the host, and penalties count tokens that the host has seen.
 TEST(EngineAhead, ARequestThatNeedsWhatIsKnownHasAllStepsWait) {
   for (const bool predicts : {false, true}) {
     EngineOptions given = options();
@@ -447,8 +448,8 @@ TEST_P(EnginePrefix, RequestsShareTheirTextsWithThoseOfTheSameSaltOnly) {
   }
 }
 
-// The next turn's prompt has the last prompt and answer without the reasoning, which is longer than the window and than the
-// sliding pool.
+// The next turn's prompt is the last prompt and answer without the reasoning. The reasoning is longer than
+// the window and than the sliding pool.
 TEST_P(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
   EngineOptions one = options();
   one.max_sequences = 1;
@@ -456,7 +457,7 @@ TEST_P(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
   Toy toy(toy_logits, one);
   Tokens prompt =
       tokens_of("You are a patient teacher. Who was Ada Lovelace, and what did she write about engines?");
-  int num_known = 0;  // length of the prefix that this prompt shares with the one before
+  int num_known = 0;  // length of the prefix shared with the previous prompt
   for (int turn = 0; turn < 6; ++turn) {
     const GenerationRequest asked = request(prompt, 500);
     const Answer& answer = toy.ask(asked);
@@ -493,7 +494,7 @@ TEST_P(EnginePrefix, ChoicesOfARequestThatCannotBeRunAllFail) {
   for (const RequestId id : toy.engine.submit_choices({}, 3)) EXPECT_TRUE(toy.answers.wait_for(id).failed);
 }
 
-// A backend with a clock of its own: a step takes 1,000 ns, and 250 n pass between the first n steps and the next.
+// A backend with its own clock: a step takes 1,000 ns, and the gap after the first n steps is 250 n ns.
 class ClockedBackend : public ToyBackend {
  public:
   using ToyBackend::ToyBackend;
@@ -509,9 +510,10 @@ class ClockedBackend : public ToyBackend {
   uint64_t now_ns_{uint64_t{1} << 60};  // such clocks count from 1970
 };
 
-// Steps of a prompt, and those around them, are not between two steps of decoding; nor is the time in which nothing was to do.
+// Prefill steps and the gaps next to them do not count as gaps between decode steps, nor does the time
+// without requests.
 TEST_P(EngineAnswers, SayHowLongADeviceWithAClockWasIdleBetweenStepsOfDecoding) {
-  if (max_drafts > 0) return;  // how many steps there are is up to the drafts
+  if (max_drafts > 0) return;  // the drafts decide the number of steps
   EngineOptions given = options();
   std::vector<StepReport> reports;
   given.on_step = [&](const StepReport& report) { reports.push_back(report); };
@@ -521,9 +523,10 @@ TEST_P(EngineAnswers, SayHowLongADeviceWithAClockWasIdleBetweenStepsOfDecoding) 
     Answers answers(engine);
     for (int n = 0; n < 2; ++n) answers.wait_for(engine.submit(request(Tokens(3, 7 + n), 6)));
   }
-  ASSERT_EQ(reports.size(), 12u);  // each answer has six tokens: one of the prompt's step, five of decoding
-  const size_t first =
-      steps_ahead > 0 ? 3 : 2;  // the step launched before the first token was known counts as the prompt's
+  // Each answer has six tokens: one from the prefill step, five from decode steps.
+  ASSERT_EQ(reports.size(), 12u);
+  // The step launched before the first token was known counts as a prefill step.
+  const size_t first = steps_ahead > 0 ? 3 : 2;
   for (size_t i = 0; i < reports.size(); ++i) {
     ASSERT_EQ(reports[i].device_idle_seconds.has_value(), i % 6 >= first) << i;
     EXPECT_NEAR(reports[i].device_idle_seconds.value_or(0),

@@ -1,5 +1,6 @@
-// Tests which requests share a step where no answer goes on, on the toy model. No test depends on how long anything takes: the engine may wait
-// for an hour or not at all, and where it waits and should not, the test does not end.
+// Tests on the toy model which requests share a step when no answer is in progress. No test depends on
+// timing: the engine may wait for an hour or not at all, and a test in which it waits when it should not
+// never ends.
 #include "engine/engine.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +22,7 @@ using testing::SizeIs;
 
 class EngineGather : public EngineAnswers {};
 
-// However short the toy's steps are.
+// The engine may wait an hour, although the toy model's steps are short.
 constexpr GatherOptions kAnHour{.at_most = std::chrono::hours(1), .share_of_step = 1e12};
 constexpr GatherOptions kNever{.at_most = std::chrono::seconds(0)};
 
@@ -32,7 +33,8 @@ EngineOptions gathering(const GatherOptions& given, int max_sequences) {
   return result;
 }
 
-// Notes how many sequences each step has. Where `first_launch` is set, the first one stands still until the test lets it go.
+// Records the number of sequences of each step. If `first_launch` is set, the first launch blocks until the
+// test releases it.
 struct NotingBackend : ToyBackend {
   using ToyBackend::ToyBackend;
   void launch(const Batch& batch) override {
@@ -43,11 +45,11 @@ struct NotingBackend : ToyBackend {
     num_sequences.push_back(batch.runs.size());
     ToyBackend::launch(batch);
   }
-  std::vector<size_t> num_sequences{};  // read it when the engine is destroyed
+  std::vector<size_t> num_sequences{};  // read only after the engine is destroyed
   Gate* first_launch{nullptr};
 };
 
-// Returns when the engine waits for more requests than there are now, this one included, or is about to.
+// Returns when the engine has taken this request and waits for more, or is about to.
 RequestId submit_and_wait_until_taken(Engine& engine, const GenerationRequest& asked) {
   const int num_before = engine.state().num_waiting;
   const RequestId id = engine.submit(asked);
@@ -61,7 +63,8 @@ TEST_P(EngineGather, RequestsThatComeOneAfterTheOtherRunInOneStep) {
   {
     Engine engine(backend, tokenizer(), given);
     Answers answers(engine);
-    for (int round = 0; round < 2; ++round) {  // the second time, as many as the first time
+    // In the second round the engine expects the same number of requests.
+    for (int round = 0; round < 2; ++round) {
       std::vector<RequestId> asked;
       for (int n = 0; n < 2; ++n)
         asked.push_back(submit_and_wait_until_taken(engine, request(Tokens(3, 3 * round + n), 4)));
@@ -69,10 +72,11 @@ TEST_P(EngineGather, RequestsThatComeOneAfterTheOtherRunInOneStep) {
       for (const RequestId id : asked) answers.wait_for(id);
     }
   }
-  EXPECT_THAT(backend.num_sequences, testing::AllOf(SizeIs(8), Each(3)));  // four tokens, twice
+  EXPECT_THAT(backend.num_sequences, testing::AllOf(SizeIs(8), Each(3)));  // four tokens, in two rounds
 }
 
-// The last step of an answer is under way when the second request comes, and still when the third one does.
+// The second request arrives before the last step of the first answer is launched, the third while that step
+// runs.
 TEST_P(EngineGather, RequestsThatComeWhileTheLastStepOfAnAnswerRunsAreRunInOne) {
   const EngineOptions given = gathering(kNever, 8);
   Gate launch, model;
@@ -94,14 +98,14 @@ TEST_P(EngineGather, RequestsThatComeWhileTheLastStepOfAnAnswerRunsAreRunInOne) 
   EXPECT_THAT(backend.num_sequences, ElementsAre(1, 2));
 }
 
-TEST_P(EngineGather, AnAnswerThatGoesOnWaitsForNobody) {
+TEST_P(EngineGather, ARunningAnswerWaitsForNoRequest) {
   Gate gate;
   Toy toy(gate.model(), gathering(kAnHour, 2));
   const RequestId is_long = toy.engine.submit(request({1}, 40));
   const RequestId is_short = toy.engine.submit(request({2}, 1));
   gate.passed.release(2);
   toy.answers.wait_for(is_short);
-  // From here on nobody else comes together with anybody, though two did.
+  // From here on each request comes alone, though two came together before.
   const RequestId joins = toy.engine.submit(request({3}, 4));
   gate.passed.release(39 + 4);
   EXPECT_EQ(toy.answers.wait_for(joins).tokens.size(), 4u);
@@ -125,7 +129,7 @@ TEST_P(EngineGather, AnEngineThatWaitsForRequestsCanBeDestroyed) {
   EXPECT_EQ(backend.num_steps(), 0);
 }
 
-TEST_P(EngineGather, AsManyAreWaitedForAsCameTogetherTheLastTime) {
+TEST_P(EngineGather, WaitsForTheNumberOfRequestsThatCameTogetherLastTime) {
   const EngineOptions given = gathering(kAnHour, 8);
   Gate gate;
   NotingBackend backend(given, gate.model(), steps_ahead);
@@ -135,9 +139,10 @@ TEST_P(EngineGather, AsManyAreWaitedForAsCameTogetherTheLastTime) {
     const RequestId alone = submit_and_wait_until_taken(engine, request({1}, 5));
     engine.cancel(alone);
     answers.wait_for(alone);
-    const RequestId first = engine.submit(request({2}, 5));  // one had come, so this one is enough
+    // One request came last time, so the engine does not wait for more.
+    const RequestId first = engine.submit(request({2}, 5));
     gate.arrived.acquire();
-    // These are too late for its step, and would have been waited for.
+    // Too late for its step; an engine that gathers three would have waited for them.
     const RequestId second = engine.submit(request({3}, 1)), third = engine.submit(request({4}, 1));
     gate.passed.release(5 + 1 + 1);
     for (const RequestId id : {first, second, third}) answers.wait_for(id);

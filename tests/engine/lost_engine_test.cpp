@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 class LostEngine : public EngineAnswers {
  protected:
-  // Fails where the context begins with X or Y; is lost where it begins with Z.
+  // Fails if the context begins with X or Y; the backend is lost if it begins with Z.
   static std::vector<float> model(std::span<const TokenId> context) {
     if (context.front() == token_of('X')) throw std::runtime_error("a link is down");
     if (context.front() == token_of('Y')) throw std::runtime_error("a graph could not be made");

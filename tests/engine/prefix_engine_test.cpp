@@ -1,5 +1,5 @@
-// Tests shared pages on real backends with the bundled checkpoint: answers have the same bits whether a prompt was in the cache,
-// shared pages with another, or was preempted and run again.
+// Tests shared pages on real backends with the bundled checkpoint: answers have the same bits whether a
+// prompt was cached, shared pages with another, or was preempted and run again.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -41,7 +41,7 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
     std::vector<Answer> answers;
     SchedulerCounts counts;
   };
-  // Runs waves of requests: those of a wave at once, each wave after the one before has ended.
+  // Runs waves of requests: all requests of a wave at once, each wave after the previous one has ended.
   Served serve(const std::vector<std::vector<GenerationRequest>>& waves, bool prefix_cache,
                int num_full_pages) const {
     const EngineOptions options{.num_full_pages = num_full_pages,
@@ -91,7 +91,7 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
   const Tokenizer tokenizer_{Tokenizer::open(test::source_path("models/tiny-gpt-oss"))};
 };
 
-// Prompts whose common prefix ends before, at and behind the end of a page and of the window of 128.
+// Prompts whose common prefix ends just before, at and just after the end of a page and of the window of 128.
 TEST_P(PrefixOnBackend, AHitChangesNoBit) {
   const Tokens base = tokens(1, 200);
   std::vector<std::vector<GenerationRequest>> waves{{request(base, 12)}, {}};
@@ -117,7 +117,7 @@ TEST_P(PrefixOnBackend, BeingPutAsideChangesNoBit) {
   const Served roomy = serve(waves, false, 60);
   EXPECT_EQ(roomy.counts.num_preemptions, 0u);
   for (const bool prefix_cache : {true, false}) {
-    const Served narrow = serve(waves, prefix_cache, 9);  // each needs 4 pages in the end
+    const Served narrow = serve(waves, prefix_cache, 9);  // each sequence needs 4 pages at its end
     EXPECT_GT(narrow.counts.num_preemptions, 0u);
     expect_same_bits(narrow, roomy);
   }

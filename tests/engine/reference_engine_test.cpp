@@ -1,5 +1,5 @@
-// Tests the engine with the reference backend and the bundled checkpoint against continuations that other implementations
-// computed (tests/golden).
+// Tests the engine with the reference backend and the bundled checkpoint against continuations that other
+// implementations computed (tests/golden).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using Tokens = std::vector<TokenId>;
 struct GoldenPrompt {
   std::string name;
   Tokens prompt, greedy;
-  std::optional<size_t> greedy_stops_after;  // number of tokens, the stop token included
+  std::optional<size_t> greedy_stops_after;  // number of tokens, including the stop token
 };
 
 Tokens read_tokens(const Container& golden, const std::string& name) {
@@ -38,8 +38,8 @@ Tokens read_tokens(const Container& golden, const std::string& name) {
   return tokens;
 }
 
-// Prompts of one token, of lengths around the window of 128, and chats. Few and short, because sanitizers make the reference
-// slow.
+// Prompts of one token, of lengths around the window of 128, and chats. Few and short, because sanitizers
+// slow the reference down.
 constexpr const char* kPrompts[] = {"prose1",
                                     "prose5",
                                     "prose33",
@@ -87,7 +87,8 @@ class ReferenceEngine : public testing::Test {
     return tokenizer_.decode(ordinary);
   }
 
-  // With chunks that end inside pages and a cache for about five sequences, prompts wait, share steps and reuse pages.
+  // Chunks end inside pages and the cache holds about five sequences, so prompts wait, share steps and reuse
+  // pages.
   const EngineOptions options_{.num_full_pages = 30,
                                .num_sliding_pages = 35,
                                .max_batch_tokens = 50,
@@ -99,7 +100,7 @@ class ReferenceEngine : public testing::Test {
                       {.num_full_pages = options_.num_full_pages,
                        .num_sliding_pages = options_.num_sliding_pages,
                        .max_batch_tokens = options_.max_batch_tokens,
-                       // The matrices are so small that synchronising threads costs more than they save.
+                       // The matrices are so small that synchronising threads costs more than it saves.
                        .num_threads = 1})};
   Engine engine_{*backend_, tokenizer_, options_};
   Answers answers_{engine_};
@@ -177,7 +178,7 @@ TEST_F(ReferenceEngine, TheSameSeedGivesTheSameTextAloneAndAmongOthers) {
   EXPECT_NE(answers_.wait_for(other_seed).text, alone);
 }
 
-TEST_F(ReferenceEngine, LogprobsOfTheFirstTokenAreThoseOfOthers) {
+TEST_F(ReferenceEngine, LogprobsOfTheFirstTokenAreThoseOfOtherImplementations) {
   const Container golden = open_container(test::source_path("tests/golden/golden.safetensors"));
   for (const char* name : {"prose33", "prose127"}) {
     GenerationRequest request;
@@ -185,7 +186,8 @@ TEST_F(ReferenceEngine, LogprobsOfTheFirstTokenAreThoseOfOthers) {
     request.sample.num_logprobs = 5;
     request.stop.max_tokens = 1;
     const Answer& answer = ask(request);
-    const auto last_five = [&](const char* what) {  // the last row of [T, 5]
+    // Returns the last row of [T, 5].
+    const auto last_five = [&](const char* what) {
       return golden.find(std::string(name) + what)->data.last(5 * sizeof(float));
     };
     ASSERT_EQ(answer.sampled.at(0).top.size(), 5u);

@@ -1,4 +1,4 @@
-// Holds the scheduler to its promises over random arrivals, in a simulation that keeps its own records.
+// Tests the guarantees of the scheduler over random arrivals, in a simulation that keeps its own records.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,12 +14,15 @@
 namespace nibble {
 namespace {
 
-// Simulates arrivals of all lengths and priorities, with and without common prefixes, against a cache that is too small for them; some end
-// early, some are cancelled while they wait, many are preempted, and now and then a step fails. Each step is checked against the
-// test's own records and against a store in which every position holds a fingerprint of the text up to it. `runs_ahead`: the tokens of
-// a step are reported when the next one is planned already. `drafts`: many slices end in drafts, of which some are right; with
-// SchedulerOptions::launches_before_drafts, and one step ahead, the next one is planned before that is reported too. `priorities`: how many
-// there are.
+// Simulates arrivals of all lengths and priorities, with and without common prefixes, against a cache that is
+// too small for them. Some sequences end early, some are cancelled while they wait, many are preempted, and
+// now and then a step fails. Each step is checked against the test's own records and against a store in which
+// every position holds a fingerprint of the text up to it.
+//
+// `runs_ahead`: the tokens of a step are reported after the next step is planned. `drafts`: many slices end
+// in drafts, of which some are right. With SchedulerOptions::launches_before_drafts and one step ahead, the
+// next step is planned before the scheduler learns which drafts are right. `priorities`: number of
+// priorities.
 class Simulation {
   static constexpr RequestId id(int n) { return static_cast<RequestId>(n); }
 
@@ -66,7 +69,7 @@ class Simulation {
     EXPECT_EQ(num_right_ > num_requests, drafts_);
     EXPECT_EQ(num_wrong_ > num_requests, drafts_);
     EXPECT_EQ(num_drafts_after_drafts_ > num_requests, runs_ahead_ && options_.launches_before_drafts);
-    // Without sequences that were preempted in the step that admitted them, before they had run.
+    // Not counted: sequences preempted in the step that admitted them, before they ran.
     EXPECT_LE(num_put_aside_, scheduler_.counts().num_preemptions);
   }
 
@@ -75,13 +78,14 @@ class Simulation {
   struct Book {
     std::vector<TokenId> tokens;
     std::vector<uint64_t> fingerprints;  // [p]: fingerprint of the text up to position p
-    // Tokens of the prompt; of prompt and answer at most; of the answer after which it ends; how many the scheduler was told.
+    // num_prompt: tokens of the prompt. num_at_most: limit of prompt and answer. leaves_after: tokens of the
+    // answer after which it ends. num_reported: tokens reported to the scheduler.
     int num_prompt, num_at_most, leaves_after, num_reported;
     int priority;
     int num_run{0};
     bool is_running{false}, was_running{false};  // after the last step, and the one before it
-    int num_overtaking{0};                       // admitted before it, while it had waited for room alone
-    // Drafts of its last step, of which nobody has told the scheduler which are right, and how many are.
+    int num_overtaking{0};  // later sequences admitted while this one waited only for room
+    // Drafts of its last step that are not reported yet, and the number of right ones.
     int num_unsure{0}, num_unsure_right{0}, unsure_step{0};
     void push(TokenId token) {
       tokens.push_back(token);
@@ -92,12 +96,12 @@ class Simulation {
     bool is_complete() const { return num_known() == num_at_most; }
   };
 
-  // The order of sequences: ids are in the order of arrival.
+  // Returns whether `a` is scheduled before `b`; ids are in the order of arrival.
   static bool comes_before(const std::pair<const RequestId, Book>& a,
                            const std::pair<const RequestId, Book>& b) {
     return std::pair(a.second.priority, a.first) < std::pair(b.second.priority, b.first);
   }
-  // It may wait for another to fill a page that both have in common.
+  // Returns whether the sequence may wait for another one to fill a page that both share.
   bool may_wait_for_a_prefix(const std::pair<const RequestId, Book>& waiting) const {
     return options_.prefix_cache && std::any_of(books_.begin(), books_.end(), [&](const auto& other) {
              const auto& [mine, theirs] = std::tie(waiting.second.tokens, other.second.tokens);
@@ -105,7 +109,8 @@ class Simulation {
              return other.first != waiting.first && end - mine.begin() >= kPageTokens;
            });
   }
-  // Those that lost their place come after all that keep theirs; and one that waits for room is overtaken by a bounded number.
+  // Preempted sequences come after all that keep running; a sequence that waits for room is overtaken a
+  // bounded number of times.
   void check_order() {
     using Entry = std::pair<const RequestId, Book>;
     const Entry* last = nullptr;
@@ -135,7 +140,8 @@ class Simulation {
     }
   }
 
-  // Says whether it has no place in a step that is planned now: what comes behind its drafts is not known, or whether there is anything.
+  // Returns whether the sequence cannot run in a step planned now: the token after its drafts is unknown, or
+  // its answer may already be complete.
   bool is_held(const Book& book) const {
     return book.num_unsure > 0 &&
            (!options_.launches_before_drafts || book.num_reported + 1 + book.num_unsure >= book.num_at_most);
@@ -180,7 +186,7 @@ class Simulation {
     scheduler_.remove(request);
   }
 
-  // Where the drafts of a slice begin.
+  // Returns the position of the first draft of a slice.
   static int end_of_known(const Slice& slice, const Book& book) {
     return slice.first_position + book.num_unsure_right + slice.num_tokens - slice.num_drafts;
   }
@@ -210,14 +216,14 @@ class Simulation {
       ASSERT_EQ(cache_of(page, options_.num_full_pages), cache_of(slice)) << "pages of two KV caches";
     for (const PageId page : slice.sliding.pages)
       ASSERT_EQ(cache_of(page, options_.num_sliding_pages), cache_of(slice)) << "pages of two KV caches";
-    // It is enough to compare the last position of each page: its fingerprint depends on all before it.
+    // Comparing the last position of each page is enough: its fingerprint depends on all positions before it.
     for (int p = first - 1; p >= 0; p = p / kPageTokens * kPageTokens - 1)
       ASSERT_EQ(at(full_, slice.full, p), book.fingerprints[static_cast<size_t>(p)]) << "position " << p;
     for (int p = first - 1; p >= first_seen; p = p / kPageTokens * kPageTokens - 1)
       ASSERT_EQ(at(sliding_, slice.sliding, p), book.fingerprints[static_cast<size_t>(p)])
           << "position " << p;
   }
-  // Counts the tables that hold each page, and checks that a page that is written is in one table only.
+  // Counts the tables that hold each page, and checks that a written page is in one table only.
   void check_sharing(const std::vector<Slice>& slices) {
     std::vector<int> full(full_.size()), sliding(sliding_.size());
     const auto count = [](std::vector<int>& holders, const PageTableView& table) {
@@ -260,7 +266,8 @@ class Simulation {
       if (book.num_run > 0 || !options_.prefix_cache) {
         ASSERT_EQ(slice.first_position + book.num_unsure_right, book.num_run)
             << "a position is skipped or run twice";
-      } else {  // its first slice, or the first after a preemption: begins behind whole cached pages
+        // Its first slice, or the first after a preemption, begins after whole cached pages.
+      } else {
         ASSERT_EQ(slice.first_position % kPageTokens, 0);
         num_cached_ += slice.first_position;
         num_begun_ += book.num_known();
@@ -314,7 +321,7 @@ class Simulation {
           << "rows were left free while a prompt waited";
     }
 
-    if (below(2000) == 0) {  // the step fails: it has written nothing
+    if (below(2000) == 0) {  // the step fails and has written nothing
       for (const RequestId request : scheduler_.remove_running()) books_.erase(request);
       report();
       return;
@@ -349,7 +356,7 @@ class Simulation {
     if (!runs_ahead_) report();
   }
 
-  // Tells the scheduler the tokens of the step that was planned before, and removes sequences that end with them.
+  // Reports the tokens of the previous step to the scheduler, and removes sequences that end with them.
   void report() {
     for (const auto& [request, num_tokens, num_drafts, num_right, planned] : std::exchange(unreported_, {})) {
       const auto found = books_.find(request);
@@ -386,7 +393,8 @@ class Simulation {
   std::array<int64_t, 3> num_slices_of_{};  // of sequences in each KV cache
 };
 
-// Together 125,000 arrivals; fewer under sanitizers, which are ten times slower and find faults in the first thousands.
+// 125,000 arrivals in total; fewer under sanitizers, which are ten times slower and find faults within the
+// first thousands.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kNumArrivals{1500};
 #elif defined(__has_feature)
@@ -399,7 +407,7 @@ constexpr int kNumArrivals{6250};
 constexpr int kNumArrivals{6250};
 #endif
 
-// `num_kv_caches` for sequences that ranks have each for themselves.
+// `num_kv_caches`: one cache per rank that has sequences of its own.
 void simulate(int num_kv_caches) {
   for (const unsigned seed : {1u, 4u, 5u, 6u, 8u}) {
     const bool runs_ahead = seed % 2 == 0, drafts = seed > 4, launches_before_drafts = seed > 6;

@@ -1,4 +1,5 @@
-// Tests which sequences run in which step. The scheduler knows neither model nor time, so these tests simulate it.
+// Tests which sequences run in which step. The scheduler knows neither model nor time, so the tests simulate
+// them.
 #include "engine/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -18,14 +19,14 @@ SchedulerOptions scheduler_options() {
           .window = 128};
 }
 
-// Runs a step in which every sequence samples the token 1.
+// Runs a step in which every sequence samples token 1.
 std::vector<Slice> run_step(Scheduler& scheduler) {
   const std::vector<Slice> slices = scheduler.next();
   for (const Slice& slice : slices)
     if (slice.gives_token) scheduler.push(slice.request, 1);
   return slices;
 }
-// A prompt that has no prefix in common with others.
+// Returns a prompt that shares no prefix with others.
 std::vector<TokenId> prompt(RequestId request, int num_tokens) {
   std::vector<TokenId> tokens(static_cast<size_t>(num_tokens), 5);
   tokens[0] = 1000 + static_cast<TokenId>(request);
@@ -34,7 +35,7 @@ std::vector<TokenId> prompt(RequestId request, int num_tokens) {
 void add(Scheduler& scheduler, RequestId request, int num_prompt_tokens, int max_output_tokens) {
   scheduler.add(request, prompt(request, num_prompt_tokens), max_output_tokens);
 }
-// The slice of a request in a step; one of 0 tokens if it has none.
+// Returns the slice of a request in a step, or an empty slice.
 Slice part_of(const std::vector<Slice>& slices, RequestId request) {
   const auto found =
       std::find_if(slices.begin(), slices.end(), [&](auto& s) { return s.request == request; });
@@ -91,7 +92,7 @@ TEST(Scheduler, PlansNoStepAheadForWhomWaitsForTheirTokens) {
   EXPECT_FALSE(scheduler.waits_for_tokens()) << "the token that it waits for is its last";
 }
 
-// Offers every sequence so many drafts.
+// Offers `num_drafts` drafts to every sequence.
 PlanDrafts drafting(int num_drafts) {
   return [=](const DraftRoom& room) {
     for (DraftRoom::Place& place : room.places) place.num_drafts = num_drafts;
@@ -118,18 +119,18 @@ TEST(SchedulerDrafts, ThoseThatCameArePartOfTheTextAndTheOthersLeaveNoTrace) {
   EXPECT_EQ(part_of(scheduler.next(), id(1)).first_position, 34);
 }
 
-TEST(SchedulerDrafts, ThatAStepMakesItselfStandBehindOthersThatNobodyKnowsToBeRight) {
+TEST(SchedulerDrafts, OfTheBackendMayFollowDraftsThatAreNotCheckedYet) {
   SchedulerOptions options = scheduler_options();
   options.launches_before_drafts = true;
   Scheduler scheduler(options);
   add(scheduler, id(1), 26, 11);
-  scheduler.next();  // its token is awaited
+  scheduler.next();  // its token is not reported yet
   Slice part = part_of(scheduler.next(drafting(4)), id(1));
   EXPECT_TRUE(part.follows);
   EXPECT_EQ(part.num_unsure, 0);
   EXPECT_EQ(part.num_drafts, 4);
   scheduler.push(id(1), 1);
-  part = part_of(scheduler.next(drafting(4)), id(1));  // behind positions 26 to 30
+  part = part_of(scheduler.next(drafting(4)), id(1));  // follows positions 26 to 30
   EXPECT_TRUE(part.follows && part.gives_token);
   EXPECT_EQ(part.first_position, 27);
   EXPECT_EQ(part.num_unsure, 4);
@@ -158,7 +159,7 @@ TEST(SchedulerDrafts, ThatAStepMakesItselfStandBehindOthersThatNobodyKnowsToBeRi
   EXPECT_EQ(part.num_drafts, 1);
 }
 
-TEST(SchedulerDrafts, TakeRowsThatNobodyElseNeedsAndEndWithTheAnswer) {
+TEST(SchedulerDrafts, UseOnlyFreeRowsAndEndWithTheAnswer) {
   Scheduler scheduler(scheduler_options());
   add(scheduler, id(1), 10, 50);
   add(scheduler, id(2), 10, 4);
@@ -172,7 +173,7 @@ TEST(SchedulerDrafts, TakeRowsThatNobodyElseNeedsAndEndWithTheAnswer) {
   scheduler.remove(id(3));
   slices = scheduler.next(drafting(20));
   EXPECT_EQ(part_of(slices, id(1)).num_drafts, 20);
-  EXPECT_EQ(part_of(slices, id(2)).num_drafts, 1);  // the answer's fourth token is never run
+  EXPECT_EQ(part_of(slices, id(2)).num_drafts, 1);  // the fourth token of the answer is never run
 }
 
 TEST(SchedulerDrafts, TakeNoPageThatOthersMayNeedNext) {
@@ -181,10 +182,10 @@ TEST(SchedulerDrafts, TakeNoPageThatOthersMayNeedNext) {
   Scheduler scheduler(small);
   add(scheduler, id(1), 31, 60);
   add(scheduler, id(2), 30, 5);
-  run_step(scheduler);  // 2 pages are free, one for each
+  run_step(scheduler);  // 2 pages are free, one for each sequence
   const std::vector<Slice> slices = scheduler.next(drafting(8));
   EXPECT_EQ(part_of(slices, id(1)).num_drafts, 0);
-  EXPECT_EQ(part_of(slices, id(2)).num_drafts, 1);  // in the page that it has
+  EXPECT_EQ(part_of(slices, id(2)).num_drafts, 1);  // fits in its last page
 }
 
 TEST(SchedulerPrefix, APromptThatIsRunWholeSharesNothingButIsShared) {
@@ -208,7 +209,7 @@ TEST(Scheduler, ALongPromptDoesNotStallARunningChat) {
   add(scheduler, id(2), 1000, 10);
   const std::vector<Slice> slices = run_step(scheduler);
   EXPECT_EQ(part_of(slices, id(1)).num_tokens, 1);   // the chat decodes in this step,
-  EXPECT_EQ(part_of(slices, id(2)).num_tokens, 63);  // and the prompt takes what is left of the 64
+  EXPECT_EQ(part_of(slices, id(2)).num_tokens, 63);  // and the prompt takes the rest of the 64 rows
 }
 
 TEST(Scheduler, OfPromptsOfTheSameLengthTheOlderAreFedFirst) {
@@ -248,7 +249,7 @@ TEST(Scheduler, AdmitsWhomThePagesOfTheirPromptAreLeftFor) {
   Scheduler scheduler(small);
   add(scheduler, id(1), 10, 300);  // 309 positions at most: 10 pages, of which 1 is needed now
   add(scheduler, id(2), 10, 300);
-  add(scheduler, id(3), 200, 10);  // 7 pages, which leaves the 2 that the others need to continue
+  add(scheduler, id(3), 200, 10);  // 7 pages, which would leave only the 2 that the others need to continue
   EXPECT_EQ(run_step(scheduler).size(), 2u);
   EXPECT_EQ(scheduler.num_waiting(), 1);
   scheduler.remove(id(1));
@@ -260,18 +261,18 @@ TEST(Scheduler, CountsPagesThatThoseWhoRunHaveYetToTake) {
   small.num_full_pages = 10;
   Scheduler scheduler(small);
   add(scheduler, id(1), 250, 10);  // 8 pages, 2 of them in the first step
-  add(scheduler, id(2), 33, 10);   // 2 pages and 1 for the first: more than are free
+  add(scheduler, id(2), 33, 10);   // 2 pages, plus 1 for the first sequence: more than are free
   EXPECT_EQ(run_step(scheduler).size(), 1u);
   EXPECT_EQ(scheduler.num_free_pages(0).full, 8);
   EXPECT_EQ(scheduler.num_waiting(), 1);
 }
 
-TEST(Scheduler, ThoseWithRoomOvertakeOneWithoutAtMostSoManyTimes) {
+TEST(Scheduler, SequencesWithRoomOvertakeOneWithoutABoundedNumberOfTimes) {
   SchedulerOptions small = scheduler_options();
   small.num_full_pages = 10;
   Scheduler scheduler(small);
   add(scheduler, id(1), 180, 99);  // 6 pages, later 7
-  add(scheduler, id(2), 180, 10);  // 6 pages: waits
+  add(scheduler, id(2), 180, 10);  // 6 pages: must wait
   for (int n = 0; n < Scheduler::kMaxOvertaking; ++n) {
     add(scheduler, id(3 + n), 1, 10);  // 1 page
     EXPECT_EQ(part_of(run_step(scheduler), id(3 + n)).num_tokens, 1) << n;
@@ -300,7 +301,7 @@ TEST(Scheduler, OneThatIsPreemptedMayBeOvertakenAnew) {
 
 // ---- a long prompt among others ----
 
-// The number of the step in which a request's prompt ends.
+// Returns the number of steps until a request's prompt is complete.
 int steps_until_token(Scheduler& scheduler, RequestId request) {
   for (int num_steps = 1; num_steps < 10'000; ++num_steps)
     if (part_of(run_step(scheduler), request).gives_token) return num_steps;
@@ -331,7 +332,7 @@ TEST(SchedulerRows, APromptThatIsAloneGetsAllRows) {
   EXPECT_EQ(steps_until_token(scheduler, id(1)), 100);
 }
 
-TEST(SchedulerRows, PromptsGetFewerRowsWhileOthersWaitForTheStepWhereThatIsAsked) {
+TEST(SchedulerRows, PromptsGetFewerRowsWhileOthersWaitIfMaxSharedRowsIsSet) {
   SchedulerOptions options = options_for_long_prompts();
   options.max_shared_rows = 16;
   Scheduler scheduler(options);
@@ -437,7 +438,7 @@ TEST(SchedulerPriority, TheHighestNumberIsPreemptedFirst) {
   EXPECT_TRUE(scheduler.is_running(id(2)));
 }
 
-// ---- several KV caches, each of a rank with sequences of its own ----
+// ---- one KV cache per rank with its own sequences ----
 
 SchedulerOptions options_of_caches(int num_kv_caches) {
   SchedulerOptions options = scheduler_options();
@@ -499,7 +500,7 @@ TEST(SchedulerCaches, OnlySequencesOfTheSameOneCompeteForItsPages) {
   }
   EXPECT_FALSE(scheduler.is_running(id(3))) << "the youngest where pages ran out";
   EXPECT_TRUE(scheduler.is_running(id(4))) << "younger, in the other cache";
-  // It goes on where there is room.
+  // It continues where there is room.
   add(scheduler, id(5), 1, 1);
   scheduler.remove(id(2));
   const std::vector<Slice> slices = run_step(scheduler);
@@ -509,7 +510,8 @@ TEST(SchedulerCaches, OnlySequencesOfTheSameOneCompeteForItsPages) {
 
 // ---- pages run out ----
 
-// Two sequences with 4 pages each, which need more than the 8 full pages: the older gets all that it needs.
+// Two sequences with 4 pages each need more than the 8 full pages: the older one gets all pages that it
+// needs.
 TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
   SchedulerOptions small = scheduler_options();
   small.num_full_pages = 8;
@@ -525,12 +527,12 @@ TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
     if (const Slice part = part_of(slices, id(2)); part.num_tokens > 0)
       position_of_second = part.first_position + part.num_tokens;
   }
-  EXPECT_EQ(position_of_second, 127);  // one step behind the first, which needed a fifth page
+  EXPECT_EQ(position_of_second, 127);  // one step less than the first sequence, which needed a fifth page
   EXPECT_EQ(scheduler.num_running(), 1);
   EXPECT_EQ(scheduler.num_waiting(), 1);
   EXPECT_EQ(scheduler.num_free_pages(0).full, 3);
   scheduler.remove(id(1));
-  // The second runs again from its first token: its prompt and its 68 sampled tokens, the last one included.
+  // The second sequence runs again from its first token: its prompt and all its 68 sampled tokens.
   EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 0);
   const Slice last = part_of(run_step(scheduler), id(2));
   EXPECT_EQ(last.first_position, 64);
@@ -546,8 +548,8 @@ TEST(SchedulerPreemption, WhatThePrefixCacheStillHasIsNotRunAgain) {
   add(scheduler, id(2), 60, 100);
   while (scheduler.counts().num_preemptions == 0) run_step(scheduler);
   scheduler.remove(id(1));
-  EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position,
-            96);  // of 128: one page was taken by the first
+  // 96 of 128 positions are still cached: the first sequence took one page.
+  EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 96);
 }
 
 TEST(SchedulerPreemption, OneThatRunsAgainTakesChunksThatItsSlidingPagesHaveRoomFor) {
@@ -566,7 +568,7 @@ TEST(SchedulerPreemption, OneThatRunsAgainTakesChunksThatItsSlidingPagesHaveRoom
   EXPECT_GT(scheduler.counts().num_preemptions, 0u);
 }
 
-// ---- prompts that begin alike ----
+// ---- common prefixes ----
 
 TEST(SchedulerPrefix, APromptThatIsKnownIsRunFromItsLastPageOn) {
   Scheduler scheduler(scheduler_options());
@@ -608,7 +610,7 @@ TEST(SchedulerPrefix, EqualPromptsWaitForTheFirstAndShareItsPages) {
   EXPECT_EQ(run_step(scheduler).size(), 1u);
   EXPECT_EQ(run_step(scheduler).size(), 1u);  // 128 tokens: the 4 whole pages
   const std::vector<Slice> slices = run_step(scheduler);
-  ASSERT_EQ(slices.size(), 3u);  // 22 rows each: of 64
+  ASSERT_EQ(slices.size(), 3u);  // 22 rows each, of 64
   for (const Slice& slice : slices) {
     EXPECT_EQ(slice.first_position, 128);
     for (size_t page = 0; page < 4; ++page) EXPECT_EQ(slice.full.pages[page], slices[0].full.pages[page]);
@@ -630,7 +632,7 @@ TEST(SchedulerPrefix, APromptDoesNotWaitForOneWithAnotherSalt) {
   EXPECT_NE(part_of(slices, id(3)).full.pages[0], part_of(slices, id(2)).full.pages[0]);
 }
 
-TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNobodyWaits) {
+TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNoSequenceWaits) {
   SchedulerOptions plain = scheduler_options();
   plain.prefix_cache = false;
   Scheduler scheduler(plain);
@@ -641,11 +643,11 @@ TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNobodyWaits) {
   EXPECT_EQ(scheduler.counts().num_cached_tokens, 0u);
 }
 
-// In a chat the next turn's prompt continues where this one's ended, without the reasoning in between. Though the reasoning is
-// longer than the sliding pool, the pages of the prompt's end are still cached.
+// The next turn of a chat continues at the end of this turn's prompt, without the reasoning in between. The
+// reasoning is longer than the sliding pool, but the pages at the end of the prompt are still cached.
 TEST(SchedulerPrefix, TheEndOfAPromptOutlivesItsAnswer) {
   SchedulerOptions one = scheduler_options();
-  one.num_sliding_pages = 12;  // 5 for the window, 6 for the prompt's end, 1 that was just freed
+  one.num_sliding_pages = 12;  // 5 for the window, 6 for the end of the prompt, 1 that was just freed
   for (const int num_prompt_tokens : {159, 160, 161, 191, 300}) {
     Scheduler scheduler(one);
     std::vector<TokenId> tokens = prompt(id(1), num_prompt_tokens);
@@ -668,7 +670,7 @@ TEST(Scheduler, PagesAreFreeAtOnceWhenASequenceIsRemoved) {
   run_step(scheduler);
   EXPECT_EQ(scheduler.num_free_pages(0).full, 96);
   scheduler.remove(id(1));
-  scheduler.remove(id(1));  // it was already removed: nothing happens
+  scheduler.remove(id(1));  // already removed: no effect
   scheduler.remove(id(7));
   EXPECT_EQ(scheduler.num_free_pages(0).full, 100);
   EXPECT_EQ(scheduler.num_free_pages(0).sliding, 100);

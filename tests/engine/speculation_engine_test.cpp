@@ -1,4 +1,4 @@
-// The tests of drafts on real backends (speculation_on_backend.h), on the reference and the CPU.
+// Runs the draft tests for real backends (speculation_on_backend.h) on the reference and the CPU backends.
 #include "backend/cpu/cpu_backend.h"
 #include "reference/reference_backend.h"
 #include "tests/engine/speculation_on_backend.h"

@@ -1,4 +1,5 @@
-// The definition of stop strings on a whole text. The streaming search must give the same for any cut into pieces.
+// The definition of stop strings on a whole text. The streaming search must give the same result however the
+// text is split.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,8 @@ struct StoppedText {
   bool has_stopped;
 };
 
-// Cuts the text before the stop string that is complete first, the longest of those that are complete at the same place.
+// Cuts the text before the stop string that is complete first; of those complete at the same position, before
+// the longest.
 inline StoppedText cut_at_stop(std::string_view text, std::span<const std::string> strings) {
   std::optional<size_t> begin, end;
   for (const std::string& string : strings) {
@@ -27,7 +29,8 @@ inline StoppedText cut_at_stop(std::string_view text, std::span<const std::strin
   return {std::string(text.substr(0, begin.value_or(text.size()))), begin.has_value()};
 }
 
-// The number of bytes at the end of a text that may yet become a stop string: the longest prefix of one that ends the text.
+// Returns the number of bytes at the end of a text that may still become a stop string: the longest suffix of
+// the text that is a prefix of a stop string.
 inline size_t num_uncertain(std::string_view text, std::span<const std::string> strings) {
   size_t most = 0;
   for (const std::string& string : strings)

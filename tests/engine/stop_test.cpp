@@ -1,4 +1,4 @@
-// Tests stop strings on a growing text: text that may be part of a stop string is held back, and no other.
+// Tests stop strings on a growing text: only text that may be part of a stop string is held back.
 #include "engine/stop.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(StopStrings, CutBetweenCharacters) {
   EXPECT_TRUE(stop.has_stopped());
 }
 
-// Random texts of two letters, so that there are many overlaps, cut into random pieces.
+// Random texts of two letters, which overlap often, split into random pieces.
 TEST(StopStrings, GiveWhatSearchingTheWholeTextGives) {
   std::mt19937 random(1);
   const auto below = [&](size_t n) { return random() % n; };

@@ -1,7 +1,8 @@
-// A backend whose model is a function of the whole context, and whose paged cache holds tokens instead of keys and
-// values. The context is read back through the page tables, so a wrong page, position or chunk changes the text. It checks
-// the contract of a step on every step. With `steps_ahead` it runs a step only when it is waited for, and so puts in the tokens that
-// were not known when the step was launched. Where drafts are asked for it makes them as a draft head does: right or wrong by chance.
+// A backend whose model is a function of the whole context, and whose paged cache holds tokens instead of
+// keys and values. It reads the context back through the page tables, so a wrong page, position or chunk
+// changes the text. It checks the contract in every step. With `steps_ahead` it runs a step only in wait(),
+// and then fills in the tokens that were unknown when the step was launched. If drafts are requested, it
+// makes them as a draft head does, some right and some wrong.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,11 +29,11 @@ namespace nibble {
 // Maps the context to the logits [V] of the next token. May throw.
 using ToyModel = std::function<std::vector<float>(std::span<const TokenId> context)>;
 
-// The size of the bundled tokenizer's vocabulary. Its tokens 0 to 255 are single bytes, printable ASCII first.
+// The vocabulary size of the bundled tokenizer. Its tokens 0 to 255 are single bytes, printable ASCII first.
 constexpr int kToyVocab{4096};
 
-// The logits depend on every token of the context and its place. They favour the letters a to f, so that stop strings occur;
-// now and then a byte is half a character, or part of none.
+// The logits depend on every token of the context and its position. They favour the letters a to f, so that
+// stop strings occur. Some bytes are half a character, or part of none.
 inline std::vector<float> toy_logits(std::span<const TokenId> context) {
   uint64_t state = 1;
   for (const TokenId token : context) state = mix64(state ^ static_cast<uint64_t>(token));
@@ -44,7 +45,7 @@ inline std::vector<float> toy_logits(std::span<const TokenId> context) {
   return logits;
 }
 
-// Samples the script's tokens after any prompt of this length.
+// Returns a model that samples the tokens of the script after any prompt of this length.
 inline ToyModel scripted(size_t num_prompt_tokens, std::vector<TokenId> script) {
   return [=](std::span<const TokenId> context) {
     std::vector<float> logits(kToyVocab, 0.0f);
@@ -69,7 +70,7 @@ class ToyBackend : public Backend {
   std::string_view name() const override { return "toy"; }
   const Config& config() const override { return config_; }
   std::vector<KernelChoice> kernels() const override { return {}; }
-  int num_steps() const { return num_steps_; }  // call it when the engine is destroyed or idle
+  int num_steps() const { return num_steps_; }  // call only when the engine is destroyed or idle
 
   bool takes_trees() const override { return true; }
   int steps_ahead() const override { return steps_ahead_; }
@@ -79,13 +80,14 @@ class ToyBackend : public Backend {
     auto copy = std::make_unique<CopiedBatch>();
     copy->num_failures = num_failures_;
     for (const Run& run : batch.runs) copy->runs.emplace_back(run);
-    launched_.push_back(std::move(copy));  // last: if anything throws, nothing was begun
+    // Last: if anything throws before, no step was launched.
+    launched_.push_back(std::move(copy));
   }
   StepResult wait() override {
     if (steps_ahead_ == 0) return Backend::wait();
     const std::unique_ptr<CopiedBatch> copy = std::move(launched_.front());
     launched_.pop_front();
-    // It reads what the step before was to write.
+    // This step reads what the failed step should have written.
     if (copy->num_failures != num_failures_) throw std::runtime_error("the step before could not be run");
     try {
       return run_launched(*copy);
@@ -137,13 +139,13 @@ class ToyBackend : public Backend {
     std::vector<uint32_t> words_;
   };
 
-  // What a step has put behind the known token of an output row.
+  // What a step appended after the known token of an output row.
   struct Behind {
-    std::vector<TokenId> tokens{};  // its right drafts, and what was chosen behind them
-    std::vector<TokenId> drafts{};  // behind these
+    std::vector<TokenId> tokens{};  // its right drafts and the token chosen after them
+    std::vector<TokenId> drafts{};  // new drafts after `tokens`
   };
 
-  // A run that needs nothing of the batch that it was copied from.
+  // A copy of a run that does not refer to the batch.
   struct CopiedRun {
     explicit CopiedRun(const Run& given)
         : run(given),
@@ -161,7 +163,7 @@ class ToyBackend : public Backend {
         row.output = texts.emplace_back(row.output.begin(), row.output.end());
       }
     }
-    // The run as it would be in a step whose tokens are all known.
+    // Returns the run as it would be in a step whose tokens are all known.
     Run view(std::span<const Behind> last) {
       int num_right = 0;
       if (run.follows >= 0) {
@@ -195,7 +197,7 @@ class ToyBackend : public Backend {
               .num_to_draft = run.num_to_draft};
     }
 
-    Run run;  // its spans are void
+    Run run;  // its spans are invalid
     std::vector<TokenId> tokens;
     std::vector<PageId> full, sliding;
     std::vector<int> parents;
@@ -206,7 +208,7 @@ class ToyBackend : public Backend {
   };
   struct CopiedBatch {
     std::deque<CopiedRun> runs;
-    int num_failures{0};  // of steps, when it was launched
+    int num_failures{0};  // failed steps when it was launched
   };
 
   StepResult run_launched(CopiedBatch& copy) {
@@ -251,7 +253,8 @@ class ToyBackend : public Backend {
     return cells.at(place + static_cast<size_t>(position % kPageTokens));
   }
 
-  // Chains behind the tokens that the last right drafts' rows have chosen. A third of the drafts are another token than the likeliest.
+  // Makes chains after the tokens that the rows of the last right drafts chose. A third of the drafts are not
+  // the likeliest token.
   void make_drafts(const Batch& batch, StepResult& result) {
     std::span<const SampledToken> chosen = result.outputs;
     for (size_t n = 0; n < batch.runs.size(); ++n) {
@@ -285,7 +288,7 @@ class ToyBackend : public Backend {
     }
   }
 
-  // Without EXPECT_EQ: most of the time under sanitizers went into millions of these.
+  // Does not use EXPECT_EQ: under sanitizers, millions of these took most of the time.
   std::vector<TokenId> read_context(const Run& run, const PlaceInRun& place) {
     std::vector<TokenId> context;
     const int last = place.position;
@@ -302,7 +305,8 @@ class ToyBackend : public Backend {
     return context;
   }
 
-  // Runs may share pages, but not the pages that one of them writes, which are those from its first position on.
+  // Returns whether `other` holds a page that a run writes: its pages from `first_position` on. Runs may
+  // share only other pages.
   static bool writes_what_is_in(const PageTableView& written, int first_position,
                                 const PageTableView& other) {
     const auto first = static_cast<size_t>(first_position / kPageTokens - written.first_page);
@@ -343,8 +347,8 @@ class ToyBackend : public Backend {
   ToyModel model_;
   int steps_ahead_;
   std::deque<std::unique_ptr<CopiedBatch>> launched_;
-  int num_failures_{0};         // steps that could not be run
-  std::vector<Behind> behind_;  // the output rows of the step that ran last
+  int num_failures_{0};         // failed steps
+  std::vector<Behind> behind_;  // the output rows of the last step
   int max_batch_tokens_;
   std::vector<Cell> full_, sliding_;
   int num_steps_{0};

@@ -1,4 +1,5 @@
-// A drafter for the toy model. What it proposes is right, wrong or both, by chance; no answer may depend on it.
+// A drafter for the toy model. Its proposals are right, wrong or a mix, at random; no answer may depend on
+// them.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +16,12 @@
 
 namespace nibble {
 
-// What comes behind a context; -1: nothing is known.
+// Returns the token after a context; -1: unknown.
 using NextToken = std::function<TokenId(std::span<const TokenId> context)>;
 
 class ToyDrafter final : public speculative::Drafter {
  public:
-  // `topk` above 1: trees, of which one path is right for a while.
+  // `topk` above 1: proposes trees, in which one path is right for some length.
   explicit ToyDrafter(NextToken next, int topk = 1) : next_(std::move(next)), topk_(topk) {}
   void push(std::span<const TokenId> tokens) override {
     text_.insert(text_.end(), tokens.begin(), tokens.end());
@@ -39,14 +40,14 @@ class ToyDrafter final : public speculative::Drafter {
 
  private:
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
-  // The tokens come in any order that has none before the one that it stands behind.
+  // Proposes tokens in any order that puts a parent before its children.
   speculative::Proposal propose_tree(int most) {
     struct Place {
       std::vector<TokenId> context;
       bool is_right;
       std::vector<TokenId> behind{};
     };
-    std::vector<Place> places{{text_, true}};  // behind the text, then behind each token
+    std::vector<Place> places{{text_, true}};  // after the text, then after each proposed token
     speculative::Proposal proposal;
     for (int num = below(most + 1), misses = 0; std::ssize(proposal.tokens) < num && misses < 50; ++misses) {
       const int at =
@@ -72,7 +73,7 @@ class ToyDrafter final : public speculative::Drafter {
   std::mt19937 random_{1};
 };
 
-// The likeliest token of a model.
+// Returns the likeliest token of a model.
 inline NextToken likeliest(ToyModel model) {
   return [model = std::move(model)](std::span<const TokenId> context) -> TokenId {
     try {
@@ -84,7 +85,8 @@ inline NextToken likeliest(ToyModel model) {
   };
 }
 
-// All that such a drafter says is drafted, up to `max_drafts` tokens, up to `topk` behind one.
+// Options under which everything that such a drafter proposes is drafted: up to `max_drafts` tokens and up to
+// `topk` children per token.
 inline speculative::SpeculationOptions drafts_of(NextToken next, int max_drafts, int topk = 1) {
   return {.drafters = {[next](const speculative::DrafterSources& sources) {
             return std::make_unique<ToyDrafter>(next, sources.topk);
@@ -94,7 +96,7 @@ inline speculative::SpeculationOptions drafts_of(NextToken next, int max_drafts,
           .topk = topk};
 }
 
-// What the toy backend's own draft head makes, always as many.
+// Options that draft with the toy backend's own draft head, always `max_drafts` tokens.
 inline speculative::SpeculationOptions drafts_of_head(int max_drafts) {
   return {.drafters = {[](const speculative::DrafterSources&) {
             return std::make_unique<speculative::HeadDrafter>();

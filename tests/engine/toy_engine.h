@@ -1,4 +1,4 @@
-// An engine on the toy model of toy_backend.h, requests to it, and what it should answer.
+// An engine on the toy model of toy_backend.h, requests to it, and the expected answers.
 #pragma once
 
 #include <algorithm>
@@ -30,11 +30,12 @@ inline const Tokenizer& tokenizer() {
   return tiny;
 }
 
-// How the engine runs: every test of these suites runs with no step ahead and with one, and most with drafts too, which change no answer.
+// How the engine runs. Every test of these suites runs with no step ahead and with one, and most also with
+// drafts; none of this changes an answer.
 struct HowToRun {
   int steps_ahead{0};
   int max_drafts{0};    // 0: no drafts
-  bool by_cost{false};  // drafts where they pay, which is up to the machine
+  bool by_cost{false};  // drafts only where they pay, which depends on the machine
   int topk{1};          // above 1: trees of drafts
   bool by_head{false};  // the backend makes the drafts
   friend void PrintTo(const HowToRun& how, std::ostream* out) {
@@ -100,7 +101,7 @@ struct Gate {
   std::counting_semaphore<> arrived{0}, passed{0};
 };
 
-// The text with one token for each byte.
+// Returns the token of one byte.
 inline TokenId token_of(char byte) {
   for (TokenId id = 0; id < 256; ++id)
     if (tokenizer().bytes(id) == std::string_view(&byte, 1)) return id;
@@ -121,7 +122,7 @@ inline GenerationRequest request(const Tokens& prompt, int max_tokens) {
   asked.stop.max_tokens = max_tokens;
   return asked;
 }
-// A request to a toy model that gives the tokens of a script.
+// Runs a request on a toy model that answers with the tokens of a script.
 inline Answer answer_with(const Tokens& script, const StopParams& stop) {
   EngineOptions given = options();
   if (max_drafts > 0) given.speculation = drafts(scripted(1, script));
@@ -131,7 +132,7 @@ inline Answer answer_with(const Tokens& script, const StopParams& stop) {
   return toy.ask(asked);
 }
 
-// Bans as generation_request.h defines them.
+// Applies bans as generation_request.h defines them.
 inline void ban(const GenerationRequest& asked, const Tokens& output, std::vector<float>& logits) {
   constexpr float kNever{-std::numeric_limits<float>::infinity()};
   if (asked.bans.allowed) {
@@ -147,7 +148,7 @@ inline void ban(const GenerationRequest& asked, const Tokens& output, std::vecto
       logits[static_cast<size_t>(run.back())] = kNever;
 }
 
-// The mask of a constraint, put on logits.
+// Applies the mask of a constraint to logits.
 inline void allow(grammar::Constraint& constraint, std::vector<float>& logits) {
   std::vector<uint32_t> mask(mask_words(kToyVocab));
   constraint.fill_mask(mask);
@@ -156,7 +157,8 @@ inline void allow(grammar::Constraint& constraint, std::vector<float>& logits) {
       logits[token] = -std::numeric_limits<float>::infinity();
 }
 
-// The expected answer: calls the model on the plain context, token after token, without engine, pages and batches.
+// Returns the expected answer: calls the model on the plain context, token by token, without engine, pages or
+// batches.
 inline Tokens run_alone(const GenerationRequest& asked) {
   Tokens context = asked.prompt, output, forced;
   const auto constraint = asked.constraint ? asked.constraint->fork() : nullptr;
@@ -182,7 +184,7 @@ inline Tokens run_alone(const GenerationRequest& asked) {
   }
   return output;
 }
-// The log-probabilities of the prompt's tokens from the second on, from the model's logits.
+// Returns the log-probabilities of the prompt's tokens from the second on, computed from the model's logits.
 inline std::vector<float> prompt_logprobs(const Tokens& prompt) {
   std::vector<float> expected;
   for (size_t n = 1; n < prompt.size(); ++n) {

@@ -1,4 +1,5 @@
-// Tests that a request that can't be run is refused with one line that says what is wrong and what is accepted.
+// Tests that a request that cannot be run is refused with one line that says what is wrong and what is
+// accepted.
 #include "engine/validate.h"
 
 #include <gmock/gmock.h>
@@ -141,7 +142,7 @@ TEST(FindFault, RefusesWhatNeedsMorePagesThanTheCacheHas) {
   EXPECT_THAT(find_fault(request(129), small).value(), HasSubstr("need 5 pages"));
 
   RequestLimits no_window = limits();
-  no_window.scheduler.num_sliding_pages = 6;  // 127 + 64 positions that begin anywhere can touch 7 pages
+  no_window.scheduler.num_sliding_pages = 6;  // 127 + 64 positions at any offset can touch 7 pages
   EXPECT_THAT(find_fault(request(100), no_window).value(),
               HasSubstr("needs 7 pages of the sliding-window cache"));
 }

@@ -21,7 +21,7 @@ using Fault = ContainerFault;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-// Gives each test a folder of its own, which is removed afterwards.
+// Gives each test a folder of its own and removes it afterwards.
 class ContainerTest : public testing::Test {
  protected:
   ContainerTest() {

@@ -1,5 +1,5 @@
-// Tests the decoding of blocks with numbers worked out by hand from their layouts. tests/e2e compares random blocks of every
-// type with ggml's own Python package.
+// Tests the decoding of blocks with numbers computed by hand from their layouts. tests/e2e compares random
+// blocks of every type with ggml's own Python package.
 #include "formats/ggml_blocks.h"
 
 #include <gmock/gmock.h>
@@ -74,8 +74,8 @@ TEST(GgmlBlocks, TheFifthBitOfElementJIsBitJ) {
 TEST(GgmlBlocks, KScalesHaveSixBitsAndTheUpperFourSubBlocksTheirTopBitsElsewhere) {
   std::string block = half(1) + half(1);
   std::string scales(12, '\0');
-  scales[1] = 5 | char(2 << 6);  // sub-block 1: scale 5; the top bits of sub-block 5's scale: 2
-  scales[5] = 7 | char(1 << 6);  // sub-block 1: minimum 7; the top bits of sub-block 5's minimum: 1
+  scales[1] = 5 | char(2 << 6);  // sub-block 1: scale 5; top bits of sub-block 5's scale: 2
+  scales[5] = 7 | char(1 << 6);  // sub-block 1: minimum 7; top bits of sub-block 5's minimum: 1
   scales[9] = char(3 | 4 << 4);  // sub-block 5: scale 3 + 32, minimum 4 + 16
   std::string qs(128, '\0');
   qs[0] = char(9 << 4);       // sub-block 1, element 0
@@ -126,7 +126,8 @@ TEST(GgmlBlocks, RepackedMxfp4IsTheSameNumbersAndPacksBackToTheSameBytes) {
   decode_mxfp4(codes, scales, values);
   constexpr float kE2m1[]{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.f, -0.5, -1, -1.5, -2, -3, -4, -6};
   for (size_t i = 0; i < kBlocks; ++i)
-    for (size_t j = 0; j < 32; ++j) {  // from the definition: low nibbles first
+    // From the definition: low nibbles first.
+    for (size_t j = 0; j < 32; ++j) {
       const auto pair = static_cast<uint8_t>(blocks[i * 17 + 1 + j % 16]);
       const auto scale = static_cast<uint8_t>(blocks[i * 17]);
       EXPECT_EQ(values[i * 32 + j], std::ldexp(kE2m1[j < 16 ? pair & 15 : pair >> 4], scale - 127));
@@ -150,7 +151,8 @@ TEST(GgmlBlocks, Q8QuantisesToHalfAStep) {
   dequantise(GgmlType::kQ8_0, blocks, back);
   float largest = 0;
   for (const float x : values) largest = std::max(largest, std::abs(x));
-  // The error is half a step of max / 127, and 2^-11 of up to 127 steps because the scale is rounded to half precision.
+  // The error is half a step of max / 127, plus 2^-11 of up to 127 steps because the scale is rounded to half
+  // precision.
   const float bound = largest / 127 * (0.5f + 127 * 0x1p-11f) * 1.001f;
   for (size_t i = 0; i < 64; ++i) EXPECT_NEAR(back[i], values[i], bound) << i;
   EXPECT_EQ(back[40], 0.0f);  // a block of zeros

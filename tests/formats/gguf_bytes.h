@@ -1,5 +1,5 @@
-// Builds valid and invalid GGUF files in memory, byte by byte, so that the reader is tested against the format and not against
-// the writer.
+// Builds valid and invalid GGUF files in memory, byte by byte, so that the reader is tested against the
+// format and not against the writer.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ std::string le(T number) {
 
 inline std::string gguf_string(std::string_view text) { return le<uint64_t>(text.size()).append(text); }
 
-// The bytes of a metadata entry: key, type, value.
+// Returns the bytes of a metadata entry: key, type, value.
 inline std::string gguf_entry(std::string_view key, uint32_t type, std::string_view value) {
   return gguf_string(key).append(le(type)).append(value);
 }
@@ -29,7 +29,7 @@ inline std::string gguf_text(std::string_view key, std::string_view value) {
   return gguf_entry(key, 8, gguf_string(value));
 }
 
-// The bytes of an entry in the list of tensors; extents are in the file's order, innermost first.
+// Returns the bytes of an entry in the tensor list. Extents are in the file's order, innermost first.
 inline std::string gguf_tensor(std::string_view name, const std::vector<uint64_t>& extents, uint32_t type,
                                uint64_t offset) {
   std::string bytes = gguf_string(name) + le(static_cast<uint32_t>(extents.size()));

@@ -32,7 +32,7 @@ std::optional<Fault> gguf_fault(const std::string& file, std::string_view part_o
   }
 }
 
-// Two tensors: 2 x 3 of F32, padded from 24 to 32 bytes, then a row of MXFP4.
+// Two tensors: 2 x 3 of F32, padded from 24 to 32 bytes, then one row of MXFP4.
 GgufBytes two_tensors() {
   GgufBytes file;
   file.metadata = {gguf_text("general.architecture", "gpt-oss"), gguf_u32("gpt-oss.block_count", 24)};
@@ -167,7 +167,7 @@ TEST(Gguf, ShapesThatCanNotBeAreRefused) {
   EXPECT_EQ(gguf_fault(file.file()), Fault::kSizeOverflow);
   file.tensors[1] = gguf_tensor("b", {1, 1, 1, 1, 1}, kF32, 32);
   EXPECT_EQ(gguf_fault(file.file(), "5 dimensions"), Fault::kBadEntry);
-  file.tensors[1] = gguf_tensor("b", {16, 2}, kQ8_0, 32);  // 32 elements, but no row has whole blocks
+  file.tensors[1] = gguf_tensor("b", {16, 2}, kQ8_0, 32);  // 32 elements, but no row consists of whole blocks
   EXPECT_EQ(gguf_fault(file.file(), "blocks of 32"), Fault::kSizeMismatch);
 }
 
@@ -210,7 +210,7 @@ class SplitGguf : public testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return folder_ / name;
   }
-  // Writes both parts and returns the fault of opening the first one.
+  // Writes both parts and returns the fault from opening the first one.
   std::optional<Fault> fault(const std::string& first = "m-00001-of-00002.gguf") {
     const auto path = write(first, parts_[0].file());
     write("m-00002-of-00002.gguf", parts_[1].file());
@@ -241,7 +241,8 @@ TEST_F(SplitGguf, AllPartsAreOneModel) {
 
 TEST_F(SplitGguf, PartsThatDoNotBelongTogetherAreRefused) {
   EXPECT_EQ(fault("renamed.gguf"), Fault::kBadSplit);
-  EXPECT_EQ(fault_of_opening(folder_ / "m-00002-of-00002.gguf"), Fault::kBadSplit);  // is not the first part
+  // The second part cannot be opened on its own.
+  EXPECT_EQ(fault_of_opening(folder_ / "m-00002-of-00002.gguf"), Fault::kBadSplit);
   parts_[1].metadata[0] = gguf_entry("split.no", 2, le<uint16_t>(0));
   EXPECT_EQ(fault(), Fault::kBadSplit);
 }

@@ -21,7 +21,7 @@ using Values = std::array<float, kMxfp4BlockSize>;
 constexpr Mxfp4Rule kRules[] = {Mxfp4Rule::kOcp, Mxfp4Rule::kLlamaCpp, Mxfp4Rule::kCeil};
 constexpr float kMax{std::numeric_limits<float>::max()};
 
-// `values`, and zeros up to 32.
+// Returns `values`, padded with zeros to 32.
 Values block_of(std::initializer_list<float> values) {
   Values block{};
   std::ranges::copy(values, block.begin());
@@ -68,7 +68,7 @@ TEST(Mxfp4, EveryScaleIsExactDenormalsIncluded) {
     block.scale = {static_cast<uint8_t>(scale)};
     const Values values = decode(block);
     for (size_t b = 0; b < kMxfp4CodeBytes; ++b) {
-      // In double the product is exact; beyond float32 it is infinite.
+      // In double the product is exact; beyond the range of float32 the expected value is infinite.
       const double low = std::ldexp(kE2m1Values[b], scale - 127);
       const double high = std::ldexp(kE2m1Values[15 - b], scale - 127);
       EXPECT_EQ(values[2 * b], std::abs(low) > kMax ? std::copysign(HUGE_VAL, low) : low)
@@ -82,7 +82,8 @@ TEST(Mxfp4, EveryScaleIsExactDenormalsIncluded) {
 TEST(Mxfp4, TheLastScaleIsNan) { EXPECT_THAT(decode({.codes = {}, .scale = {255}}), Each(testing::IsNan())); }
 
 TEST(Mxfp4, WhatIsDecodedEncodesToItself) {
-  // If the largest element is 4 or 6 scales, both floor rules choose that scale again; the ceil rule does for 6.
+  // If the largest element is 4 or 6 scales, both floor rules choose the same scale again; the ceil rule does
+  // so for 6.
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     Mxfp4Block block{.codes = {}, .scale = {static_cast<uint8_t>(random_bits(seed, 99) % 253)}};
     for (size_t b = 0; b < kMxfp4CodeBytes; ++b) block.codes[b] = static_cast<uint8_t>(random_bits(seed, b));
@@ -110,7 +111,7 @@ TEST(Mxfp4, TiesGoToEvenOrToTheSmallerMagnitude) {
 }
 
 TEST(Mxfp4, NeitherScaleRuleDominates) {
-  // The largest value 7 is cut to 6 at scale 1, and rounds to 8 at scale 2.
+  // The largest value, 7, is clamped to 6 at scale 1 and rounds to 8 at scale 2.
   EXPECT_EQ(encode(block_of({7}), Mxfp4Rule::kOcp).scale, E8m0{127});
   EXPECT_EQ(rounded(block_of({7}), Mxfp4Rule::kOcp, 1)[0], 6);
   EXPECT_EQ(encode(block_of({7}), Mxfp4Rule::kLlamaCpp).scale, E8m0{127});
@@ -141,7 +142,8 @@ TEST(Mxfp4, TheSmallestScaleTakesWhatIsSmaller) {
   for (const Mxfp4Rule rule : kRules) {
     EXPECT_EQ(encode(Values{}, rule).scale, E8m0{0});
     EXPECT_THAT(decode(encode(Values{}, rule)), Each(0.0f));
-    // The values are denormal float32. In units of 2^-127 they are 0.5, 1.5 and, rounded to nearest, 0.5 and 0.
+    // The values are subnormal in float32. In units of 2^-127 they are 0.5, 1.5 and, rounded to nearest, 0.5
+    // and 0.
     const Values tiny = block_of({0x1p-128f, 0x3p-128f, 0x1.8p-129f, 0x1.8p-130f});
     EXPECT_EQ(encode(tiny, rule).scale, E8m0{0});
     EXPECT_THAT(rounded(tiny, rule, 4), testing::ElementsAre(0x1p-128f, 0x3p-128f, 0x1p-128f, 0.0f));
@@ -174,7 +176,7 @@ TEST(Mxfp4, EveryElementIsTheNearestThatItsScaleHas) {
   }
 }
 
-TEST(Mxfp4, ARowIsItsBlocksBehindEachOther) {
+TEST(Mxfp4, ARowIsItsBlocksInOrder) {
   constexpr size_t kNumBlocks{3};
   std::vector<float> values;
   std::vector<uint8_t> expected_codes, expected_scales;

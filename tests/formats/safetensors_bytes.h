@@ -9,7 +9,7 @@
 
 namespace nibble {
 
-// A file with a correct length of the header and any header.
+// Returns a file with any header and the correct header length.
 inline std::string safetensors_bytes(std::string_view header, std::string_view data = {}) {
   const uint64_t length = header.size();
   std::string file(sizeof(length), '\0');

@@ -21,8 +21,8 @@ std::vector<Tensor> parse(const std::string& file) {
   return parse_safetensors(as_bytes(file), "x.safetensors");
 }
 
-// The fault for which `file` is refused; nothing if it is accepted. Checks that the message is one line with the file, the
-// fault's name and its remedy.
+// Returns the fault for which `file` is refused, or std::nullopt if it is accepted. Checks that the message
+// is one line with the file, the name of the fault and its remedy.
 std::optional<Fault> fault_of(const std::string& file) {
   try {
     parse(file);
@@ -43,7 +43,7 @@ std::string entry(std::string_view dtype, std::string_view shape, std::string_vi
   return fmt::format(R"({{"dtype":"{}","shape":{},"data_offsets":{}}})", dtype, shape, offsets);
 }
 
-// The header of a file with one tensor.
+// Returns the header of a file with one tensor.
 std::string header(std::string_view dtype, std::string_view shape, std::string_view offsets) {
   return R"({"a":)" + entry(dtype, shape, offsets) + "}";
 }
@@ -131,7 +131,7 @@ TEST(SafetensorsFaults, AHeaderOverTheLimit) {
     std::memcpy(file.data(), &length, sizeof(length));
     return file;
   };
-  EXPECT_EQ(fault_of(with_length(100'000'000)), Fault::kTruncated);  // allowed, but not there
+  EXPECT_EQ(fault_of(with_length(100'000'000)), Fault::kTruncated);  // allowed, but the file is shorter
   EXPECT_EQ(fault_of(with_length(100'000'001)), Fault::kHeaderTooLarge);
   EXPECT_EQ(fault_of(with_length(UINT64_MAX)), Fault::kHeaderTooLarge);
   EXPECT_EQ(fault_of(with_length(UINT64_MAX - 7)), Fault::kHeaderTooLarge);  // 8 + length wraps to 0
@@ -140,7 +140,7 @@ TEST(SafetensorsFaults, AHeaderOverTheLimit) {
 TEST(SafetensorsFaults, AHeaderThatIsNotAnObject) {
   EXPECT_EQ(fault_of("", ""), Fault::kHeaderNotObject);
   EXPECT_EQ(fault_of("[]", ""), Fault::kHeaderNotObject);
-  EXPECT_EQ(fault_of(" {}", ""), Fault::kHeaderNotObject);  // the format wants the brace first
+  EXPECT_EQ(fault_of(" {}", ""), Fault::kHeaderNotObject);  // the format requires the brace first
   EXPECT_EQ(fault_of("\xEF\xBB\xBF{}", ""), Fault::kHeaderNotObject);
 }
 
@@ -194,10 +194,10 @@ TEST(SafetensorsFaults, AnEntryThatIsNotDTypeShapeAndOffsets) {
            R"({"dtype":"U8","data_offsets":[0,1]})",                           //
            R"({"shape":[1],"data_offsets":[0,1]})",                            //
            R"({"dtype":"U8","shape":[1],"data_offsets":[0,1],"stride":[1]})",  // a field is unknown
-           R"({"dtype":8,"shape":[1],"data_offsets":[0,1]})",                  // a field is of the wrong type
+           R"({"dtype":8,"shape":[1],"data_offsets":[0,1]})",                  // a field has the wrong type
            R"({"dtype":"U8","shape":1,"data_offsets":[0,1]})",                 //
            R"({"dtype":"U8","shape":[1],"data_offsets":"0,1"})",               //
-           R"({"dtype":"U8","shape":[1],"data_offsets":[]})",                  // offsets are two
+           R"({"dtype":"U8","shape":[1],"data_offsets":[]})",                  // not two offsets
            R"({"dtype":"U8","shape":[1],"data_offsets":[1]})",                 //
            R"({"dtype":"U8","shape":[1],"data_offsets":[0,1,1]})",             //
        })
@@ -251,7 +251,8 @@ std::string two_bytes_each(std::string_view first_offsets, std::string_view seco
 TEST(SafetensorsFaults, TensorsThatOverlap) {
   EXPECT_EQ(fault_of(two_bytes_each("[0,2]", "[1,3]"), "xxx"), Fault::kOverlap);
   EXPECT_EQ(fault_of(two_bytes_each("[0,2]", "[0,2]"), "xx"), Fault::kOverlap);
-  EXPECT_EQ(fault_of(two_bytes_each("[2,4]", "[2,4]"), "xxxx"), Fault::kGap);  // bytes 0 and 1
+  // Bytes 0 and 1 belong to no tensor.
+  EXPECT_EQ(fault_of(two_bytes_each("[2,4]", "[2,4]"), "xxxx"), Fault::kGap);
 }
 
 TEST(SafetensorsFaults, AGapBeforeOrBetweenTensors) {

@@ -1,5 +1,6 @@
-// Reads any text as a configuration, and as that of a draft head. A configuration is refused with an InputError, or it is valid: written
-// and read back it is equal, its sizes do not overflow, and a step has a cost. That of a head is refused, or names layers of the model.
+// Reads any text as a configuration of a model, and of a draft head. A model's is refused with an InputError,
+// or it is valid: written and read back it is equal, its sizes do not overflow, and a step has a cost. A
+// head's is refused, or it names existing layers of the model.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -47,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Config again = parse_config(to_json(config), "written");
   NIBBLE_CHECK(again == config, "{} is read back as {}", to_json(config), to_json(again));
   NIBBLE_CHECK(total(step_costs(config, {}, 1, config.max_context)).flops > 0, "{}", to_json(config));
-  if (config.num_layers > 4) return 0;  // more layers take longer and show nothing new
+  if (config.num_layers > 4) return 0;  // more layers take longer and reach no new code
   for (const TensorSpec& spec : tensor_specs(config)) {
     const auto elements = static_cast<unsigned __int128>(*num_elements(spec.shape));
     NIBBLE_CHECK(elements * static_cast<unsigned>(num_bits(spec.dtype)) / 8 == spec.num_bytes, "{}",

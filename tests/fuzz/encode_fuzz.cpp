@@ -1,5 +1,5 @@
-// Encodes any bytes with the bundled vocabulary. Decoding gives them back, with special tokens recognised or not, and ordinary
-// text has no special token.
+// Encodes any bytes with the bundled vocabulary. Decoding returns the same bytes, with special tokens
+// recognised or not, and ordinary text contains no special token.
 #include <string_view>
 
 #include "core/check.h"
@@ -8,8 +8,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nibble;
-  if (size > 400)
-    return 0;  // this exceeds the longest token and reaches both ways of merging; more only takes time
+  // This exceeds the longest token and reaches both ways of merging; more only takes time.
+  if (size > 400) return 0;
   static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto ordinary = tokenizer.encode(text, SpecialTokens::kOrdinary);

@@ -1,5 +1,5 @@
-// Reads any bytes as a GGUF file. It is refused with one line, or its tensors lie inside the file and do not overlap. Its
-// metadata are refused with one line, or are a configuration and a vocabulary.
+// Reads any bytes as a GGUF file. It is refused with one line, or its tensors lie inside the file and do not
+// overlap. Its metadata are refused with one line, or are a valid configuration and vocabulary.
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -55,7 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         std::abort();
     }
     if (end > file.data() + file.size()) std::abort();
-    [[maybe_unused]] volatile unsigned keep = sum;  // forces every byte to be read
+    // Forces every byte to be read.
+    [[maybe_unused]] volatile unsigned keep = sum;
     refused_in_one_line([&] { gguf_config(gguf); });
     refused_in_one_line([&] { read_tokenizer_json(tokenizer_json(gguf), "fuzz"); });
   });

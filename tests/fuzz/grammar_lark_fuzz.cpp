@@ -1,4 +1,5 @@
-// Compiles the input as Lark, of odd sizes as the argument of a call, and follows a text. It is refused, or its masks hold what grammar_masks.h says.
+// Compiles the input as Lark (inputs of odd size as the argument of a call) and follows a text. It is
+// refused, or its masks pass the checks of grammar_masks.h.
 #include <string_view>
 
 #include "core/error.h"

@@ -1,4 +1,5 @@
-// What must hold of any grammar that compiles, along one text. Chance is the input's, so that an input is one case.
+// Checks that must hold for any grammar that compiles, along one text. Random choices come from the input, so
+// that one input is one case.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 
 namespace nibble::grammar {
 
-// Every byte, and a few hundred tokens of the kinds that matter: a run of the fuzzer is mostly the grammar's, not the vocabulary's.
+// Every byte, and a few hundred tokens of the relevant kinds. A small vocabulary, so that fuzzing time goes
+// into the grammar.
 inline const VocabularyTrie& fuzz_vocabulary() {
   static const Tokenizer tokenizer = [] {
     std::vector<std::string> tokens;
@@ -47,8 +49,9 @@ inline const VocabularyTrie& fuzz_vocabulary() {
   return vocabulary;
 }
 
-// A bit is set where, and only where, the token is accepted; no bit is set only at the end; what is forced is accepted; going back
-// leads to the same place. May throw InputError for a grammar that is too costly.
+// Checks that a bit is set if and only if the token is accepted, that the mask is empty only at the end, that
+// forced tokens are accepted, and that rolling back restores the state. May throw InputError for a grammar
+// that is too costly.
 inline void check_masks(const Compiled& compiled, uint64_t chance) {
   const VocabularyTrie& vocabulary = fuzz_vocabulary();
   const int num_tokens = vocabulary.tokenizer().num_tokens();

@@ -1,5 +1,5 @@
-// Feeds any bytes to both sides of the handshake of nodes, as one who does not have the secret would send them. Nobody is let in, and nobody is
-// taken for the head.
+// Feeds any bytes to both sides of the node handshake, as a peer without the secret would send them. No such
+// peer may join, or be taken for the head.
 #include <sys/socket.h>
 #include <unistd.h>
 

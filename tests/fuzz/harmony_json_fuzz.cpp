@@ -15,7 +15,7 @@ namespace {
 using namespace nibble;
 using namespace nibble::harmony;
 
-constexpr size_t kMaxSize{512};  // longer texts take longer and reach nothing new
+constexpr size_t kMaxSize{512};  // longer texts take longer and reach no new code
 
 const Tokenizer& tiny() {
   static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss/tokenizer.json"));

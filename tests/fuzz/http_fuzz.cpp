@@ -1,9 +1,11 @@
-// Sends any bytes to a server over a connection: through the HTTP parser, the routes and a model that answers at once. The server must
-// find the requests that a strict reader finds in the same bytes (http_oracle.h), each with its path and body, and refuse the rest. Answers
-// must be well-formed, none may have status 500, and no request or memory may be left behind.
+// Sends any bytes to a server over a connection: through the HTTP parser, the routes and a model that answers
+// at once. The server must find the same requests as a strict reader of the same bytes (http_oracle.h), each
+// with its path and body, and refuse the rest. Answers must be well-formed and never have status 500, and no
+// request or memory may be leaked.
 //
-// The first byte chooses what the client does, the second where its bytes are cut in two. In the rest, bytes from 0x80 on stand
-// for phrases of requests, so that short inputs reach much; 0xFF makes the next byte stand for itself.
+// The first byte chooses what the client does, the second where its bytes are split in two. In the rest,
+// bytes from 0x80 on stand for phrases of requests, so that short inputs reach more code; 0xFF makes the next
+// byte stand for itself.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -41,8 +43,8 @@ namespace http = boost::beast::http;
 constexpr size_t kMaxSize{4096};
 constexpr size_t kMaxHeaderBytes{1024}, kMaxBodyBytes{2048};
 constexpr int kMaxContext{192};
-constexpr std::string_view kLength{
-    "Content-Length: N\r\n\r\n"};  // N becomes the length of what follows, up to the next kGet or kPost
+// N becomes the length of what follows, up to the next kGet or kPost.
+constexpr std::string_view kLength{"Content-Length: N\r\n\r\n"};
 constexpr std::string_view kGet{"GET "}, kPost{"POST "};
 constexpr std::string_view kPhrases[]{kGet,
                                       kPost,
@@ -130,7 +132,7 @@ static_assert(0x80 + std::size(kPhrases) < 0xFF);
 
 std::string bytes_of(const uint8_t* data, size_t size) {
   std::string out;
-  size_t body = std::string::npos;  // where the body begins whose length is to be filled in
+  size_t body = std::string::npos;  // start of the body whose length is to be filled in
   const auto fill_in = [&] {
     if (body == std::string::npos) return;
     out.replace(out.rfind('N', body), 1, std::to_string(out.size() - body));
@@ -157,7 +159,8 @@ const Tokenizer& tiny() {
   return tokenizer;
 }
 
-// A model that gives the same tokens to every request: reasoning, half a character, an answer, a call, its end.
+// A model that gives the same tokens to every request: reasoning, half a character, an answer, a call, and
+// the end.
 class ScriptedBackend : public Backend {
  public:
   ScriptedBackend()
@@ -185,7 +188,8 @@ class ScriptedBackend : public Backend {
   }
 
  private:
-  // The token, or the last of those that may be chosen: control tokens come last, and end what the script would not.
+  // Returns the token or, if the mask forbids it, the last allowed token. Control tokens come last and end
+  // answers that the script does not.
   TokenId allowed(const OutputRow& row, TokenId token) const {
     if (!row.mask) return token;
     std::vector<uint32_t> mask(mask_words(config_.vocab));
@@ -206,7 +210,7 @@ struct SeenRequest {
   int status{0};
 };
 
-// Writes down what reaches the routes.
+// Records what reaches the routes.
 class Recorder : public HttpHandler {
  public:
   explicit Recorder(HttpHandler& routes) : routes_(routes) {}
@@ -236,7 +240,7 @@ class Recorder : public HttpHandler {
   SeenRequest now_;
 };
 
-// A server, its engine and one client. All of it but the engine runs on this thread.
+// A server, its engine and one client. All except the engine run on this thread.
 class World {
  public:
   World() {
@@ -255,12 +259,12 @@ class World {
 
   enum class Ending {
     kWaits,   // waits for all answers, then closes its sending half
-    kCloses,  // closes its sending half behind its bytes, and reads the answers
-    kBreaks,  // closes the connection behind its bytes: a reset if it has not read an answer
+    kCloses,  // closes its sending half after its bytes, and reads the answers
+    kBreaks,  // closes the connection after its bytes; a reset if it has not read an answer
   };
 
-  // Returns the server's answers. If `is_full`, requests that would run get 429 instead, which is enough for most inputs and
-  // takes a tenth of the time.
+  // Returns the server's answers. If `is_full`, requests that would run get 429 instead, which is enough for
+  // most inputs and takes a tenth of the time.
   std::string send(std::string_view first, std::string_view second, Ending ending, bool is_full) {
     if (is_full != is_full_) std::swap(service_.gate, other_gate_);
     is_full_ = is_full;
@@ -281,7 +285,7 @@ class World {
     return std::move(answer_);
   }
 
-  std::vector<SeenRequest> seen;  // of the last connection
+  std::vector<SeenRequest> seen;  // requests of the last connection
 
  private:
   static constexpr size_t kMaxChoices{8};
@@ -320,15 +324,15 @@ class World {
     has_ended_ = false;
   }
 
-  // Writing fails on a connection that the server has closed.
+  // Writing fails if the server has closed the connection.
   void push(std::string_view bytes) const {
     if (!bytes.empty()) ::send(client_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
 
-  // Runs what is ready; returns whether there was anything.
+  // Runs whatever is ready. Returns whether anything was.
   bool turn() {
     bool has_done = io_.poll() > 0;
-    // Yields this core to the engine's thread while waiting for it.
+    // Yields this core to the engine's thread while waiting.
     if (!has_done && service_.gate->num_choices() > 0)
       if (std::optional<Event> event = engine_.wait_event(std::chrono::milliseconds(1))) {
         service_.gate->deliver(std::move(*event));
@@ -341,7 +345,7 @@ class World {
     return has_done || num_read > 0;
   }
 
-  // Runs until server and engine wait for the client.
+  // Runs until both server and engine wait for the client.
   void settle() {
     while (turn() || service_.gate->num_choices() > 0 || service_.num_offloaded > 0) {
     }
@@ -352,7 +356,8 @@ class World {
   asio::io_context io_{1};
   Service service_{options()};
   Routes routes_{service_};
-  // A Unix socket, because two minutes of executions would use up the TCP ports; in the abstract namespace, which leaves no file.
+  // A Unix socket, because two minutes of executions would use up the TCP ports. It is in the abstract
+  // namespace, which leaves no file.
   const std::string name_{std::string(1, '\0') + "nibble-fuzz-" + std::to_string(::getpid())};
   Recorder recorder_{routes_};
   HttpServer http_{
@@ -388,7 +393,7 @@ struct Answer {
   bool closes;
 };
 
-// Checks the answers to these requests and returns them. If `is_whole`, there is one to each.
+// Checks and returns the answers to these requests. If `is_whole`, each request must have one.
 std::vector<Answer> check_answers(std::string_view bytes, const std::vector<SeenRequest>& seen,
                                   bool is_whole) {
   std::vector<Answer> answers;
@@ -403,7 +408,7 @@ std::vector<Answer> check_answers(std::string_view bytes, const std::vector<Seen
     if (!is_whole && (error == http::error::need_more || error == http::error::partial_message)) break;
     NIBBLE_CHECK(!error && parser.is_done(), "an answer is no HTTP: {}", error.message());
     const auto& answer = parser.get();
-    // Of other engines' paths some say that nibble has nothing like it, and of versions and codings of HTTP too.
+    // 501 is allowed for other engines' endpoints and for content codings, 505 for other HTTP versions.
     NIBBLE_CHECK(answer.result_int() < 500 || answer.result() == http::status::not_implemented ||
                      answer.result() == http::status::http_version_not_supported,
                  "{}", answer.body());
@@ -418,8 +423,8 @@ std::vector<Answer> check_answers(std::string_view bytes, const std::vector<Seen
   return answers;
 }
 
-// The requests that the server saw are those that a strict reader finds, up to where the server closed the connection; what it refused is
-// all that may be more.
+// Checks that the server saw the requests that a strict reader finds, up to where the server closed the
+// connection. One more is allowed, if the server refused it.
 void check_requests(const std::vector<SeenRequest>& seen, const test::FoundRequests& found) {
   for (size_t i = 0; i < seen.size(); ++i) {
     if (i >= found.requests.size()) {
@@ -440,7 +445,7 @@ void check_requests(const std::vector<SeenRequest>& seen, const test::FoundReque
   }
 }
 
-// All requests were answered that came before the server closed the connection.
+// Checks that all requests were answered that came before the server closed the connection.
 void check_none_is_missing(const std::vector<Answer>& answers, const test::FoundRequests& found) {
   const bool has_closed = !answers.empty() && answers.back().closes;
   for (size_t i = 0; i + 1 < answers.size(); ++i)

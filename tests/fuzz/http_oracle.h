@@ -1,5 +1,6 @@
-// A second reader of HTTP, for http_fuzz.cpp: finds the requests in all bytes of a connection at once, as strictly as RFC 9112 allows. It
-// shares no code with the server. A server that finds other requests in the same bytes can be made to smuggle them past a proxy.
+// A second reader of HTTP, for http_fuzz.cpp. It finds the requests in all bytes of a connection at once, as
+// strictly as RFC 9112 allows, and shares no code with the server. A server that finds other requests in the
+// same bytes could be made to smuggle them past a proxy.
 #pragma once
 
 #include <arpa/inet.h>
@@ -19,13 +20,13 @@ namespace nibble::test {
 struct FoundRequest {
   std::string method, path, query, body;
   bool has_body{false};
-  bool is_let_in{true};  // by its Host and Origin
+  bool is_let_in{true};  // its Host and Origin are allowed
 };
 
 enum class Rest {
   kNothing,     // all bytes belong to requests, or follow one that closes the connection
-  kIncomplete,  // more bytes could make a request of what is left
-  kInvalid,     // what is left must be refused
+  kIncomplete,  // more bytes could turn the rest into a request
+  kInvalid,     // the rest must be refused
 };
 
 struct FoundRequests {
@@ -74,7 +75,7 @@ class HttpOracle {
     size_t length{0};
     bool is_chunked{false}, closes{false};
   };
-  using Fields = std::vector<std::pair<std::string, std::string>>;  // names in small letters
+  using Fields = std::vector<std::pair<std::string, std::string>>;  // names in lower case
 
   static std::string small(std::string_view text) {
     std::string out(text);
@@ -114,7 +115,7 @@ class HttpOracle {
     return found;
   }
 
-  // NAME or NAME:PORT; gives the two parts.
+  // Parses NAME or NAME:PORT into its two parts.
   static std::optional<std::pair<std::string, std::string>> host_and_port(std::string_view text) {
     size_t length = text.find(':');
     if (text.substr(0, 1) == "[") {
@@ -236,7 +237,7 @@ class HttpOracle {
     return true;
   }
 
-  // Takes a chunked body off `bytes`.
+  // Removes a chunked body from the front of `bytes`.
   Rest read_chunks(std::string_view& bytes, std::string& body) const {
     for (size_t num_others = 0;;) {
       const std::optional<std::string> line = take_line(bytes);
@@ -274,7 +275,8 @@ class HttpOracle {
     bytes.remove_prefix(end + 2);
     return line;
   }
-  // Each part after a ';' is a name, alone or with a value: a name or a text in quotes. A ';' in quotes does not end a part.
+  // Each part after a ';' is a name, optionally with a value: a token or a quoted string. A ';' in quotes
+  // does not end a part.
   static bool are_extensions(std::string_view text) {
     if (text.empty()) return true;
     if (trimmed(text).substr(0, 1) != ";" || text.back() == ' ' || text.back() == '\t') return false;
@@ -311,7 +313,7 @@ class HttpOracle {
   }
 
   size_t max_head_, max_body_;
-  std::vector<std::string> hosts_;  // in small letters
+  std::vector<std::string> hosts_;  // in lower case
 };
 
 }  // namespace nibble::test

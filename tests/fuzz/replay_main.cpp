@@ -1,5 +1,5 @@
-// Replays a fuzz target's corpus where libFuzzer is not linked in: every file named, and every file of every folder
-// named, goes through the target once. Arguments that begin with '-' are libFuzzer's and are passed over.
+// Replays a fuzz target's corpus in builds without libFuzzer: passes every named file, and every file of
+// every named folder, to the target once. Ignores arguments that begin with '-', which are libFuzzer's.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

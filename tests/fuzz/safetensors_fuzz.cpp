@@ -27,7 +27,8 @@ void parse(std::span<const std::byte> file) {
         std::abort();
     }
     if (end && end != file.data() + file.size()) std::abort();
-    [[maybe_unused]] volatile unsigned keep = sum;  // forces every byte to be read
+    // Forces every byte to be read.
+    [[maybe_unused]] volatile unsigned keep = sum;
   } catch (const ContainerError& error) {
     if (std::string_view(error.what()).find('\n') != std::string_view::npos) std::abort();
   }
@@ -38,8 +39,8 @@ void parse(std::span<const std::byte> file) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span file(reinterpret_cast<const std::byte*>(data), size);
   parse(file);
-  // A mutation seldom leaves the header's length right. So the input is tried once more with the length of a header that ends
-  // at the last brace; data follows it.
+  // A mutation rarely leaves the header length correct. So the input is tried again with the length of a
+  // header that ends at the last brace; the rest is data.
   uint64_t length = 0;
   if (size < sizeof(length)) return 0;
   const auto last_brace = std::find(file.rbegin(), file.rend(), std::byte{'}'});

@@ -1,4 +1,5 @@
-// Shows any JSON as the schema of a tool: what is shown can be read and rendered again, and is not much larger than the schema.
+// Shows any JSON as the schema of a tool. The result must be readable and renderable, and not much larger
+// than the schema.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -12,7 +13,7 @@ using namespace nibble;
 using namespace nibble::harmony;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  constexpr size_t kMaxSize{512};  // longer texts take longer and reach nothing new
+  constexpr size_t kMaxSize{512};  // longer texts take longer and reach no new code
   if (size > kMaxSize) return 0;
   Json schema;
   try {

@@ -1,5 +1,5 @@
-// Reads a tokenizer.json. It is refused, or encoding with it loses no byte. The first byte chooses the part of a small valid
-// file that the rest replaces, since few inputs would get far as the whole file.
+// Reads a tokenizer.json. It is refused, or encoding with it loses no byte. The first byte chooses the part
+// of a small valid file that the rest replaces, because few inputs would get far as a whole file.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,14 +10,16 @@
 
 namespace {
 
-std::string escaped(uint32_t code_point) {  // as JSON can always write it
+// Returns a JSON escape, which is always valid.
+std::string escaped(uint32_t code_point) {
   constexpr std::string_view kDigits{"0123456789abcdef"};
   std::string text = "\\u";
   for (int shift = 12; shift >= 0; shift -= 4) text += kDigits[code_point >> shift & 15];
   return text;
 }
 
-std::string all_bytes() {  // "a":97, ... in the ByteLevel alphabet
+// Returns "a":97, ... in the ByteLevel alphabet.
+std::string all_bytes() {
   std::string members;
   uint32_t moved = 0x100;
   for (uint32_t byte = 0; byte < 256; ++byte) {

@@ -1,10 +1,13 @@
-// Asks a compiled schema about values, for tests in Python (tests/e2e/test_json_schema.py). A line in, a line out:
+// Checks values against a compiled schema, for tests in Python (tests/e2e/test_json_schema.py). Each line in
+// gives a line out:
 //
-//   {"schema": ..., "strict": false, "drops": false, "instances": [...], "texts": [...], "samples": 3, "seed": 1}
+//   {"schema": ..., "strict": false, "drops": false, "instances": [...], "texts": [...],
+//    "samples": 3, "seed": 1}
 //   {"accepted": [...], "texts": [...], "samples": [...], "warnings": [...]}   or   {"error": "..."}
 //
-// An instance is accepted if one of its texts is: members in any order, numbers in any of their forms. A text is taken as it is. A
-// sample is a text that was drawn by its masks alone; of those asked for, the ones that came to an end.
+// An instance is accepted if one of its texts is: members in any order, numbers in any of their forms. A text
+// is checked as it is. A sample is a text drawn by its masks alone; only samples that reached an end are
+// returned.
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -23,7 +26,8 @@ namespace {
 
 using Then = std::function<bool()>;
 
-// True if `matcher` accepts `text` and all that `then` tries behind it; leaves the matcher as it was.
+// Returns whether `matcher` accepts `text` and then everything that `then` tries. Leaves the matcher
+// unchanged.
 bool try_text(Matcher& matcher, const std::string& text, const Then& then) {
   const size_t num_steps = matcher.num_steps();
   const bool is_accepted = matcher.accept(text) && then();
@@ -72,7 +76,7 @@ bool try_value(Matcher& matcher, const Json& value, const Then& then) {
   return std::stod(digits) == value.get<double>() && try_text(matcher, digits, then);
 }
 
-// Any legal token, mostly one that closes something: else a text hardly ever ends.
+// Draws legal tokens, mostly ones that close something: otherwise a text rarely ends.
 std::optional<std::string> sample(Matcher matcher, const VocabularyTrie& vocabulary, std::mt19937& random) {
   constexpr int kMaxTokens{400};
   const Tokenizer& tokenizer = vocabulary.tokenizer();

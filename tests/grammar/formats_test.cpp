@@ -1,4 +1,4 @@
-// Formats against the rules of their standards.
+// Tests string formats against the rules of their standards.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -192,7 +192,8 @@ INSTANTIATE_TEST_SUITE_P(
          {"0", "1", "0#", "12/a/b", "0/", "1+1/a", "0-1", "0-1#"},
          {"", "/a", "#", "01", "-1", "+1", "0##", "1a", "0/~2", "1#/a"}}}));
 
-// Groups, or an IPv4 address that stands for two, on both sides of a `::`, or without one.
+// Groups, with or without an IPv4 address that replaces the last two, on both sides of a `::`, or without
+// one.
 TEST(Ipv6, HasEightGroupsOrTwoColonsForThoseThatAreMissing) {
   const Compiled ipv6 = format_of("ipv6");
   const auto groups = [](int num, bool has_ipv4) {
@@ -220,7 +221,7 @@ TEST(Ipv6, HasEightGroupsOrTwoColonsForThoseThatAreMissing) {
     EXPECT_FALSE(has_text(ipv6, text)) << text;
 }
 
-// 23:59:60 in UTC, as the local time of every offset has it.
+// 23:59:60 UTC, in the local time of every offset.
 TEST(Time, ALeapSecondEndsADayInUtc) {
   const Compiled time = format_of("time"), date_time = format_of("date-time");
   const auto text = [](int minute_of_day, char sign, int offset) {
@@ -275,7 +276,7 @@ TEST(FormatsBesideOtherKeywords, PatternsValuesAndNamesHold) {
   EXPECT_FALSE(accepts(hosts, R"({"a_b":1})"));
 }
 
-// The time of day of a leap second takes too many states to be combined.
+// The times of leap seconds have too many states to be combined with other keywords.
 TEST(FormatsBesideOtherKeywords, ATimeAllowsEveryLeapSecondAndAWarningSaysSo) {
   for (const char* other : {R"("pattern":"Z$")", R"("pattern":"a.*b|^[0-9T:Z-]+$")", R"("maxLength":20)",
                             R"("minLength":1)", R"("not":{"const":"2000-01-01T00:00:00Z"})"}) {

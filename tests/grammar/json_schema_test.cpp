@@ -358,7 +358,7 @@ INSTANTIATE_TEST_SUITE_P(
          {"[]", "[1]", R"(["a",1])"},
          {"[1,2]", R"(["a"])"}}}));
 
-// Drafts 4 to 7 ignore what stands beside a $ref; later ones do not.
+// Drafts 4 to 7 ignore keywords next to a $ref; later drafts do not.
 INSTANTIATE_TEST_SUITE_P(
     BesideARef, JsonSchemaKeyword,
     testing::ValuesIn(std::vector<Case>{
@@ -385,8 +385,9 @@ TEST(JsonSchema, MembersComeInTheSchemasOrder) {
   EXPECT_FALSE(accepts(compiled, R"({"a":2,"z":1})"));
 }
 
-// Not in the order of the schemas' addresses: a local variable's lies above those of what it holds.
-TEST(JsonSchema, MembersOfWhatASchemaRefersToComeBehindItsOwn) {
+// The order must not be that of the schemas' addresses: the local variable's address is above those of the
+// schemas that it holds.
+TEST(JsonSchema, MembersOfReferencedSchemasComeAfterItsOwn) {
   const Json schema = Json::parse(
       R"({"properties":{"z":{}},"allOf":[{"properties":{"m":{}}},{"$ref":"#/$defs/base"}],"$defs":{"base":{"type":"object","properties":{"a":{}}}}})");
   const Compiled compiled = compile_json_schema(schema, {.is_strict = true});
@@ -453,7 +454,7 @@ TEST(JsonSchema, ValidValuesThatAreLeftOutAreNamed) {
       ElementsAre("'additionalProperties' at #/not: where it must not hold, some valid values are left out"));
   EXPECT_TRUE(accepts(compiled, R"({"a":1})"));
   EXPECT_FALSE(accepts(compiled, R"({"b":1})"));
-  EXPECT_FALSE(accepts(compiled, R"({"c":1})"));  // valid
+  EXPECT_FALSE(accepts(compiled, R"({"c":1})"));  // refused although it is valid
 }
 
 struct Dropped {
@@ -485,12 +486,12 @@ INSTANTIATE_TEST_SUITE_P(
          {"'contains' at #/properties/a: not enforced", "'pattern' at #/properties/b: not enforced"},
          {R"({"a":[1,2]})", R"({"b":"y"})"},
          {R"({"a":[1]})", R"({"b":"xyz"})"}},
-        // With a pattern of names goes what is about all other names.
+        // If a pattern of names is not enforced, the rule for all other names is not enforced either.
         {R"({"type":"object","properties":{"n":{"type":"integer"}},"patternProperties":{"(?=x)y":{}},"additionalProperties":false})",
          {"'patternProperties' at #: not enforced", "'additionalProperties' at #: not enforced"},
          {R"({"n":1,"y":2})"},
          {R"({"n":"1"})"}},
-        // Where a schema must not hold, less of it would be more.
+        // Inside `not`, dropping an unsupported keyword would forbid more, so the whole `not` is dropped.
         {R"({"type":"object","properties":{"a":{"type":"string","not":{"pattern":"(?=x)y","minLength":3}}}})",
          {"'pattern' at #/properties/a/not: not enforced"},
          {R"({"a":"abcd"})", R"({"a":"ab"})"},

@@ -1,4 +1,4 @@
-// Grammars as text: GBNF, EBNF, Lark.
+// Tests grammars given as text: GBNF, EBNF, Lark.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 
-// A grammar of our own over a, b and c, whose texts are found by trying all ways to divide them: nothing is shared with the code
-// under test.
+// A small random grammar over a, b and c. Its texts are found by trying all ways to divide them, with no code
+// shared with the code under test.
 class SmallGrammar {
  public:
   explicit SmallGrammar(std::mt19937& random) : random_(random) {
@@ -50,7 +50,7 @@ class SmallGrammar {
     return text;
   }
 
-  // By growing, for every rule and place in the text, the set of places where what it derives may end: bits.
+  // For every rule and start position, grows the set of end positions (as bits) until nothing changes.
   bool has(const std::string& text) const {
     std::vector<uint32_t> ends(kNumRules * (text.size() + 1));
     for (bool has_grown = true; has_grown;) {
@@ -92,7 +92,8 @@ class SmallGrammar {
   std::vector<std::string> rules_[kNumRules];
 };
 
-// Left, right and hidden recursion, ambiguity, rules that are empty or derive only themselves: by chance all come.
+// Random grammars produce left, right and hidden recursion, ambiguity, and rules that are empty or derive
+// only themselves.
 TEST(Gbnf, DerivesWhatAllWaysOfDividingATextDerive) {
   std::mt19937 random(5);
   std::vector<std::string> texts{""};
@@ -141,7 +142,7 @@ e ::= e e | "a" | "aa")~"};
   }
 }
 
-// A mask that was kept where nothing could follow is not used where something can.
+// A mask cached where nothing could follow must not be used where something can.
 TEST(Gbnf, AKeptMaskHoldsOnlyWhereTheSameMayFollow) {
   const Compiled compiled = compile_gbnf(R"~(root ::= list | word
 list ::= "(" word (" " list)? ")" "!"?
@@ -158,7 +159,7 @@ word ::= [A-Za-z0-9.,: ]+ [a-z] | "<" list ">")~");
   EXPECT_FALSE(compiled.grammar->masks.empty()) << "no mask was kept";
 }
 
-// llama.cpp's grammar of JSON, with a recursion that is not at the end, and one that is.
+// llama.cpp's grammar of JSON, with one recursion that is not at the end and one that is.
 constexpr const char* kJson = R"(# JSON
 root   ::= object
 value  ::= object | array | string | number | ("true" | "false" | "null") ws
@@ -210,7 +211,7 @@ TEST(Gbnf, MistakesAreNamedWithTheirLine) {
   EXPECT_THAT(error_of([] { compile_ebnf("root ::= \"a\" (= \"b\")"); }), HasSubstr("lookahead"));
 }
 
-// Of the form of Codex's tool_apply_patch.lark.
+// In the style of Codex's tool_apply_patch.lark.
 constexpr const char* kPatch = R"(start: begin_patch hunk+ end_patch
 begin_patch: "*** Begin Patch" LF
 end_patch: "*** End Patch" LF?
@@ -260,7 +261,7 @@ TEST(Lark, ReadsTerminalsLiteralsAndWhatIsIgnored) {
     EXPECT_FALSE(accepts(sum, text)) << text;
 }
 
-// As the Python package lark has it, on the rule's line, on lines of their own, and in groups.
+// As in the Python package lark: on the rule's line, on lines of their own, and in groups.
 TEST(Lark, AnAlternativeMayBeEmpty) {
   for (const char* rule :
        {R"(x: | "a")", R"(x: "a" |)", "x:\n  | \"a\"", "x: // nothing, or\n\n  | \"a\"\n\n",
@@ -276,7 +277,7 @@ TEST(Lark, AnAlternativeMayBeEmpty) {
   EXPECT_FALSE(accepts(compile_lark("start: x\nx: \"a\"\n  | \"b\""), ""));
 }
 
-TEST(Lark, CountsAreWrittenInBracesOrBehindATilde) {
+TEST(Lark, CountsAreWrittenInBracesOrAfterATilde) {
   const struct {
     const char* count;
     size_t min, max;
@@ -315,12 +316,12 @@ TEST(Lark, WhatIsNotSupportedIsRefusedByName) {
   EXPECT_THAT(error("start: \"b\"..\"a\""), HasSubstr("in order"));
 }
 
-TEST(Lark, IsToldFromEbnfByItsDefinitions) {
+TEST(Lark, IsDistinguishedFromEbnfByItsDefinitions) {
   EXPECT_TRUE(accepts(compile_ebnf_or_lark("start: \"a\""), "a"));
   EXPECT_TRUE(accepts(compile_ebnf_or_lark("root ::= \"a\""), "a"));
 }
 
-// Every text of up to five characters, some of which JSON writes as an escape.
+// Every text of up to five characters, some of which JSON escapes.
 std::vector<std::string> texts_with_escapes() {
   std::vector<std::string> texts{""};
   for (size_t first = 0, length = 0; length < 5; ++length)
@@ -334,7 +335,8 @@ TEST(Argument, AStringHasTheTextsOfItsGrammarWrittenInJson) {
   const std::vector<std::string> texts = texts_with_escapes();
   const char* const kGrammars[]{
       R"(start: "a"* "\"" /[é\n]+/ | /[^a]{2}/)",
-      R"(start: "\"" start "\\" | "a")",  // no expression has these texts
+      // No regular expression describes these texts.
+      R"(start: "\"" start "\\" | "a")",
       "start: x x\nx: x \"\\n\" | X\nX: /./",
       "start: (\"a\" | E) ~ 2..3\nE: \"\\u00e9\"\n%ignore \"\\x01\"",
   };
@@ -361,7 +363,7 @@ TEST(Argument, OfARegularExpressionIsWrittenInOneWay) {
     EXPECT_FALSE(accepts(line, other)) << other;
 }
 
-// Each pattern tells another set of characters apart, of which one takes a quarter of a megabyte.
+// Each pattern has its own set of characters, which takes a quarter of a megabyte.
 TEST(Limits, ManySetsOfCharactersAreCounted) {
   const auto schema_of = [](int num_patterns) {
     Json schema{{"type", "object"}, {"properties", Json::object()}};

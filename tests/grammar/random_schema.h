@@ -1,4 +1,4 @@
-// Schemas by chance, of what is supported; the same ones on every machine.
+// Random schemas of supported keywords; the same ones on every machine.
 #pragma once
 
 #include <nlohmann/json.hpp>

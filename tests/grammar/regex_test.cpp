@@ -17,12 +17,12 @@ namespace {
 
 using testing::HasSubstr;
 
-// An expression of our own, matched by trying all ways: nothing of it is shared with the code under test.
+// A regular expression as a tree, matched by trying all ways, with no code shared with the code under test.
 struct Pattern {
   enum Kind { kLetter, kAny, kNotA, kBegin, kEnd, kSequence, kChoice, kRepeat } kind;
   char letter{'a'};
   std::vector<Pattern> parts{};
-  int min{0}, max{0};  // max -1: any number
+  int min{0}, max{0};  // max -1: unbounded
 
   std::string text() const {
     switch (kind) {
@@ -52,10 +52,10 @@ struct Pattern {
     return "";
   }
 
-  // Places in a text, as bits: place i lies before character i.
+  // Positions in a text, as bits: position i is before character i.
   using Places = uint32_t;
 
-  // Where matches that begin at these places may end.
+  // Returns the end positions of matches that begin at the positions `from`.
   Places ends(const std::string& in, Places from) const {
     const Places last = Places{1} << in.size();
     switch (kind) {
@@ -162,7 +162,7 @@ TEST(Regex, MatchesWhatAllWaysOfMatchingFind) {
   EXPECT_GT(num_matches, 10'000) << "the patterns hardly match anything";
 }
 
-// Texts that match `a` and not `b`.
+// Returns an automaton for texts that match `a` and not `b`.
 Automaton& difference(GrammarBuilder& builder, const Pattern& a, const Pattern& b) {
   Expressions& e = builder.expressions();
   const Expression both =
@@ -188,7 +188,7 @@ TEST(Regex, IntersectionAndComplementAreThoseOfTheTexts) {
   }
 }
 
-// A text that has not failed can still match: a state that is not dead has an end.
+// A text that has not failed can still be completed: every state that is not dead leads to an end.
 TEST(Regex, EveryStateThatIsAliveLeadsToAnEnd) {
   Patterns patterns(3);
   for (int i = 0; i < 200; ++i) {
@@ -229,7 +229,7 @@ TEST(Regex, ReadsTheCommonDialect) {
   EXPECT_TRUE(is_match("", ""));
 }
 
-// ECMAScript, PCRE and Python take these brackets and braces for characters.
+// ECMAScript, PCRE and Python treat these brackets and braces as plain characters.
 TEST(Regex, ABracketInASetAndABraceWithoutACountAreCharacters) {
   const struct {
     const char* regex;

@@ -1,4 +1,4 @@
-// The vocabularies that grammars are tested with, and what a test asks most.
+// The vocabularies that grammars are tested with, and common checks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,13 +24,13 @@ inline const VocabularyTrie& tiny_vocabulary() {
   return vocabulary;
 }
 
-// True if the grammar has this whole text.
+// Returns whether the whole text is in the grammar.
 inline bool accepts(const Compiled& compiled, std::string_view text) {
   Matcher matcher(compiled.grammar, tiny_vocabulary());
   return matcher.accept(text) && matcher.is_complete();
 }
 
-// The bits by trying every token one by one.
+// Returns the mask computed by trying every token one by one.
 inline std::vector<uint32_t> mask_by_trying(Matcher& matcher) {
   std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());
   const size_t num_steps = matcher.num_steps();
@@ -42,7 +42,7 @@ inline std::vector<uint32_t> mask_by_trying(Matcher& matcher) {
   return mask;
 }
 
-// The mask at every place of the text against trying every token.
+// Checks the mask at every position of the text against trying every token.
 inline void check_masks_along(const Compiled& compiled, std::string_view text) {
   Matcher matcher(compiled.grammar, tiny_vocabulary());
   std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());

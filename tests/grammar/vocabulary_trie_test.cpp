@@ -32,7 +32,7 @@ TEST(VocabularyTrie, HasEveryOrdinaryTokenAtItsBytes) {
               !tiny_tokenizer().bytes(token).empty() && !tiny_tokenizer().is_special(token));
 }
 
-// The slice of a content token; nothing if it is none.
+// Returns the slice of a content token, or std::nullopt for other tokens.
 std::optional<size_t> slice_of(std::string_view bytes) {
   if (well_formed_prefix(bytes) != bytes.size()) return std::nullopt;
   const bool has_blank = bytes.starts_with(' ') && bytes != " ";
@@ -100,7 +100,7 @@ TEST(VocabularyTrie, SlicesAndTheOtherTreeShareTheTokensOut) {
   }
 }
 
-TEST(VocabularyTrie, ContentMasksHaveTheSlicesTokensOfSoManyCharacters) {
+TEST(VocabularyTrie, ContentMasksHaveTheTokensOfASliceUpToALength) {
   for (const uint32_t wanted : {0u, 1u, 0b1010u, 5u << kNumContentSets, (1u << kNumContentSlices) - 1})
     for (const uint32_t most : {0u, 1u, 2u, 3u, 8u, 15u, 16u, 17u, 20u, 40u, 128u, 129u, kUnlimited}) {
       std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());

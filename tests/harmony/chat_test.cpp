@@ -18,10 +18,11 @@ std::string prompt_of(std::string_view chat) {
   return render(to_conversation(chat_from_json(parse_json(chat, "chat"))), tiny(), {}).text;
 }
 
-// The part of a prompt from the first user message on.
+// Returns the prompt from the first user message on.
 std::string turns_of(const std::string& prompt) { return prompt.substr(prompt.find("<|start|>user")); }
 
-// The tasks were rendered with the model's chat template, which differs from the official renderer in stated places.
+// The tasks were rendered with the model's chat template, which differs from the official renderer in known
+// places.
 TEST(Chat, GivesThePromptsOfTheChatTemplateButForItsKnownDifferences) {
   int num_calls = 0;
   for (const Json& task : json_lines("tests/golden/eval/tasks.jsonl")) {
@@ -104,8 +105,8 @@ Message message_on(std::optional<std::string> channel, std::optional<std::string
 TEST(Chat, WhatTheModelSaysIsThoughtAnswerOrCall) {
   EXPECT_EQ(part_of(message_on("analysis", {})), Part::kReasoning);
   EXPECT_EQ(part_of(message_on("final", {})), Part::kAnswer);
-  EXPECT_EQ(part_of(message_on("commentary", {})), Part::kAnswer);  // a preamble, meant to be shown
-  EXPECT_EQ(part_of(message_on({}, {})), Part::kAnswer);            // the channel was forgotten
+  EXPECT_EQ(part_of(message_on("commentary", {})), Part::kAnswer);  // a preamble, meant for the user
+  EXPECT_EQ(part_of(message_on({}, {})), Part::kAnswer);            // the model left out the channel
   EXPECT_EQ(part_of(message_on("commentary", "functions.f")), Part::kCall);
   EXPECT_EQ(part_of(message_on("analysis", "python")), Part::kCall);
   EXPECT_EQ(part_of(message_on("final", "user")), Part::kAnswer);

@@ -18,7 +18,8 @@ TEST(HarmonyJson, WhatIsReadIsWrittenAgain) {
       Json expected = line["conversation"]["messages"][i];
       if (expected["content"].is_string())
         expected["content"] = {{{"type", "text"}, {"text", expected["content"]}}};
-      EXPECT_EQ(nlohmann::json(written["messages"][i]), nlohmann::json(expected));  // in any order of members
+      // nlohmann::json compares members in any order.
+      EXPECT_EQ(nlohmann::json(written["messages"][i]), nlohmann::json(expected));
     }
   }
 }

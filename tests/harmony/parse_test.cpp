@@ -12,7 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// A message in the form of the vectors, with sorted members: {"role", "channel", ..., "content": TEXT, "repairs"}.
+// Returns messages in the form of the vectors, with sorted members: {"role", "channel", ..., "content": TEXT,
+// "repairs"}.
 nlohmann::json short_form(const std::vector<ParsedMessage>& messages) {
   nlohmann::json out = nlohmann::json::array();
   for (const ParsedMessage& parsed : messages) {
@@ -23,8 +24,8 @@ nlohmann::json short_form(const std::vector<ParsedMessage>& messages) {
   return out;
 }
 
-// "result" is the official parser's result. If there is "ours", it is the expected result of a stream that the official
-// parser refuses or reads differently, by the rules in parse.cpp's first comment.
+// "result" is the result of the official parser. "ours", if present, is the expected result for a stream that
+// the official parser refuses or reads differently, by the rules in the first comment of parse.cpp.
 TEST(Parse, ReadsTheVectorsAsTheOfficialParserDoesOrRepairsThem) {
   const std::vector<Json> vectors = json_lines("tests/data/harmony_parse.jsonl");
   ASSERT_EQ(vectors.size(), 18u);
@@ -36,7 +37,7 @@ TEST(Parse, ReadsTheVectorsAsTheOfficialParserDoesOrRepairsThem) {
   }
 }
 
-// The completion of the official library's own test.
+// The completion in the official library's own test.
 TEST(Parse, ReadsTheOfficialTokens) {
   const std::vector<TokenId> completion{200005, 35644, 200008, 1844,   31064,  25,     392,    4827,  382,
                                         220,    17,    659,    220,    17,     16842,  12295,  81645, 13,
@@ -76,7 +77,7 @@ TEST(Parse, HalfACharacterInAHeaderIsReplacedTooBeforeWhateverEndsIt) {
     tokens.push_back(control(o200k(), token));
   }
   const std::string text = parse(tokens, Role::kAssistant).at(0).message.text;
-  EXPECT_EQ(text, "\uFFFD \uFFFD  \uFFFD\n");  // the text behind <|constrain|> is the content type
+  EXPECT_EQ(text, "\uFFFD \uFFFD  \uFFFD\n");  // the text after <|constrain|> is the content type
   EXPECT_EQ(parse({9552}, Role::kAssistant).at(0).message.text, "\uFFFD");
 }
 
@@ -105,7 +106,7 @@ TEST(Parse, SaysWhenAHeaderAndWhenAMessageEnds) {
 
 struct Repaired {
   const char* stream;
-  const char* messages;  // short form
+  const char* messages;  // in the short form
 };
 
 void expect(std::optional<Role> role, std::initializer_list<Repaired> cases) {
@@ -199,7 +200,7 @@ TEST(Parse, ThoughtsDoNotLeakIntoTheAnswerThoughItsHeaderIsCutOff) {
            {"role": "assistant", "channel": "final", "content": "4", "repairs": ["it began without <|start|>"]}])"}});
 }
 
-TEST(Parse, BehindTheFirstWordOfTextNothingIsAField) {
+TEST(Parse, AfterTheFirstWordOfTextNothingIsAField) {
   expect(Role::kAssistant,
          {{"<|channel|>final Set x to=5, or to= 6, in json<|constrain|>now<|return|>",
            R"([{"role": "assistant", "channel": "final", "content": "Set x to=5, or to= 6, in jsonnow",
@@ -212,7 +213,7 @@ TEST(Parse, ABlankHeaderIsNoMessage) {
       {{"", "[]"},
        {"<|return|>", "[]"},
        {" \n", "[]"},
-       {"<|start|>assistant<|channel|>final<|message|>x<|return|>",  // repeats the prompt's end
+       {"<|start|>assistant<|channel|>final<|message|>x<|return|>",  // repeats the end of the prompt
         R"([{"role": "assistant", "channel": "final", "content": "x", "repairs": ["a blank header was cut off by <|start|>"]}])"},
        {"<|channel|>final<|message|>x<|return|><|end|>\n<|start|>",
         R"([{"role": "assistant", "channel": "final", "content": "x",

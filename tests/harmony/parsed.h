@@ -1,4 +1,4 @@
-// Helpers of the parser's tests.
+// Helpers for the tests of the parser.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace nibble::harmony {
 
-// The messages of a whole stream.
+// Parses a whole stream into its messages.
 inline std::vector<ParsedMessage> parse(const std::vector<TokenId>& tokens, std::optional<Role> role,
                                         const Tokenizer& tokenizer = o200k()) {
   Parser parser(tokenizer, role);

@@ -10,13 +10,13 @@
 namespace nibble::harmony {
 namespace {
 
-// The type of the tool's argument; "()" if it is not shown.
+// Returns the type of the tool's argument, or "()" if it is not shown.
 std::string shown(std::string_view schema) {
   const auto rewritten = shown_schema(parse_json(schema, "schema"));
   return rewritten ? typescript_type(*rewritten) : "()";
 }
 
-// The type of a property.
+// Returns the type of a property.
 std::string member(const std::string& schema) {
   const std::string type =
       shown(R"({"type": "object", "properties": {"k": )" + schema + R"(}, "required": ["k"]})");
@@ -117,7 +117,7 @@ TEST(ShownSchema, NoArgumentsAndAnyObjectAreNotShown) {
     EXPECT_EQ(shown(schema), "()") << schema;
 }
 
-// The official renderer's test and others that it shows whole.
+// The schema of the official renderer's test, and others that it shows in full.
 TEST(ShownSchema, WhatTheOfficialRendererShowsStaysAsItIs) {
   for (
       const char* schema :
@@ -133,7 +133,7 @@ TEST(ShownSchema, WhatTheOfficialRendererShowsStaysAsItIs) {
   }
 }
 
-// Ten definitions that refer to each other tenfold, and a chain of a thousand.
+// Ten definitions that each refer to the next one ten times, and a chain of a thousand.
 TEST(ShownSchema, WhatIsWrittenOutIsBounded) {
   std::string wide, chain;
   for (int n = 0; n < 10; ++n) {

@@ -38,7 +38,7 @@ TEST(ChatTemplate, GivesTheSameIdsWhereTheTextIsTheSame) {
   EXPECT_EQ(num_same, 7);
 }
 
-// The ids of the vectors come from Hugging Face's tokenizers.
+// Hugging Face's tokenizers computed the ids of the vectors.
 TEST(ChatTemplate, ItsTextHasTheIdsOfTheVectors) {
   const std::vector<Json> vectors = template_vectors();
   for (const Json& vector : vectors)

@@ -22,7 +22,7 @@ using testing::UnorderedElementsAre;
 
 const std::string kThought{"<|channel|>analysis<|message|>So I thought.<|end|><|start|>assistant"};
 
-// Two functions, of which one's name begins the other's, and a tool that takes any text.
+// Two functions, one's name a prefix of the other's, and a tool that takes any text.
 TurnRules two_functions_and_python() {
   return {.tools = {{"functions.get", grammar::compile_json_object().grammar},
                     {"functions.get_time", grammar::compile_json_object().grammar},
@@ -126,7 +126,8 @@ TEST(TurnConstraint, NoPreambleStandsBeforeAFinalMessageUnderAGrammar) {
   EXPECT_FALSE(accepts(constraint, "commentary"));
 }
 
-// Of each word in a header every token that the word goes on with must be legal, also where the model never writes it so.
+// Within each word of a header, every token that continues the word must be legal, even one that the model
+// never writes there.
 TEST(TurnConstraint, AHeaderMayBeSplitIntoAnyTokens) {
   const TurnRules rules = two_functions_and_python();
   uint64_t num_drawn = 0;
@@ -137,7 +138,7 @@ TEST(TurnConstraint, AHeaderMayBeSplitIntoAnyTokens) {
       TurnConstraint constraint = constraint_of(rules);
       for (std::string_view rest = header; !rest.empty();) {
         const std::vector<uint32_t> mask = mask_of(constraint);
-        std::vector<TokenId> ways;  // to go on
+        std::vector<TokenId> ways;  // tokens that continue
         for (TokenId token = 0; token < tiny().num_tokens(); ++token)
           if (const auto bytes = tiny().bytes(token);
               !bytes.empty() && rest.starts_with(bytes) &&
@@ -290,7 +291,8 @@ TEST(TurnConstraint, AtItsBudgetReasoningMustEndAndNoMoreBegins) {
     EXPECT_TRUE(constraint.has_ended());
     if (rules.tools.empty()) {
       EXPECT_THAT(legal_texts(other), Not(Contains("a")));
-    } else {  // a call on that channel is no reasoning
+      // A call on the analysis channel is not reasoning.
+    } else {
       ASSERT_TRUE(accepts(other, "analysis"));
       EXPECT_FALSE(accepts(other, "<|message|>"));
       EXPECT_TRUE(accepts(other, " to=python code<|message|>1 + 1 is a long sum<|call|>"));
@@ -302,7 +304,7 @@ TEST(TurnConstraint, TheBudgetIsOfAllReasoningOfTheTurnAndOfNothingElse) {
   TurnConstraint constraint = constraint_of(with_budget(4, two_functions_and_python()));
   ASSERT_TRUE(accepts(constraint, kAnalysis + "xx" + kNext));
   ASSERT_TRUE(accepts(constraint, "<|channel|>commentary<|message|>Let me see, which takes words." + kNext));
-  TurnConstraint empty = constraint;  // a thought of no token takes none
+  TurnConstraint empty = constraint;  // a thought without tokens uses none of the budget
   ASSERT_TRUE(accepts(empty, kAnalysis + kNext + kAnalysis + "xx"));
   EXPECT_THAT(legal_texts(empty), ElementsAre("<|end|>"));
   ASSERT_TRUE(accepts(constraint, kAnalysis + "x"));
@@ -321,7 +323,7 @@ TEST(TurnConstraint, WithoutABudgetForReasoningThereIsNone) {
   EXPECT_TRUE(accepts(constraint, "<|channel|>commentary to=python<|message|>1<|call|>"));
 }
 
-// Masks, accepted and forced tokens must agree along a turn, and a fork must count for itself.
+// Masks, accepted tokens and forced tokens must agree during a turn, and a fork must count on its own.
 TEST(TurnConstraint, WhatFollowsTheLastReasoningIsForced) {
   const auto forced_text = [](TurnRules rules) {
     TurnConstraint constraint = constraint_of(with_budget(2, std::move(rules)));

@@ -1,4 +1,4 @@
-// Tokens of a turn that can be no others.
+// Tests the tokens of a turn that have no alternative.
 #include <gtest/gtest.h>
 
 #include "grammar/languages/regex.h"
@@ -7,7 +7,8 @@
 namespace nibble::harmony {
 namespace {
 
-// As text. The tokens must be those that the text is encoded to, and legal one behind the other.
+// Returns the forced tokens as text. They must be the encoding of that text, and each must be legal after the
+// previous one.
 std::string forced_text(TurnConstraint& constraint, const Tokenizer& tokenizer) {
   const std::vector<TokenId> forced = constraint.forced_tokens();
   const std::string text = tokenizer.decode(forced);
@@ -43,7 +44,7 @@ TEST(ForcedTurn, GoesOnOverControlTokensUpToAChoice) {
          {"<|channel|>final<|constrain|>", "json<|message|>{\"name\":1}<|return|>"},
          {"<|channel|>final<|message|>", "{\"name\":1}<|return|>"},
          {"<|channel|>final<|message|>{\"name\":1}", "<|return|>"}});
-  // The recipient may stand before the channel or behind it.
+  // The recipient may come before the channel or after it.
   check({.tools = {{"functions.get_weather", grammar::compile_choice({"{}"}).grammar}}, .must_call = true},
         {{"", ""},
          {thinks + "<|end|>", "<|start|>assistant"},
@@ -56,7 +57,7 @@ TEST(ForcedTurn, GoesOnOverControlTokensUpToAChoice) {
          {"<|channel|>commentary to=functions.get_weather<|constrain|>json", "<|message|>{}<|call|>"}});
 }
 
-// What a model wrote otherwise than it is encoded is left to it.
+// If the model has split text differently from its encoding, nothing is forced until the split ends.
 TEST(ForcedTurn, DoesNotGoOnInASplitThatNoEncodingHas) {
   TurnConstraint constraint = constraint_of({.tools = {{"python"}}});
   ASSERT_TRUE(accepts(constraint, " t"));

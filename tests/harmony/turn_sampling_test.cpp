@@ -1,4 +1,4 @@
-// Turns drawn from a constraint's masks, and what must hold at every place of them.
+// Draws turns from the masks of a constraint, and checks what must hold at every position.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ class TurnSampler {
 
   size_t below(size_t n) { return random_bits(seed_, num_drawn_++) % n; }
 
-  // Any legal token; where a text has gone on for a while, what ends it or brings it nearer to its end.
+  // Draws any legal token. After a few tokens of text it prefers tokens that end the text or bring it nearer
+  // to its end.
   TokenId draw(TurnConstraint& constraint, std::vector<uint32_t>& mask) {
     constraint.fill_mask(mask);
     const std::vector<TokenId> legal = legal_tokens(mask);
@@ -27,7 +28,7 @@ class TurnSampler {
     TokenId token = legal[below(legal.size())];
     num_in_text_ = tiny().is_special(token) ? 0 : num_in_text_ + 1;
     if (num_in_text_ < 6) return token;
-    // A quote before brackets, which are text as long as it is open.
+    // The quote comes before the brackets, which are plain text inside an open string.
     for (const char* name : {"<|end|>", "<|call|>", "<|return|>", "\"", "]", "}"})
       if (const TokenId end = ids_of(name, tiny())[0]; has_token(mask, end)) return end;
     return token;
@@ -41,7 +42,8 @@ class TurnSampler {
 
 const std::vector<std::string> kRecipients{"functions.get", "functions.get_time", "python", "browser.search"};
 
-// A tool in four and a demanded call in four, so that final messages are as frequent as calls. Each of the rules is compiled once.
+// One turn in four has no tool and one in four demands a call, so final messages are as frequent as calls.
+// Each set of rules is compiled once.
 std::shared_ptr<const TurnGrammar> random_grammar(TurnSampler& sampler) {
   static const auto any_object = grammar::compile_json_object().grammar;
   static std::map<std::string, std::shared_ptr<const TurnGrammar>> grammars;
@@ -67,7 +69,7 @@ const TurnTool* find(const TurnRules& rules, const std::string& recipient) {
   return nullptr;
 }
 
-// What the parser, which repairs what it must, makes of a turn.
+// Parses a turn, with the parser's repairs, and checks the result.
 void expect_parses(const std::vector<TokenId>& tokens, const TurnRules& rules) {
   const std::vector<ParsedMessage> messages = parse(tokens, Role::kAssistant, tiny());
   const std::string text = tiny().decode(tokens);

@@ -1,4 +1,4 @@
-// Turns under a constraint, for tests: texts in which "<|start|>" and the like are control tokens.
+// Turns under a constraint, for tests. In texts, "<|start|>" and similar names are control tokens.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ inline TurnConstraint constraint_of(TurnRules rules, const grammar::VocabularyTr
   return TurnConstraint(std::make_shared<const TurnGrammar>(std::move(rules), trie));
 }
 
-// Goes on behind as much of the text's encoding as is legal; whether that is all of it.
+// Accepts the tokens of the text until one is not legal. Returns whether all were legal.
 inline bool accepts(TurnConstraint& constraint, std::string_view text, const Tokenizer& tokenizer = tiny()) {
   for (const TokenId token : ids_of(text, tokenizer))
     if (!constraint.accept(token)) return false;
@@ -49,7 +49,7 @@ inline std::vector<TokenId> legal_tokens(const std::vector<uint32_t>& mask) {
   return tokens;
 }
 
-// The tokens that may come next, in the order of their ids.
+// Returns the texts of the tokens that may come next, ordered by id.
 inline std::vector<std::string> legal_texts(TurnConstraint& constraint) {
   std::vector<std::string> texts;
   for (const TokenId token : legal_tokens(mask_of(constraint))) texts.emplace_back(tiny().bytes(token));

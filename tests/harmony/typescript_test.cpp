@@ -13,8 +13,8 @@ std::string property(const std::string& schema) {
   return type(R"({"type": "object", "properties": {"k": )" + schema + "}}");
 }
 
-// The expected text is what the official renderer writes for the function of its own test.
-TEST(Typescript, CommentsStandAboveAPropertyAndDefaultsBehindIt) {
+// The expected text is the output of the official renderer for the function of its own test.
+TEST(Typescript, CommentsAreAboveAPropertyAndDefaultsAfterIt) {
   EXPECT_EQ(
       property(
           R"({"type": "string", "title": "STRING", "description": "A string", "examples": ["hello", 7]})"),

@@ -1,5 +1,5 @@
-// Pages of sequences: pages that the window still reaches are kept, others are given back, and no page is lost or
-// held twice.
+// Tests the pages of sequences: pages that the window still reaches are kept, others are freed, and no page
+// is lost or held twice.
 #include "kv/page_table.h"
 
 #include <gtest/gtest.h>
@@ -40,8 +40,8 @@ TEST(SequencePages, HoldOnePageForTheFirst32Positions) {
   EXPECT_EQ(pages.sliding().pages.size(), 2u);
 }
 
-// With a window of 128, position p sees p-127 .. p, so the last position that sees the page of positions 0..31 is
-// 158.
+// With a window of 128, position p sees p - 127 .. p, so position 158 is the last one that sees the page of
+// positions 0..31.
 TEST(SequencePages, ThePageOf31LeavesAWindowOf128BeforePosition159) {
   PagePool full(100), sliding(100);
   SequencePages pages(full, sliding, 128);
@@ -61,7 +61,7 @@ struct WindowCase {
 };
 class WindowEdges : public testing::TestWithParam<WindowCase> {};
 
-// Each row of a step has the positions of its window, and no page is held that no row sees.
+// Each row of a step has the pages of its window, and no page is held that no row sees.
 TEST_P(WindowEdges, EveryPositionThatAStepSeesIsThereAndNoPageBefore) {
   const auto [window, chunk] = GetParam();
   PagePool full(100), sliding(100);
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Windows, WindowEdges,
                                   std::to_string(instance.param.chunk);
                          });
 
-// The bound is tight: with one page less some sequence would not fit.
+// The bound is tight: with one page less, some sequence would not fit.
 TEST(MaxSlidingPages, IsWhatTheWorstAlignmentNeeds) {
   for (const auto [window, chunk] :
        {WindowCase{1, 1}, {2, 1}, {33, 1}, {34, 1}, {128, 1}, {128, 40}, {100, 64}}) {
@@ -126,7 +126,7 @@ TEST(SequencePages, AFailedReserveStillGivesBackWhatNoWindowReaches) {
   PagePool full(3), sliding(3);
   SequencePages pages(full, sliding, 16);
   feed(pages, 96, 32);
-  EXPECT_EQ(sliding.num_free(), 1);  // the first page is out of reach at position 64
+  EXPECT_EQ(sliding.num_free(), 1);  // the first page is out of reach from position 64 on
   EXPECT_FALSE(pages.reserve(1));    // needs a fourth full page
   EXPECT_EQ(sliding.num_free(), 2);
 }
@@ -151,8 +151,8 @@ TEST(SequencePagesDeathTest, AdvancingPastWhatWasReservedStopsTheProgram) {
   EXPECT_DEATH(pages.advance(33), "33 tokens after 0, room for 32");
 }
 
-// Sequences start, grow and end at random while the pools are too small for all of them: at every moment each page is
-// free or held by exactly one sequence.
+// Sequences start, grow and end at random while the pools are too small for all of them. At every moment each
+// page is free or held by exactly one sequence.
 TEST(SequencePages, NoPageIsLostOrSharedUnderRandomUse) {
   std::mt19937 random(1);  // same numbers everywhere
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

@@ -1,5 +1,5 @@
-// Shared pages: a hit always has the same text from its first token on, no page that a sequence holds is overwritten
-// or lost, and the least recently used page is reclaimed first.
+// Tests shared pages: a hit always has the same text from its first token on, no page that a sequence holds
+// is overwritten or lost, and the least recently used page is reclaimed first.
 #include "kv/prefix_cache.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ struct Kv {
   Kv(int num_full, int num_sliding, int given_window, PageHash hash = page_hash)
       : full(num_full), sliding(num_sliding), window(given_window), cache(full, sliding, window, hash) {}
 
-  // Shares the known prefix of the tokens and runs the rest in chunks.
+  // Reuses the cached prefix of the tokens and runs the rest in chunks.
   SequencePages run(const Tokens& tokens, int chunk = 20, std::string_view salt = {}) {
     SequencePages pages(full, sliding, window);
     pages.resume(cache.find(tokens, salt));
@@ -56,7 +56,7 @@ struct Kv {
   PrefixCache cache;
 };
 
-TEST(PrefixCache, ASequenceGoesOnBehindTheWholePagesOfAnother) {
+TEST(PrefixCache, ASequenceContinuesAfterTheWholePagesOfAnother) {
   Kv kv(10, 10, 128);
   const SequencePages first = kv.run(text(100));
   const SequencePages second = kv.run(text(100));
@@ -65,7 +65,7 @@ TEST(PrefixCache, ASequenceGoesOnBehindTheWholePagesOfAnother) {
     EXPECT_EQ(first.full().pages[page], second.full().pages[page]);
     EXPECT_EQ(first.sliding().pages[page], second.sliding().pages[page]);
   }
-  // the last four tokens, which each sequence has run itself
+  // The last four tokens, which each sequence ran itself.
   EXPECT_NE(first.full().pages[3], second.full().pages[3]);
   EXPECT_EQ(kv.full.num_free(), 10 - 5);
 }
@@ -79,7 +79,7 @@ TEST(PrefixCache, TheLastTokenIsAlwaysRun) {
   EXPECT_EQ(kv.num_found({}), 0);
 }
 
-TEST(PrefixCache, APageIsKnownOnlyBehindTheSameBeginning) {
+TEST(PrefixCache, APageIsFoundOnlyAfterTheSamePrefix) {
   Kv kv(20, 20, 128);
   const SequencePages first = kv.run(text(128));
   EXPECT_EQ(kv.num_found(text(40) + Tokens{7} + text(100, 41)), 32);
@@ -132,7 +132,7 @@ TEST(PrefixCache, GoingOnNeedsTheSlidingPagesOfTheWindowAndNoOthers) {
   EXPECT_EQ(known.first_sliding_page(), 8);
 }
 
-// The sliding pool has room for little more than one window, so that only the end of a long text can be continued.
+// The sliding pool holds little more than one window, so only the end of a long text can be continued.
 TEST(PrefixCache, WhereTheSlidingPagesAreGoneNothingIsShared) {
   Kv kv(40, 4, 64);
   kv.run(text(1000), 8);
@@ -170,7 +170,7 @@ TEST(PrefixCache, OfTwoTextsTheOneUsedLongerAgoIsForgottenFirst) {
   Kv kv(10, 10, 128);
   kv.run(text(128));
   kv.run(text(128, 5000));
-  kv.run(text(128));         // used again, so that the other text is now older
+  kv.run(text(128));         // used again, so the other text is now older
   kv.run(text(128, 10000));  // takes 4 pages, of which 2 were not worth keeping
   EXPECT_EQ(kv.num_found(text(129)), 128);
   EXPECT_LT(kv.num_found(text(129, 5000)), 128);
@@ -203,9 +203,9 @@ TEST(PrefixCache, ATextIsKnownUnderItsOwnSaltOnly) {
   }
 }
 
-// A store in which every position holds a fingerprint of the text up to it. Sequences start, share, grow and end at
-// random, and texts often branch off each other. At every moment every position that a sequence sees must hold the
-// fingerprint of its own text.
+// A store in which every position holds a fingerprint of the text up to it. Sequences start, share, grow and
+// end at random, and texts often branch off each other. At every moment, every position that a sequence sees
+// must hold the fingerprint of its own text.
 class Random {
  public:
   explicit Random(PageHash hash, int window) : kv_(30, 18, window, hash), random_(1) {}
@@ -291,7 +291,8 @@ class Random {
     for (const Sequence& sequence : sequences_) {
       const int length = sequence.pages.length();
       if (length == 0) continue;
-      // A step sees the fingerprint of each position; the last one covers the whole text.
+      // The fingerprint of a position depends on all positions before it, so the last one covers the whole
+      // text.
       for (int p = kPageTokens - 1; p < length; p += kPageTokens)
         ASSERT_EQ(full_[cell(sequence.pages.full(), p)], fingerprint(sequence.tokens, p));
       ASSERT_EQ(full_[cell(sequence.pages.full(), length - 1)], fingerprint(sequence.tokens, length - 1));

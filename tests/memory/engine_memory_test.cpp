@@ -1,5 +1,5 @@
-// Lets each allocation of an engine fail once. At most one request fails, the others get the answers that they get otherwise, and nothing is
-// held afterwards.
+// Makes each allocation of an engine fail once. At most one request may fail, the others get their usual
+// answers, and no pages are held afterwards.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -14,7 +14,8 @@ namespace {
 class EngineMemory : public EngineAnswers {};
 INSTANTIATE_TEST_SUITE_P(AllWays, EngineMemory, testing::ValuesIn(kAllWays));
 
-// Prompts that share pages, one with log-probabilities of its prompt, and one more than run at once.
+// Prompts that share pages, one with log-probabilities of its prompt, and one request more than can run at
+// once.
 std::vector<GenerationRequest> some_requests() {
   std::vector<GenerationRequest> requests;
   const Tokens shared(static_cast<size_t>(kPageTokens) + 3, token_of('a'));
@@ -26,7 +27,7 @@ std::vector<GenerationRequest> some_requests() {
   return requests;
 }
 
-// Runs the requests while the k-th allocation fails. Returns how many there were.
+// Runs the requests while the k-th allocation fails. Returns the number of allocations.
 int64_t run_with(int64_t k) {
   EngineOptions given = options();
   given.max_sequences = 4;

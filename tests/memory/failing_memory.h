@@ -1,12 +1,13 @@
-// Lets an allocation of this program fail: the k-th of all threads but those that are spared. Replaces operator new, and aligned_alloc(), by
-// which Asio takes memory. failing_memory_test.cpp has the definitions.
+// Makes the k-th allocation of this program fail, counted over all threads that are not spared. Replaces
+// operator new and aligned_alloc(), which Asio uses. failing_memory_test.cpp has the definitions.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::test {
 
-// Lets the k-th allocation from now on fail, for as long as this lives. 0: none, but they are counted.
+// Makes the k-th allocation from now on fail, during this object's lifetime. With 0 none fails, but all are
+// counted.
 class FailingMemory {
  public:
   explicit FailingMemory(int64_t k);
@@ -18,7 +19,7 @@ class FailingMemory {
   bool has_failed() const;
 };
 
-// No allocation of the calling thread counts or fails from now on.
+// From now on, no allocation of the calling thread counts or fails.
 void spare_this_thread();
 
 }  // namespace nibble::test

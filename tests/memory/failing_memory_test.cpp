@@ -75,7 +75,7 @@ void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 #if !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)  // sanitizers, which builds by clang have, bring their own
+    !defined(__SANITIZE_ADDRESS__)  // sanitizers, which builds with clang have, bring their own
 extern "C" void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
   if (nibble::test::is_to_fail()) return nullptr;
   void* memory = nullptr;

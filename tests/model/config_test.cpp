@@ -20,7 +20,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// The fields of gpt-oss-20b's released config.json.
+// The fields of the released config.json of gpt-oss-20b.
 const char kReleased20b[] = R"({
   "architectures": ["GptOssForCausalLM"], "attention_bias": true, "attention_dropout": 0.0, "eos_token_id": 200002,
   "experts_per_token": 4, "head_dim": 64, "hidden_act": "silu", "hidden_size": 2880, "initial_context_length": 4096,
@@ -93,7 +93,7 @@ TEST(Config, OpenAisSpellingSaysTheSame) {
     "num_attention_heads": 64, "num_key_value_heads": 8, "sliding_window": 128, "initial_context_length": 4096,
     "rope_theta": 150000, "rope_scaling_factor": 32.0, "rope_ntk_alpha": 1, "rope_ntk_beta": 32})";
   Config expected = *named_config("gpt-oss-20b");
-  expected.eos.clear();  // OpenAI's file names none
+  expected.eos.clear();  // OpenAI's file names no EOS token
   EXPECT_EQ(parse_config(original, "original/config.json"), expected);
 }
 
@@ -150,8 +150,8 @@ TEST(Config, TheCommittedModelsAreRead) {
 
 struct Refusal {
   const char* description;
-  std::function<void(json&)> change;  // a change of the released file
-  const char* message;                // a part of the message
+  std::function<void(json&)> change;  // changes the released file
+  const char* message;                // part of the message
 };
 void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.description; }
 
@@ -275,7 +275,8 @@ TEST(Config, ALongValueIsShownInPartAndOnOneLine) {
   object["model_type"] = "two\nlines";
   EXPECT_THAT(error_of([&] { parse(object); }), HasSubstr("'model_type' is \"two\\nlines\";"));
   std::string long_text;
-  for (int i = 0; i < 100; ++i) long_text += "\xC3\xA9";  // 2 bytes each, which the cut must not split
+  // 2 bytes each, which the cut must not split.
+  for (int i = 0; i < 100; ++i) long_text += "\xC3\xA9";
   object["model_type"] = long_text;
   EXPECT_EQ(error_of([&] { parse(object); }),
             "config.json: 'model_type' is \"" + long_text.substr(0, 78) + "...; accepted: \"gpt_oss\" alone");

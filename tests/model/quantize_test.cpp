@@ -52,8 +52,8 @@ TEST(QuantiseE4m3, RoundsToTheNearestAndTiesToEven) {
   EXPECT_THAT(values, ElementsAre(448.0f, 16.0f, 20.0f, 18.0f, -16.0f));
 }
 
-// The error of a code is at most half a step: 2^-4 of the value, or 2^-10 below 2^-6, in units of the scale; the
-// division adds a rounding of 2^-24.
+// The error of a code is at most half a step: 2^-4 of the value, or 2^-10 below 2^-6, in units of the scale.
+// The division adds a rounding of 2^-24.
 TEST(QuantiseE4m3, IsWithinHalfAStepOfEveryValue) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::vector<float> values(97);

@@ -40,7 +40,7 @@ std::vector<float> mxfp4_row(const Matrix& matrix, int row) {
   return values;
 }
 
-// The expected values were read from the files by a few lines of Python that only know the file format.
+// The expected values were read from the files with a few lines of Python that know only the file format.
 TEST(OpenWeights, TheBundledModelHoldsTheseValues) {
   const Weights weights = open_weights(kTiny);
   EXPECT_EQ(weights.source, kTiny);
@@ -118,13 +118,13 @@ TEST(Format, SaysItsBytes) {
   EXPECT_EQ(num_bytes(Format::kBf16, 32), 64u);
   EXPECT_EQ(num_bytes(Format::kMxfp4, 2880), 90u * 17);
   EXPECT_EQ(num_bytes(Format::kE4m3, 32), 32u);
-  EXPECT_EQ(matrix_bytes(Format::kE4m3, 3, 32), 3u * (32 + 4));  // a float32 for each row
+  EXPECT_EQ(matrix_bytes(Format::kE4m3, 3, 32), 3u * (32 + 4));  // one float32 per row
   EXPECT_EQ(matrix_bytes(Format::kMxfp4, 3, 64), 3u * 34);
   EXPECT_EQ(name(Format::kMxfp4), "MXFP4");
   EXPECT_EQ(name(Format::kE4m3), "FP8");
 }
 
-// A checkpoint of the small model, which tests damage and open.
+// A checkpoint of the small model, which tests damage and then open.
 class OpenWeightsFrom : public testing::Test {
  protected:
   OpenWeightsFrom() {
@@ -226,14 +226,14 @@ TEST_F(OpenWeightsFrom, AMissingTensorIsNamed) {
               HasSubstr("tensor 'model.layers.1.self_attn.sinks' is missing among the 59"));
 }
 
-TEST_F(OpenWeightsFrom, AnotherShapeIsNamedBesideTheOneThatIsNeeded) {
+TEST_F(OpenWeightsFrom, AWrongShapeIsNamedWithTheNeededOne) {
   tensor("model.layers.2.self_attn.q_proj.weight").shape = {64, 96};
   EXPECT_THAT(error_of_opening(),
               HasSubstr("model.safetensors: tensor 'model.layers.2.self_attn.q_proj.weight' is "
                         "BF16 [64, 96], config.json needs BF16 or F32 [96, 64]"));
 }
 
-TEST_F(OpenWeightsFrom, AnotherTypeIsNamedBesideTheOneThatIsNeeded) {
+TEST_F(OpenWeightsFrom, AWrongTypeIsNamedWithTheNeededOne) {
   tensor("model.norm.weight").dtype = DType::kF16;
   EXPECT_THAT(error_of_opening(), HasSubstr("is F16 [64], config.json needs BF16 or F32 [64]"));
 }

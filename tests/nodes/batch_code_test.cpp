@@ -1,4 +1,4 @@
-// Batches pass as bytes, and bytes that are none are refused.
+// Tests that batches are encoded as bytes and decoded again, and that invalid bytes are refused.
 #include "nodes/batch_code.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ Config batch_config() {
   return config;
 }
 
-// A prompt's chunk from position 40 on, and a token at position 3.
+// A prompt chunk from position 40 on, and a token at position 3.
 struct Steps {
   std::vector<TokenId> prompt{5, 6, 7, 999}, chat{8};
   std::vector<PageId> full{PageId{3}, PageId{19}}, sliding{PageId{9}}, other_full{PageId{0}},
@@ -79,7 +79,7 @@ TEST(BatchCode, RefusesWhatABackendCouldNotRun) {
   steps.runs[0].first_position = 61;  // its last token would be in a third page
   EXPECT_THAT(refusal_of(steps), HasSubstr("are not in pages 0 to 1"));
   steps = {};
-  steps.runs[0].first_position = 40;  // whose window reaches position 25, in the first page
+  steps.runs[0].first_position = 40;  // its window reaches position 25, in the first page
   EXPECT_THAT(refusal_of(steps), HasSubstr("are not in pages 1 to 1"));
   steps = {};
   steps.runs[0].first_position = 4096;

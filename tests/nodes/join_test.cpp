@@ -1,4 +1,4 @@
-// Who may join a group of nodes, what is said to those who may not, and how a group ends.
+// Tests which nodes may join a group, the messages to those that may not, and how a group ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST(Interface, IsTheOneThatLeadsToAnAddress) {
   EXPECT_EQ(interface_to(read_address("127.0.0.1:7000")), "lo");
 }
 
-TEST(Identity, TellsModelsApart) {
+TEST(Identity, DistinguishesModels) {
   const Config config = small_config();
   const Weights first = make_synthetic(config, "first", 1);
   EXPECT_EQ(identity_of(first), identity_of(make_synthetic(config, "the same", 1)));
@@ -66,7 +66,7 @@ TEST(Identity, TellsModelsApart) {
   EXPECT_NE(identity_of(config), identity_of(other));
 }
 
-// A head that waits for one follower, and what a follower with these options is told.
+// A head that waits for one follower, and the refusals that a follower gets.
 class Join : public testing::Test {
  protected:
   const tcp::endpoint head_ = free_address();
@@ -116,7 +116,7 @@ tcp::socket connected(asio::io_context& io, const tcp::endpoint& head) {
   }
 }
 
-// Strangers send nothing, noise, or a greeting that they break off.
+// Strangers send nothing, noise, or an incomplete greeting.
 TEST_F(Join, IsNotHinderedByStrangers) {
   auto head = lead();
   asio::io_context io;
@@ -133,7 +133,7 @@ TEST_F(Join, IsNotHinderedByStrangers) {
 TEST_F(Join, IsRefusedByAFollowerWhoseHeadDoesNotHaveTheSecret) {
   asio::io_context io;
   tcp::acceptor acceptor(io, head_);
-  // It repeats the greeting's magic number as a challenge and welcomes whoever comes.
+  // The impostor repeats the greeting's magic number as a challenge and welcomes any node.
   const auto impostor = std::async(std::launch::async, [&] {
     tcp::socket socket = acceptor.accept();
     std::vector<uint8_t> hello(44), request(32 + 4 + kNumFacts * kFactBytes),
@@ -171,7 +171,7 @@ std::string loss_of(const std::function<void()>& action) {
   return "nothing was lost";
 }
 
-TEST_F(Join, ANodeThatGoesIsLostAtOnceAndWhoWaitsForItIsTold) {
+TEST_F(Join, ANodeThatLeavesIsLostAtOnceAndNodesThatWaitForItGetAnError) {
   auto head = lead();
   auto follower = NodeLinks::join(options(1));
   const auto links = head.get();
@@ -183,14 +183,14 @@ TEST_F(Join, ANodeThatGoesIsLostAtOnceAndWhoWaitsForItIsTold) {
   const Stopwatch since;
   follower.reset();
   EXPECT_THAT(waiting.get(), HasSubstr("closed its connection"));
-  EXPECT_LT(since.seconds(), 2.5);  // no silence was waited for
+  EXPECT_LT(since.seconds(), 2.5);  // the head did not wait for the silence timeout
   EXPECT_THAT(lost_.get_future().get(), HasSubstr("node 1 at 127.0.0.1:"));
   std::vector<float> terms(1);
   EXPECT_THAT(loss_of([&] { links->add_up(terms); }), HasSubstr("node 1 at 127.0.0.1:"));
   EXPECT_THAT(loss_of([&] { links->check_alive(); }), HasSubstr("node 1 at 127.0.0.1:"));
 }
 
-TEST_F(Join, ANodeThatEndsWithAnErrorTellsTheOthersWhy) {
+TEST_F(Join, ANodeThatEndsWithAnErrorSendsItToTheOthers) {
   auto head = lead();
   auto follower = NodeLinks::join(options(1));
   const auto links = head.get();
@@ -209,7 +209,7 @@ TEST_F(Join, AHeadThatIsDoneEndsWhoWaitsForASteps) {
   EXPECT_EQ(loss_of([&] { follower->check_alive(); }), "nothing was lost");
 }
 
-// A node that has joined and says no more, as one whose cable was pulled.
+// A node that has joined and then sends nothing, as if its cable was pulled.
 TEST_F(Join, ASilentNodeIsLostAfterThreeSeconds) {
   auto head = lead();
   asio::io_context io;

@@ -1,18 +1,19 @@
-// The edge shapes that every kernel row runs: where a tile, a panel, a page or a window ends, one before it and one after.
+// The edge shapes that every kernel row runs: at the end of a tile, a panel, a page or a window, one below
+// and one above.
 #pragma once
 
 namespace nibble::shapes {
 
-// Tiles take 1, 2 or 4 tokens, blocks of tokens 24; an MXFP4 block is 32 columns, a KV page 32 positions.
+// Tiles have 1, 2 or 4 tokens, blocks of tokens 24. An MXFP4 block has 32 columns, a KV page 32 positions.
 inline constexpr int kTokens[]{1, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1000};
 
-// Columns of a contraction. The second kind are no whole blocks: BF16 alone has those.
+// Columns of a contraction. kOddCols are not whole blocks, which only BF16 allows.
 inline constexpr int kBlockCols[]{32, 64, 160, 224, 512, 544, 2880};
 inline constexpr int kOddCols[]{2, 40, 100};
 
 inline constexpr int kRows[]{1, 3, 4, 5, 33};
 
-// Positions that a row sees, its own included.
+// Positions that a row sees, including its own.
 inline constexpr int kWindows[]{1, 16, 31, 32, 33, 100, 128};
 
 inline constexpr int kNumSequences[]{1, 2, 3, 5, 8, 16};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kNoSink{-1e30f};
 
-// Runs one query of one head of 4 at `position`; scores are half of q . k.
+// Runs one query of one head of 4 at `position`. Scores are half of q . k.
 std::vector<float> attend_one(const OneSequenceKv& kv, int position, std::vector<float> q, float sink,
                               std::optional<int> window = {}) {
   const std::vector<float> sinks{sink};
@@ -67,7 +67,7 @@ TEST(Attend, AWindowCountsItsOwnPosition) {
     kv.value(first)[1] = 1;      // just inside the window
     const std::vector<float> out = attend_one(kv, position, {0, 0, 0, 0}, 0, window);
     EXPECT_EQ(out[0], 0) << window;
-    // all scores and the sink are equal
+    // All scores and the sink are equal.
     EXPECT_FLOAT_EQ(out[1], 1.0f / static_cast<float>(window + 1)) << window;
   }
 }
@@ -90,7 +90,7 @@ TEST(Attend, NeighbouringQueryHeadsShareAKeyValueHeadAndHaveTheirOwnSinks) {
   for (int head = 0; head < 4; ++head) EXPECT_FLOAT_EQ(out.view()(0, 4 * head), expected[head]) << head;
 }
 
-// Runs the same keys and values in pages in another order, of which the first were given back.
+// Runs the same keys and values with pages in another order, of which the first were freed.
 TEST(Attend, FindsPositionsThroughThePageTableOfItsKind) {
   const OneSequenceKv in_order(4, 1, 4);
   const Array<float, 4> keys({6, 1, kPageTokens, 4}), values({6, 1, kPageTokens, 4});

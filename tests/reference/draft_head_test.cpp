@@ -1,5 +1,5 @@
-// Compares draft heads in the three public spellings with golden data of another implementation (NumPy, float32, one slot at a time),
-// alone and behind the reference as a backend.
+// Compares draft heads in the three public formats with golden data of another implementation (NumPy,
+// float32, one slot at a time): alone, and in the reference backend.
 #include "reference/draft_head.h"
 
 #include <gtest/gtest.h>
@@ -15,8 +15,9 @@
 namespace nibble::reference {
 namespace {
 
-// Two float32 implementations of the head, this golden one and PyTorch's, differ by up to 2.3e-5 in a logit (tests/golden/README.md). The
-// reference rounds less than either, and each of the two may be that far from exact.
+// Two float32 implementations of the head, the golden one and PyTorch's, differ by up to 2.3e-5 in a logit
+// (tests/golden/README.md). The reference rounds less than either, and each of the two may be that far from
+// exact.
 constexpr float kHeadTolerance{4.6e-5f};
 constexpr int kNumPages{kPagesOfRounds}, kDepth{kDraftDepth};
 
@@ -117,7 +118,7 @@ TEST_P(DraftHeads, DraftAndAreAcceptedAsInTheGoldenRounds) {
   }
 }
 
-TEST_P(DraftHeads, DraftBehindATreeAsBehindAPrompt) {
+TEST_P(DraftHeads, DraftAfterATreeAsAfterAPrompt) {
   const auto make_backend = [&] {
     return make(model_of_heads(),
                 {.num_full_pages = kNumPages, .num_sliding_pages = kNumPages, .draft_head = head_});

@@ -1,5 +1,5 @@
-// Compares the forward pass with golden data of other implementations: transformers in float32, and one in double
-// precision.
+// Compares the forward pass with golden data of other implementations: transformers in float32, and one in
+// double precision.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 const std::filesystem::path kRoot{test::source_path()};
 constexpr GoldenTolerance kTolerance{};
 
-// A sequence, its pages and its position.
+// A sequence with its pages and its answer so far.
 struct Sequence {
   SequencePages pages;
   std::vector<TokenId> answer;
@@ -37,8 +37,9 @@ class Model {
 
   Sequence start() { return {SequencePages(full_pool_, sliding_pool_, weights_.config.window), {}}; }
 
-  // Runs a new sequence and returns the logits of every position; its likeliest next token becomes the first token of
-  // its continuation. Hidden states are those of the last `num_hidden_rows` positions, laid out as in golden data.
+  // Runs a new sequence and returns the logits of every position. Its likeliest next token becomes the first
+  // token of the continuation. Hidden states are those of the last `num_hidden_rows` positions, in the layout
+  // of the golden data.
   Array<float, 2> prefill(Sequence& sequence, const std::vector<TokenId>& ids, int num_hidden_rows,
                           std::vector<float>& hidden_states) {
     EXPECT_TRUE(sequence.pages.reserve(static_cast<int>(ids.size())));
@@ -172,8 +173,8 @@ TEST_F(GoldenOfTheMiniatureModel, HiddenStatesAfterEachLayerAgree) {
   EXPECT_EQ(num_prompts, 11);
 }
 
-// Models of other shapes, with weights so large that sinks, biases and clamps matter; compares the logits of every
-// position.
+// Models of other shapes, with weights large enough for sinks, biases and clamps to matter. Compares the
+// logits of every position.
 TEST(GoldenOfRandomModels, LogitsOfEveryPositionAgree) {
   for (const char* name : {"a", "b"}) {
     const std::filesystem::path folder = kRoot / "tests/golden/random" / name;

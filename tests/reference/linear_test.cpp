@@ -56,8 +56,8 @@ TEST(WeightRow, OfBf16IsTheUpperHalfOfFloat32) {
   EXPECT_EQ(row[1], 3);
 }
 
-// Two rows of two blocks, all zero except for the second row's second block. The values of the codes are those of
-// E2M1 in the OCP MX specification.
+// Two rows of two blocks, all zero except for the second block of the second row. The values of the codes are
+// those of E2M1 in the OCP MX specification.
 TEST(WeightRow, OfMxfp4IsEvenElementInTheLowNibbleTimesThePowerOfTwoOfItsBlock) {
   std::vector<uint8_t> codes(2 * 2 * 16), scales{127, 127, 127, 129};
   for (int i = 0; i < 8; ++i)

@@ -1,5 +1,5 @@
-// Operands for the tests of single operations: weights that are views of float32 vectors of the test, and the pages
-// of one sequence.
+// Operands for tests of single operations: weights that are views of the test's float32 vectors, and the
+// pages of one sequence.
 #pragma once
 
 #include <numeric>
@@ -22,7 +22,7 @@ inline View<const float, 2> rows_view(const std::vector<float>& elements, ptrdif
   return {elements.data(), {rows, static_cast<ptrdiff_t>(elements.size()) / rows}};
 }
 
-// Pages 0, 1, 2, ... of one layer belong to one sequence, in order.
+// Pages 0, 1, 2, ... of one layer, which belong to one sequence in this order.
 class OneSequenceKv {
  public:
   OneSequenceKv(int num_pages, int num_kv_heads, int head_dim)

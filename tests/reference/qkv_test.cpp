@@ -11,7 +11,7 @@
 namespace nibble::reference {
 namespace {
 
-// H = 2, two query heads and one key/value head of 2: every projection copies h and adds its own bias.
+// H = 2, two query heads and one KV head of 2. Every projection copies h and adds its own bias.
 TEST(Qkv, RotatesQueriesAndKeysButNotValuesAndAppendsAtThePosition) {
   const std::vector<float> scale{1, 1}, twice{1, 0, 0, 1, 1, 0, 0, 1}, once{1, 0, 0, 1};
   const std::vector<float> q_bias{0, 0, 1, 1}, k_bias{2, 2}, v_bias{3, 3};
@@ -51,7 +51,7 @@ TEST(Embed, CopiesTheRowOfEachToken) {
   EXPECT_EQ(x.view()(1, 1), 1);
 }
 
-TEST(Unembed, GivesTheLogitsOfTheAskedRowsInTheirOrder) {
+TEST(Unembed, GivesTheLogitsOfTheRequestedRowsInTheirOrder) {
   const std::vector<float> x{3, 4, /**/ 1, 1, /**/ -2, 2}, scale{1, 2},
       unembedding{1, 0, /**/ 0, 1, /**/ 1, 1};
   const int outputs[]{1, 2};
@@ -61,7 +61,7 @@ TEST(Unembed, GivesTheLogitsOfTheAskedRowsInTheirOrder) {
   for (int row = 0; row < 2; ++row)
     for (int token = 0; token < 3; ++token)
       EXPECT_EQ(logits.view()(row, token), expected[row][token]) << row << token;
-  EXPECT_FLOAT_EQ(normed.view()(0, 0), 3 / std::sqrt(12.5f));  // the other rows are normed as well
+  EXPECT_FLOAT_EQ(normed.view()(0, 0), 3 / std::sqrt(12.5f));  // the other rows are normalised too
 }
 
 }  // namespace

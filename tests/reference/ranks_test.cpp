@@ -1,5 +1,6 @@
-// The forward pass of a model that ranks share (model/shares/share.h), with the reference's operations: each rank has copies of its shares alone, and
-// they add up what they have behind attention and behind the experts, in the order of ranks.
+// The forward pass of a model that ranks share (model/shares/share.h), with the reference's operations. Each
+// rank has only copies of its shares. After attention and after the experts the ranks sum their results, in
+// the order of ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +40,7 @@ struct ReferenceRank {
 
 void fill(View<float, 2> x, float value) { std::fill_n(x.data, x.shape[0] * x.shape[1], value); }
 
-// Adds up `own` of all ranks by rank, behind x, and leaves the sum with all.
+// Adds `own` of all ranks in rank order, after x if `has_x`, and gives every rank the sum.
 void add_up(std::vector<ReferenceRank>& ranks, const std::vector<std::vector<float>>& own, bool has_x) {
   std::vector<float> sum(own.front().size());
   for (size_t i = 0; i < sum.size(); ++i) {
@@ -94,7 +95,7 @@ std::vector<float> shared_logits(const Weights& whole, std::span<const int> part
   return logits;
 }
 
-// 8 heads of keys and values; 9.5 tiles of units.
+// 8 KV heads; 9.5 tiles of intermediate columns.
 TEST(Ranks, HaveTheLogitsOfTheWholeModel) {
   Config config = *named_config("gpt-oss-20b");
   config.num_layers = 2;
@@ -128,7 +129,7 @@ TEST(Ranks, HaveTheLogitsOfTheWholeModel) {
       norm += std::pow(expected, 2);
     }
     EXPECT_GT(norm, 1) << parts.size();
-    // Sums are rounded to float32 once more for each rank, twice in a layer.
+    // Sums have one more rounding to float32 per rank, twice in a layer.
     EXPECT_LT(std::sqrt(error / norm), 1e-6) << parts.size();
   }
 }

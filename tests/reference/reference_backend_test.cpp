@@ -50,7 +50,7 @@ TEST_F(ReferenceBackendTest, SaysThatEveryOperationIsPlainLoops) {
     EXPECT_EQ(kernel.kernel, "plain loops") << nibble::name(kernel.operation);
 }
 
-TEST_F(ReferenceBackendTest, RunsDenseLayersInTheFormatsAskedForAndSaysSo) {
+TEST_F(ReferenceBackendTest, RunsDenseLayersInTheRequestedFormatsAndSaysSo) {
   BackendOptions options = options_of(0);
   options.dense.qkv = Format::kE4m3;
   const auto backend = make(weights, options);
@@ -69,13 +69,14 @@ TEST_F(ReferenceBackendTest, RefusesACacheThatIsNotItsOwn) {
   EXPECT_THROW(plan(weights->config, options), InputError);
 }
 
-// 3 full and 3 sliding layers; a page of a layer is keys and values of 2 heads, 32 positions, 64 elements of 4 bytes.
+// 3 full and 3 sliding layers. A layer's page holds keys and values of 2 heads, 32 positions, 64 elements of
+// 4 bytes.
 TEST_F(ReferenceBackendTest, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
   const MemoryPlan planned =
       plan(weights->config, {.num_full_pages = 10, .num_sliding_pages = 4, .max_batch_tokens = 16});
   EXPECT_EQ(planned.weight_bytes, 0u);
   EXPECT_EQ(planned.kv_bytes, size_t{(3 * 10 + 3 * 4) * 2 * 2 * 32 * 64 * 4});
-  EXPECT_GT(planned.workspace_bytes, 16u * 4096 * 4);  // the logits of 16 rows, at least
+  EXPECT_GT(planned.workspace_bytes, 16u * 4096 * 4);  // at least the logits of 16 rows
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace {
 
 const RopeConfig kGptOss{};  // theta 150000, factor 32 from 4096, corners not rounded
 
-// Results of the formula in arbitrary precision, rounded to ten digits: half a unit in the last is 5e-10 relative,
-// and float32 adds 6e-8.
+// Results of the formula in arbitrary precision, rounded to ten digits: half a unit in the last digit is
+// 5e-10 relative, and float32 adds 6e-8.
 constexpr double kExact[32]{1.0,
                             6.890443059e-01,
                             4.747820555e-01,
@@ -68,7 +68,7 @@ TEST(Rope, TruncatedCornersAreWholeDimensions) {
   }
 }
 
-// Backends rotate by the frequencies of model/rope.h, which is written apart from the reference.
+// Backends rotate by the frequencies of model/rope.h, which shares no code with the reference.
 TEST(Rope, TheFrequenciesOfBackendsAreThoseOfTheReferenceForAnySettings) {
   for (const bool truncate : {false, true})
     for (const double factor : {1.0, 8.0, 32.0})

@@ -22,7 +22,7 @@ TEST(RoundingToInt8, ABlocksLargestElementIsKeptAndTheOthersAreMultiplesOfA127th
   x[3] = -127;
   x[4] = 1.4f;
   x[5] = 1.6f;
-  x[6] = 2.5f;  // in the middle: to the even one
+  x[6] = 2.5f;  // a tie: to the even one
   x[7] = 3.5f;
   const std::vector<float> y = rounded(x);
   EXPECT_EQ(y[3], -127);
@@ -55,7 +55,7 @@ TEST(RoundingToInt8, ANanShows) {
   EXPECT_TRUE(std::isnan(rounded(x)[9]));
 }
 
-// Only weights that are stored in MXFP4 or Q8_0 take int8 inputs.
+// Only weights stored in MXFP4 or Q8_0 take int8 inputs.
 TEST(Rounding, IsOfProductsWithBlocksAlone) {
   Matrix matrix;
   for (const Format format : {Format::kF32, Format::kBf16, Format::kE4m3, Format::kMxfp4}) {
@@ -67,7 +67,7 @@ TEST(Rounding, IsOfProductsWithBlocksAlone) {
 
 TEST(Rounding, AProductIsThatOfTheRoundedInput) {
   constexpr int kRows{2};
-  const std::vector<uint8_t> codes(kRows * 16, 0x42), scales(kRows, 127);  // 1 and 2 in turn
+  const std::vector<uint8_t> codes(kRows * 16, 0x42), scales(kRows, 127);  // 1 and 2 alternating
   const Matrix weight{kRows, 32, Elements{Format::kMxfp4, codes.data(), scales.data()}};
   std::vector<float> x(32);
   for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));

@@ -1,4 +1,5 @@
-// Who is answered: by the Host that a request names and the Origin of the page that makes it; and what the header of a refusal says.
+// Tests which requests are answered, by their Host and by the Origin of the page that makes them, and the
+// headers of a refusal.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

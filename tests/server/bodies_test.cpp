@@ -1,4 +1,4 @@
-// Tests what the bodies of all requests may take together, and for how long.
+// Tests the limit on the memory of all request bodies together, and how long they count.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ ServerOptions room_for_three_bodies() {
   return options;
 }
 
-// Takes the whole budget for bodies, as soon as the I/O thread has freed it; fails if something holds a part of it for ever.
+// Takes the whole budget for bodies once the I/O thread has freed it. Fails if a part of it is never freed.
 void expect_all_room_for_bodies(const Running& running) {
   std::string answer;
   for (int i = 0; i < 1000 && !answer.starts_with("HTTP/1.1 200 "); ++i) {
@@ -42,7 +42,7 @@ std::string completion_of(size_t num_bytes) {
   return begin + std::string(num_bytes - begin.size() - 2, 'x') + "\"}";
 }
 
-TEST(Server, BodiesShareOneBoundAndShortOnesAreTakenBesideLargeOnes) {
+TEST(Server, BodiesShareOneLimitAndShortOnesAreTakenNextToLargeOnes) {
   Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
   const uint16_t port = running.server.port();
   const std::string body = completion_of(kMega);
@@ -54,7 +54,8 @@ TEST(Server, BodiesShareOneBoundAndShortOnesAreTakenBesideLargeOnes) {
     writer->send(all_but_the_end);
   }
   std::string answer;
-  do {  // what was sent has perhaps not arrived yet
+  // The bytes sent may not have arrived yet.
+  do {
     const Connection refused(port);
     answer = refused.announce("/v1/completions", kMega);
     if (answer == kGoOn) continue;
@@ -74,7 +75,7 @@ TEST(Server, BodiesShareOneBoundAndShortOnesAreTakenBesideLargeOnes) {
   expect_all_room_for_bodies(running);
 }
 
-TEST(Server, BodiesThatAreDeclaredAndNotSentKeepNobodyOut) {
+TEST(Server, BodiesThatAreAnnouncedAndNotSentBlockNoRequest) {
   Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
   std::vector<std::unique_ptr<Connection>> writers;
   for (int i = 0; i < 40; ++i) {
@@ -97,7 +98,7 @@ TEST(Server, ABodyInChunksIsCountedAsItComes) {
   const uint16_t port = running.server.port();
   running.backend.is_gated = true;
   const Connection first(port), second(port), small(port);
-  // The body of a request to /v1/responses stays counted until the response ends.
+  // The body of a request to /v1/responses counts until the response ends.
   first.send(in_a_chunk("/v1/responses", R"({"input": "abc", "max_output_tokens": 4, "pad": ")" +
                                              std::string(2 * kMega, 'x') + "\"}"));
   while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
@@ -119,7 +120,7 @@ TEST(Server, AConversationThatIsGoneOnWithIsCountedAsABody) {
     connection.post("/v1/responses", R"({"max_output_tokens": 4, )" + more + "}");
     return connection.read();
   };
-  // Reasoning of finished turns is stored, but is not in the prompt.
+  // Reasoning of finished turns is stored but not part of the prompt.
   const std::string told =
       respond(R"("input": [{"type": "reasoning", "content": [{"type": "reasoning_text", "text": ")" +
               std::string(kMega / 2, 'x') +
@@ -154,7 +155,7 @@ TEST(Server, ABodyIsHeldNoLongerThanItTakesToReadIt) {
   }
 }
 
-TEST(Server, WhatAChunkHasBesideItsDataIsBounded) {
+TEST(Server, ChunkExtensionsAndTrailersAreBounded) {
   Running running(model_with_a_fault, room_for(512, 16));
   const std::string head =
       "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";

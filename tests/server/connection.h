@@ -1,4 +1,4 @@
-// A client of a server in this process, which sends and reads bytes as they are.
+// A client of a server in this process. It sends and reads raw bytes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -41,13 +41,14 @@ class Connection {
         "POST {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}", path,
         body.size(), body));
   }
-  // Reads until `end` has come, the connection ends, or a minute has passed.
+  // Reads until `end` has arrived, the connection ends, or a minute has passed.
   std::string read_until(std::string_view end) const {
     std::string text;
     for (char byte{}; text.find(end) == std::string::npos && ::recv(handle_, &byte, 1, 0) == 1;) text += byte;
     return text;
   }
-  // Declares a body of so many bytes and waits for "100 Continue". Returns the answer up to the end of its header.
+  // Announces a body of `num_bytes` bytes and waits for "100 Continue". Returns the answer up to the end of
+  // its header.
   std::string announce(const std::string& path, size_t num_bytes) const {
     send(fmt::format(
         "POST {} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n", path,

@@ -1,4 +1,4 @@
-// Connections that compete for places, and clients that leave.
+// Tests connections that compete for places, and clients that leave.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ constexpr const char* kEndless{R"({"prompt": "abc", "max_tokens": 100})"};
 ServerOptions with_places(int num_places) {
   ServerOptions options = any_port();
   options.limits.max_connections = num_places;
-  options.limits.read_timeout = options.limits.idle_timeout = 1h;  // no test waits for them
+  options.limits.read_timeout = options.limits.idle_timeout = 1h;  // no test waits for these timeouts
   return options;
 }
 
@@ -41,7 +41,8 @@ TEST(Connections, TheOneThatIsSilentForLongestGivesWay) {
   EXPECT_THAT(third.read_until(kAnswered), StartsWith("HTTP/1.1 200 "));
   EXPECT_EQ(idle.read(), "");  // it was closed,
   half.send("TP/1.1\r\nHost: localhost\r\n\r\n");
-  EXPECT_THAT(half.read_until(kAnswered), StartsWith("HTTP/1.1 200 "));  // and the other one was not
+  // The connection with half a request was not closed.
+  EXPECT_THAT(half.read_until(kAnswered), StartsWith("HTTP/1.1 200 "));
 }
 
 TEST(Connections, BodiesThatAreNotSentGiveWayToo) {
@@ -85,7 +86,7 @@ TEST(Connections, WhileTheServerWorksForAllOnlyProbesAndMetricsAreAnswered) {
 }
 
 TEST(Connections, AClientThatLeavesIsNoticedThoughBytesOfItWait) {
-  // There is room for one request only.
+  // Only one request may run.
   Running running(model_with_a_fault, room_for(512, 1), any_port(), 1);
   running.backend.is_gated = true;
   for (const size_t num_waiting : {size_t{1}, size_t{32} << 10}) {
@@ -145,7 +146,7 @@ TEST(Connections, AnswersThatCanNeverBeGivenAreRefusedBeforeTheirPromptsAreToken
     prompts += std::string(i > 0 ? "," : "") + "\"" + std::string(100, 'a') + "\"";
   EXPECT_THAT(running.ask("{\"prompt\": [" + prompts + "]}"),
               AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("the request asks for 1000 answers at once")));
-  // The last prompt would be refused on its own, if it were looked at.
+  // The last prompt alone would be refused, if it were read.
   EXPECT_THAT(running.ask("{\"prompt\": [" + prompts + ", \"\"]}"), HasSubstr("1001 answers at once"));
 }
 

@@ -1,4 +1,5 @@
-// Requests of several clients on one engine: who waits for whom, and who shares with whom. Steps are counted, never timed.
+// Tests how requests of several clients share one engine: which waits for which, and which share prefixes.
+// Steps are counted, never timed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ TEST(ServerFairness, AShortRequestIsAnsweredWhileALongPromptRuns) {
   running.wait_for_step(1);
   quick.post("/v1/completions", completion(20, 2));
   running.wait_for_answers(2);
-  running.backend.gate.release(3);  // the step that runs, and one for each token
+  running.backend.gate.release(3);  // the running step, and one for each token
   EXPECT_THAT(quick.read(), HasSubstr("\"text\":\"!!\""));
   EXPECT_LE(running.backend.num_begun, 4);
   running.open_gate();
@@ -46,7 +47,7 @@ TEST(ServerFairness, RequestsOfALowerPriorityNumberAreRunFirst) {
   running.backend.gate.release(2);
   EXPECT_THAT(first.read(), HasSubstr("\"text\":\"!\""));
   EXPECT_THAT(sooner.read(), HasSubstr("\"text\":\"!\""));
-  running.wait_for_step(3);  // of the one that came before it, and has no answer yet
+  running.wait_for_step(3);  // the step of the earlier request, which has no answer yet
   running.backend.gate.release();
   EXPECT_THAT(later.read(), HasSubstr("\"text\":\"!\""));
 }

@@ -1,4 +1,4 @@
-// Tests which compiled grammars are kept for the next request.
+// Tests which compiled grammars are kept for later requests.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ grammar::Source regex_of(int n) {
   return {.language = grammar::Language::kRegex, .text = fmt::format("a{{{}}}", n)};
 }
 
-// Each property tells another set of characters apart, which takes a quarter of a megabyte.
+// Each property has its own set of characters, which takes a quarter of a megabyte.
 grammar::Source large_schema(int n) {
   std::string properties;
   for (int i = 0; i < 30; ++i)

@@ -1,4 +1,4 @@
-// How the page is served. tests/e2e/test_page.py tests what it does in a browser.
+// Tests how the page is served. tests/e2e/test_page.py tests its behaviour in a browser.
 #include "server/page/page_files.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// The answer to a request of one line and further lines of the header.
+// Returns the answer to a request line and more header lines.
 std::string page_answer(const Server& server, const std::string& line, const std::string& header = "") {
   const Connection connection(server.port());
   connection.send(line + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + header + "\r\n");

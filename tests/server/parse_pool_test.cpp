@@ -1,4 +1,4 @@
-// The order in which jobs run, and which do not run.
+// Tests the order in which jobs run, and which jobs never run.
 #include "server/service/parse_pool.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kShort{1000}, kLong{8 << 20};
 
-// Writes down the order of jobs, whose first ones wait until the test opens the gate.
+// Records the order of jobs. The gated jobs wait until the test opens the gate.
 class ParsePoolOfTwo : public testing::Test {
  protected:
   ParsePool::JobPtr add(size_t num_bytes, int number) {
@@ -28,7 +28,7 @@ class ParsePoolOfTwo : public testing::Test {
     pool_.add(job);
     return job;
   }
-  // Occupies a thread.
+  // Occupies a thread until the gate opens.
   void add_gated(size_t num_bytes) {
     pool_.add(std::make_shared<ParsePool::Job>(ParsePool::Job{num_bytes,
                                                               [this] {
@@ -65,11 +65,11 @@ TEST_F(ParsePoolOfTwo, AShortJobRunsWhileLongOnesRunAndWait) {
 
 TEST_F(ParsePoolOfTwo, TheShortestRunsFirstAndNowAndThenTheOldest) {
   add_gated(kLong);
-  add_gated(kShort);  // the second of the jobs that are taken
+  add_gated(kShort);  // the second job taken
   for (int i = 0; i < 10; ++i) add(100'000 - static_cast<size_t>(i), i);
-  gate_.release(1);  // one of the two; the other one's thread stays occupied
+  gate_.release(1);  // ends one of the two; the other thread stays occupied
   wait_for(10);
-  // Five by size, then the eighth of all is the oldest.
+  // Five jobs by size, then the oldest, because it is the eighth job taken.
   EXPECT_EQ(order_, std::vector({9, 8, 7, 6, 5, 0, 4, 3, 2, 1}));
   gate_.release(1);
 }
@@ -80,11 +80,11 @@ TEST_F(ParsePoolOfTwo, AJobThatIsDroppedBeforeItBeginsDoesNotRun) {
   const ParsePool::JobPtr dropped = add(kShort, 1);
   add(kShort, 2);
   pool_.drop(dropped);
-  wait_for(1);  // it has ended
+  wait_for(1);  // the dropped job counts as ended
   gate_.release(2);
   wait_for(1);
   EXPECT_EQ(order_, std::vector({2}));
-  pool_.drop(dropped);  // of no effect
+  pool_.drop(dropped);  // no effect
 }
 
 TEST_F(ParsePoolOfTwo, AnErrorOfTheWorkReachesWhoWaitsForIt) {

@@ -1,5 +1,5 @@
-// Tests the server over sockets, with an engine whose toy model can be made to wait or to fail. tests/e2e/test_serve.py tests it
-// with a real model.
+// Tests the server over sockets, with an engine whose toy model can be made to wait or fail.
+// tests/e2e/test_serve.py tests it with a real model.
 #include "server/server.h"
 
 #include <gmock/gmock.h>
@@ -68,8 +68,8 @@ TEST(Server, AnEngineFaultFailsTheRequestsOfItsStepAndServingGoesOn) {
   EXPECT_THAT(waiting.read(), HasSubstr("\"text\":\"!!!!\""));
   EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})"),
               HasSubstr("\"text\":\"!!!!\""));
-  EXPECT_THAT(running.ask(R"({"prompt": "X", "stream": true})"),  // no event was sent yet: a plain error
-              StartsWith("HTTP/1.1 500 "));
+  // No event was sent yet, so the error is a plain response.
+  EXPECT_THAT(running.ask(R"({"prompt": "X", "stream": true})"), StartsWith("HTTP/1.1 500 "));
   const std::string metrics = running.server.metrics().text(running.engine.state());
   EXPECT_THAT(metrics, HasSubstr("nibble:engine_faults_total{model_name=\"toy\"} 2\n"));
   EXPECT_THAT(metrics,
@@ -81,7 +81,8 @@ TEST(Server, StepsAreCountedByHowTheBackendLaunchedThemWhereItHasSeveralWays) {
   const auto metrics_after_an_answer = [&] {
     EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})"),
                 HasSubstr("\"text\":\"!!!!\""));
-    while (running.engine.state().num_running > 0) std::this_thread::sleep_for(1ms);  // the last step counts
+    // The last step is counted too.
+    while (running.engine.state().num_running > 0) std::this_thread::sleep_for(1ms);
     return running.server.metrics().text(running.engine.state());
   };
   EXPECT_THAT(metrics_after_an_answer(), testing::Not(HasSubstr("backend_steps_total")));
@@ -159,7 +160,7 @@ TEST(Server, AStreamWithoutNewsSendsComments) {
 }
 
 TEST(Server, AClientThatGoesWhileItsPromptIsReadCostsOneStepMore) {
-  // The prompt takes 100 steps, and there is room for one request only.
+  // The prompt takes 100 steps, and only one request may run.
   Running running(model_with_a_fault, room_for(4, 1), any_port(), 1);
   running.backend.is_gated = true;
   Connection connection(running.server.port());
@@ -170,11 +171,12 @@ TEST(Server, AClientThatGoesWhileItsPromptIsReadCostsOneStepMore) {
   while (running.backend.num_begun < 3) std::this_thread::sleep_for(1ms);
   EXPECT_THAT(running.ask(R"({"prompt": "a"})"), HasSubstr("Retry-After: "));
   connection.close();
-  running.wait_until_someone_has_gone();  // while the step waits
+  running.wait_until_someone_has_gone();  // during the blocked step
   running.open_gate();
   std::string answer;
   do answer = running.ask(R"({"prompt": "a", "max_tokens": 1})");
-  while (answer.starts_with("HTTP/1.1 429 "));  // an id or a time may hold these digits too
+  // Compares the status only: ids and times may contain these digits.
+  while (answer.starts_with("HTTP/1.1 429 "));
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
   EXPECT_EQ(running.backend.num_begun, 4);
 }
@@ -194,7 +196,7 @@ TEST(Server, WhoDoesNotTakeTheAnswerIsLeft) {
   options.limits.write_timeout = 1s;
   Running running(model_with_a_fault, room_for(512, 16), options);
   const Connection connection(running.server.port());
-  // The text of a million long tokens is more than the kernel buffers for a connection.
+  // The text of a million of the longest tokens is more than the kernel buffers for a connection.
   TokenId longest{0};
   for (TokenId token = 0; token < tiny().num_tokens(); ++token)
     if (!tiny().is_special(token) && tiny().bytes(token).size() > tiny().bytes(longest).size())
@@ -231,7 +233,8 @@ TEST(Server, SaysThatItIsLoadingAndHasAnIdForEachAnswer) {
       ask("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a b\r\nContent-Length: "
           "0\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(refused, StartsWith("HTTP/1.1 503 "));
-  EXPECT_THAT(refused, HasSubstr("\r\nX-Request-Id: req-"));  // an id that could garble a log is replaced
+  // An id that could corrupt a log is replaced.
+  EXPECT_THAT(refused, HasSubstr("\r\nX-Request-Id: req-"));
   EXPECT_THAT(refused, HasSubstr("\r\nRetry-After: 1\r\n"));
   EXPECT_THAT(
       refused,
@@ -240,7 +243,7 @@ TEST(Server, SaysThatItIsLoadingAndHasAnIdForEachAnswer) {
               StartsWith("HTTP/1.1 200 "));
 }
 
-TEST(Server, TellsWhatItDoesAndHowItWasSetUp) {
+TEST(Server, ReportsItsStateAndItsSetup) {
   Running running(model_with_a_fault, room_for(512, 1));
   const auto status = [&] {
     const Connection connection(running.server.port());
@@ -295,8 +298,8 @@ TEST(Server, WhatCanNotBeRunIsTheClientsFaultNotTheEngines) {
   EXPECT_THAT(answer, HasSubstr("pages of the KV cache"));
 }
 
-// ./test runs this under TSan, since here the threads of server and engine meet.
-TEST(Server, ManyClientsAreAnsweredBesideSomeThatGo) {
+// ./test runs this under TSan, because here the threads of server and engine interact.
+TEST(Server, ManyClientsAreAnsweredWhileOthersLeave) {
   Running running(model_with_a_fault, room_for(64, 4));
   std::vector<std::thread> clients;
   std::atomic<int> num_right{0};

@@ -1,4 +1,4 @@
-// Tests how the server ends.
+// Tests how the server shuts down.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,13 +28,14 @@ TEST(Server, EndsInTheMiddleOfEverything) {
   running.backend.is_gated = true;
   std::vector<std::unique_ptr<Connection>> connections;
   const std::string padding(1 << 20, 'x');
-  for (int i = 0; i < 20; ++i) {  // at the end some may still wait to be parsed
+  // At shutdown some may still wait to be parsed.
+  for (int i = 0; i < 20; ++i) {
     connections.push_back(std::make_unique<Connection>(running.server.port()));
     connections.back()->post("/v1/completions",
                              R"({"prompt": "abc", "pad": ")" + (i < 3 ? "" : padding) + "\"}");
   }
-  while (running.backend.num_begun == 0)
-    std::this_thread::sleep_for(1ms);  // else there may be nothing to wait for
+  // Otherwise the server may have nothing to wait for.
+  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
   ::kill(::getpid(), SIGTERM);
   running.thread.join();
   EXPECT_EQ(running.end, ServerEnd::kCancelled);
@@ -60,7 +61,7 @@ TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
   EXPECT_EQ(running.end, ServerEnd::kComplete);
 }
 
-// These run in a process of their own, since it ends in the middle of what it does.
+// These tests run in a process of their own, because it exits in the middle of its work.
 class EndOfTheProcess : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -77,7 +78,7 @@ TEST_F(EndOfTheProcess, ASecondSignalEndsItInTheDelay) {
   EXPECT_EXIT(body(), testing::ExitedWithCode(130), "");
 }
 
-// The step of a request that has begun never ends, as on a GPU that hangs.
+// Sends a request whose step never ends, as on a GPU that hangs.
 std::unique_ptr<Connection> ask_a_model_that_hangs(Running& running) {
   running.backend.is_gated = true;
   auto connection = std::make_unique<Connection>(running.server.port());

@@ -1,4 +1,4 @@
-// Tests what a server shows of an engine that hangs or is lost.
+// Tests how a server reports an engine that hangs or is lost.
 #include "server/service/stall.h"
 
 #include <gmock/gmock.h>
@@ -102,7 +102,7 @@ TEST(Server, EndsWithAnErrorForEveryRequestWhereTheDeviceIsLost) {
     connections.push_back(std::make_unique<Connection>(running.server.port()));
     connections.back()->post("/v1/completions", R"({"prompt": "abc"})");
   }
-  // The engine's own counts stand still with its step.
+  // The engine updates its own counts only between steps.
   while (get(running, "/load").find(R"({"server_load":20})") == std::string::npos) {
   }
   running.open_gate();

@@ -1,6 +1,7 @@
-// The chunks of a stream add up to the whole answer of the same tokens, however the text is cut into tokens. The streams are
-// those of tests/data/harmony_parse.jsonl, well-formed and not, and mutated ones, each cut at random, 10,000 times in all.
-// (reply_test and chat_answer_test test the parts; this compares the JSON that a client gets.)
+// Tests that the chunks of a stream add up to the whole answer of the same tokens, however the text is split
+// into tokens. The streams are those of tests/data/harmony_parse.jsonl, well-formed and not, and mutations of
+// them, each split at random, 10,000 in all. (reply_test and chat_answer_test test the parts; this test
+// compares the JSON that a client gets.)
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -20,7 +21,7 @@ struct Random {
   size_t below(size_t n) { return random_bits(seed, counter++) % n; }
 };
 
-// The tokens of the vocabulary by their bytes, without control tokens.
+// Returns the tokens of the vocabulary by their bytes, without control tokens.
 const std::map<std::string, TokenId, std::less<>>& ordinary() {
   static const auto by_bytes = [] {
     std::map<std::string, TokenId, std::less<>> map;
@@ -31,7 +32,7 @@ const std::map<std::string, TokenId, std::less<>>& ordinary() {
   return by_bytes;
 }
 
-// Cuts the same bytes into other tokens; control tokens stay.
+// Splits the same bytes into other tokens; control tokens stay.
 std::vector<TokenId> cut_anew(const std::vector<TokenId>& tokens, Random& random) {
   std::vector<TokenId> cut;
   std::string text;
@@ -65,7 +66,8 @@ std::vector<std::vector<TokenId>> recorded_streams() {
   return streams;
 }
 
-// Mutates a stream as a bad model would: tokens lost, doubled or replaced, and control tokens in wrong places.
+// Mutates a stream as a bad model would: tokens lost, doubled or replaced, and control tokens in the wrong
+// place.
 std::vector<TokenId> mutilated(std::vector<TokenId> tokens, Random& random) {
   static const std::vector<TokenId> control = tiny().encode(
       "<|start|><|channel|><|message|><|end|><|call|><|return|><|constrain|>", SpecialTokens::kRecognise);
@@ -73,7 +75,7 @@ std::vector<TokenId> mutilated(std::vector<TokenId> tokens, Random& random) {
     const auto at = tokens.begin() + static_cast<ptrdiff_t>(random.below(tokens.size()));
     const TokenId other =
         random.below(2) ? control[random.below(control.size())]
-                        : static_cast<TokenId>(random.below(256));  // any byte, also half of a character
+                        : static_cast<TokenId>(random.below(256));  // any byte, including half a character
     switch (random.below(3)) {
       case 0:
         *at = other;
@@ -93,9 +95,10 @@ const std::vector<OfferedTool>& tools() {
   return offered;
 }
 
-using Message = nlohmann::json;  // compares objects without regard to the order of members
+// Compares objects without regard to the order of members.
+using Message = nlohmann::json;
 
-// Removes the ids of calls, which are random.
+// Returns the message of the whole answer, without the ids of calls, which are random.
 Message whole_message(const std::vector<TokenId>& tokens, bool with_tools,
                       const std::vector<std::string>& stop) {
   ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<OfferedTool>(), {.strings = stop});
@@ -107,7 +110,7 @@ Message whole_message(const std::vector<TokenId>& tokens, bool with_tools,
   return message;
 }
 
-// Adds up the chunks of a stream as OpenAI's client does.
+// Accumulates the chunks of a stream as OpenAI's client does.
 Message streamed_message(const std::vector<TokenId>& tokens, bool with_tools,
                          const std::vector<std::string>& stop) {
   ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<OfferedTool>(), {.strings = stop});
@@ -176,7 +179,7 @@ TEST(StreamDifferential, AStreamAndAWholeAnswerAreOneMessageHoweverTheTextIsCut)
     num_reasonings += message.contains("reasoning");
     num_contents += message["content"].is_string() && message["content"] != "";
   }
-  // The streams must have enough of each kind for the comparison to mean anything.
+  // The comparison needs enough streams of each kind.
   EXPECT_GT(num_cut, kNumSplits / 2);
   EXPECT_GT(num_calls, kNumSplits / 20);
   EXPECT_GT(num_contents, kNumSplits / 4);

@@ -1,4 +1,4 @@
-// The vocabulary that tests of answers use, loaded once.
+// The vocabulary for tests of answers, loaded once.
 #pragma once
 
 #include "tests/folders.h"

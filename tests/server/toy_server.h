@@ -1,4 +1,4 @@
-// A server on an engine whose toy model can be made to wait or to fail.
+// A server on an engine whose toy model can be made to wait or fail.
 #pragma once
 
 #include <unistd.h>
@@ -21,7 +21,7 @@
 
 namespace nibble::server {
 
-// Lets steps run one by one as the test allows, or all of them.
+// Runs steps one by one as the test releases them, or all of them.
 class GatedBackend : public ToyBackend {
  public:
   using ToyBackend::ToyBackend;
@@ -93,7 +93,8 @@ struct Running {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
-  // While the gate is closed: until the step with this number has begun; until the engine has so many answers to make.
+  // For a closed gate: wait_for_step() returns when the step with this number has begun, wait_for_answers()
+  // when the engine works on `number` answers.
   void wait_for_step(int number) const {
     while (backend.num_begun < number) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -122,7 +123,7 @@ struct Running {
   ServerEnd end{ServerEnd::kCancelled};
 };
 
-// A model that answers "!" for ever, and throws if the context begins with an X.
+// A model that answers "!" without end, and throws if the context begins with an X.
 inline std::vector<float> model_with_a_fault(std::span<const TokenId> context) {
   static const TokenId x = tiny().encode("X", SpecialTokens::kOrdinary)[0];
   if (context.front() == x) throw std::runtime_error("the device is on fire");

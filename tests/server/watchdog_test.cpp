@@ -1,4 +1,4 @@
-// Tests what a server tells the service manager that started it.
+// Tests the messages that a server sends to the service manager that started it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -17,7 +17,8 @@ using test::any_port;
 using test::Connection;
 using testing::StartsWith;
 
-// The service manager's socket, named in NOTIFY_SOCKET while this lives. It watches with a time of 10 ms.
+// The service manager's socket, named in NOTIFY_SOCKET during this object's lifetime, with a watchdog
+// interval of 10 ms.
 class ServiceManager {
  public:
   ServiceManager() : handle_(::socket(AF_UNIX, SOCK_DGRAM, 0)) {
@@ -44,7 +45,7 @@ class ServiceManager {
     while (message == "WATCHDOG=1");
     return message;
   }
-  // Messages that have come and not been read.
+  // Reads the messages that have arrived and returns their number.
   size_t take_all() const {
     size_t count = 0;
     while (!receive(MSG_DONTWAIT).empty()) ++count;
@@ -60,7 +61,7 @@ class ServiceManager {
   int handle_;
 };
 
-TEST(Watchdog, TheServiceManagerIsToldOfEachState) {
+TEST(Watchdog, TheServiceManagerGetsEachState) {
   const ServiceManager manager;
   {
     const Running running(model_with_a_fault, room_for(64, 1));
@@ -92,7 +93,7 @@ TEST(Watchdog, IsNotFedWhileTheEngineStandsStill) {
   while (!live().starts_with("HTTP/1.1 503 ")) {
   }
   manager.take_all();
-  std::this_thread::sleep_for(50ms);  // ten times as long as it takes to the next word
+  std::this_thread::sleep_for(50ms);  // ten times the interval between watchdog messages
   EXPECT_EQ(manager.take_all(), 0u);
   running.open_gate();
   EXPECT_THAT(waiting.read(), StartsWith("HTTP/1.1 200 "));

@@ -11,7 +11,7 @@
 namespace nibble {
 namespace {
 
-TEST(Capacity, TheContextIsWhatWasAskedForWithinWhatTheModelWasMadeFor) {
+TEST(Capacity, TheContextIsAsRequestedUpToTheModelsMaximum) {
   const Config config = *named_config("gpt-oss-20b");  // 131,072
   EXPECT_EQ(context_of(config, resolve({})), kDefaultContext);
   Settings settings;
@@ -29,15 +29,17 @@ TEST(Capacity, PagesCoverTheContextOfEverySequence) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = backend_options(config, resolve({}), {1025, 3});
   EXPECT_EQ(options.num_full_pages, 3 * 33);  // 1,025 positions take 33 pages of 32
-  // A window of 128 reaches over 5 pages. Chunks take turns: together they have the 512 rows of a step, 16 pages.
+  // A window of 128 spans up to 5 pages. Chunks share the step's 512 rows, 16 pages.
   EXPECT_EQ(options.num_sliding_pages, 3 * (5 + 5 + 2) + 2 * 16);
-  // A window and a chunk of 512 reach over at most 127 + 512 positions: 20 pages, and one for where they begin.
+  // A window and a chunk of 512 span at most 127 + 512 positions: 20 pages, and one more if they do not begin
+  // at a page boundary.
   EXPECT_GE(backend_options(config, resolve({}), {1025, 1}).num_sliding_pages, 21);
-  // A short context takes no more pages than it has.
+  // A short context needs no more pages than it has.
   EXPECT_EQ(backend_options(config, resolve({}), {64, 1}).num_sliding_pages, 2);
 }
 
-// A backend whose memory is 1,000 bytes of weights, 10 for each page of full layers and 1 for each of sliding ones.
+// A backend whose memory is 1,000 bytes of weights, 10 bytes for each page of full layers and 1 byte for each
+// of sliding layers.
 MemoryPlan plan_of_pages(const Config&, const BackendOptions& options, const OwnOptions&) {
   return {.weight_bytes = 1000,
           .kv_bytes = static_cast<size_t>(10 * options.num_full_pages + options.num_sliding_pages)};
@@ -71,7 +73,7 @@ TEST_F(ServingCapacity, ADevicesCacheTakesWhatTheWeightsLeave) {
   EXPECT_EQ(num_full_pages(beside_ + 1010), 101);
 }
 
-// Where sequences need fewer: of 81 bytes 80 are those of 8 pages of full layers.
+// Beyond what sequences need: of 81 bytes, 80 are 8 pages of full layers and 1 is a page of sliding layers.
 TEST_F(ServingCapacity, ADevicesCacheHasSlidingPagesForPrefixes) {
   const std::array<size_t, 1> budget{1000 + 81 * 1000};
   const BackendOptions options = serving_options(model_, setup_, capacity_, budget);
@@ -94,11 +96,11 @@ TEST_F(ServingCapacity, AsManySequencesFitAsTheirPagesDo) {
   EXPECT_EQ(most(bytes(7)), 7);
   EXPECT_EQ(most(bytes(7) - 1), 6);
   EXPECT_EQ(most(bytes(1) - 1), 0);
-  EXPECT_EQ(most(size_t{1} << 40),
-            (1 << 20) / 100);  // all pages that a step can name
+  // All pages that a step can address.
+  EXPECT_EQ(most(size_t{1} << 40), (1 << 20) / 100);
 }
 
-// Two GPUs, of which the first has three quarters of all.
+// Two GPUs, of which the first has three quarters of everything.
 std::vector<MemoryPlan> plans_of_two(const Config& config, const BackendOptions& options,
                                      const OwnOptions& own) {
   const MemoryPlan whole = plan_of_pages(config, options, own);
@@ -114,17 +116,18 @@ TEST_F(ServingCapacity, EachGpuHasItsPartOfThePages) {
   const int of_whole = num_full_pages(whole), of_half = num_full_pages(whole / 2);
   row_.device->plans = &plans_of_two;
   ASSERT_GT(of_half, 1000);
-  // Cards as large as their parts have room for as much as one card of that size, whichever has less bytes.
+  // If one GPU has exactly its part of the memory, the other one may have more: the capacity is that of one
+  // GPU of the whole size.
   EXPECT_NEAR(pages(whole * 3 / 4, whole / 4), of_whole, 1);
   EXPECT_NEAR(pages(whole * 3 / 4, whole), of_whole, 1);
   EXPECT_NEAR(pages(whole, whole / 4), of_whole, 1);
-  // A small card fills up first, though another one has more to take.
+  // A small GPU fills up first, even if another one could take more.
   EXPECT_NEAR(pages(whole, whole / 8), of_half, 1);
   EXPECT_EQ(pages(whole, 0), 100);
   EXPECT_EQ(most_sequences(model_, setup_, 3200, std::array<size_t, 2>{whole, 0}), 0);
 }
 
-TEST_F(ServingCapacity, TheHostsMemoryIsTakenOnlyForTheSequencesThatWereAskedFor) {
+TEST_F(ServingCapacity, TheHostsMemoryIsTakenOnlyForTheRequestedSequences) {
   row_.device.reset();
   const size_t weights = kept_weight_bytes(model_, plan_of_pages(model_.config, {}, {}), setup_);
   EXPECT_EQ(num_full_pages(weights + beside_ + 70000), 400);

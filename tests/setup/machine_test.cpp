@@ -16,8 +16,8 @@ TEST(Machine, SaysWhatThisOneIs) {
   EXPECT_FALSE(machine.device);
 }
 
-// A machine may tell no caches and no clocks; what it tells is of a plausible size.
-TEST(Machine, ToldCachesAreSmallerThanTheMemory) {
+// A machine may report no caches and no clocks; sizes that it reports are plausible.
+TEST(Machine, ReportedCachesAreSmallerThanTheMemory) {
   const Machine machine = describe_machine(std::nullopt);
   if (!machine.cache_bytes) GTEST_SKIP() << "this machine tells no caches";
   EXPECT_GE(*machine.cache_bytes, size_t{64} << 10);

@@ -24,8 +24,8 @@ TEST(Memory, WhatIsConvertedNeedNotStayInMemoryWhereItIsMapped) {
   EXPECT_EQ(kept_weight_bytes(made, plan, setup), weight_bytes(made.config));
 }
 
-// Weights that are converted from a GGUF file stay in memory, even where a backend converts them once more. Blocks that a backend
-// takes as they are stored are not converted.
+// Weights converted from a GGUF file stay in memory, even if a backend converts them again. Blocks that a
+// backend uses as stored are not converted.
 TEST(Memory, AGgufFilesWeightsTakeTheMemoryOfWhatIsMadeOfThem) {
   const std::filesystem::path file =
       std::filesystem::path(testing::TempDir()) / fmt::format("nibble_load_{}.gguf", ::getpid());
@@ -43,8 +43,8 @@ TEST(Memory, AGgufFilesWeightsTakeTheMemoryOfWhatIsMadeOfThem) {
   EXPECT_EQ(kept_weight_bytes(model, plan, resolve(settings)), weight_bytes(model.config));
   EXPECT_EQ(formats_of(model, resolve(settings)).qkv, Format::kBf16);
   settings.experts_activations = "int8";
-  // 6 layers with q [512, 256], k and v [128, 256], o [256, 512]; embedding and lm_head [4096, 256]. A block is 34 bytes, its BF16
-  // values are 64.
+  // 6 layers with q [512, 256], k and v [128, 256], o [256, 512]; embedding and lm_head [4096, 256]. A block
+  // is 34 bytes, its BF16 values are 64 bytes.
   const size_t num_blocks = (6 * (768 * 256 + 256 * 512) + 2 * 4096 * 256) / 32;
   EXPECT_EQ(kept_weight_bytes(model, plan, resolve(settings)),
             weight_bytes(model.config) - 30 * num_blocks - 1000);

@@ -74,7 +74,8 @@ TEST_F(ModelSourceTest, ACacheEntryWithoutRefsIsItsNewestSnapshot) {
   write(snapshots / "only/config.json", "{}");
   EXPECT_EQ(find_model("openai/gpt-oss-20b", places_).path, folder_ / snapshots / "only");
 
-  write(snapshots / "before/config.json", "{}");  // neither the first nor the last by name is the newest
+  // The newest is neither the first nor the last by name.
+  write(snapshots / "before/config.json", "{}");
   write(snapshots / "zero/config.json", "{}");
   const auto now = fs::file_time_type::clock::now();
   fs::last_write_time(folder_ / snapshots / "only", now);

@@ -24,7 +24,7 @@ std::string refusal(std::string_view list) {
   return error_of([&] { check_requirements(read_requirements(list), "cuda", kKernels); });
 }
 
-TEST(Requirements, WhatRunsAsAskedForIsAccepted) {
+TEST(Requirements, WhatRunsAsRequiredIsAccepted) {
   for (const char* list : {"", "qkv=bf16", "qkv=BF16/bf16", "experts=mxfp4", "experts up=mxfp4",
                            "experts down=mxfp4/bf16,qkv=bf16"})
     EXPECT_EQ(refusal(list), "accepted") << list;
@@ -64,8 +64,8 @@ TEST(Requirements, AnOperationOfAnotherBackendIsAnsweredWithThoseOfThisOne) {
                                             HasSubstr("accepted are qkv, experts")));
 }
 
-// Every operation and format that a backend names must be accepted by --require.
-TEST(Requirements, WhateverABackendTellsCanBeAskedFor) {
+// --require must accept every operation and format that a backend names.
+TEST(Requirements, EverythingThatABackendReportsCanBeRequired) {
   Config config;
   config.num_layers = 1;
   config.hidden = config.intermediate = 32;

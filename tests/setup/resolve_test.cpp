@@ -61,7 +61,7 @@ TEST(Resolve, DefaultsQuantiseNothingAndRunOnTheBestBackend) {
   EXPECT_TRUE(setup.requirements.empty());
 }
 
-// None of these needs a model to be found wrong.
+// All of these are refused without opening a model.
 TEST(Resolve, WrongFlagsAreRefusedBeforeAModelIsOpened) {
   EXPECT_THAT(refusal(on_backend("tpu")), HasSubstr("cpu, reference"));
   Settings settings;
@@ -82,7 +82,7 @@ TEST(Resolve, WrongFlagsAreRefusedBeforeAModelIsOpened) {
   settings = on_backend("cpu");
   settings.prompt_activations = "mxfp8";
   EXPECT_THAT(refusal(settings), HasSubstr("--prompt-activations: the backend cpu runs on no GPU"));
-  settings.prompt_activations = "bf16";  // what runs anyway
+  settings.prompt_activations = "bf16";  // the default
   EXPECT_EQ(refusal(settings), "accepted");
   settings.graphs = false;
   EXPECT_THAT(refusal(settings), HasSubstr("--no-graphs: the backend cpu runs on no GPU"));
@@ -96,9 +96,9 @@ TEST(Resolve, AGpuHasGraphsUnlessTheyAreTurnedOff) {
   EXPECT_FALSE(resolve(settings).own.cuda.has_graphs);
 }
 
-TEST(Resolve, GpusShareAModelInThePartsThatAreAskedFor) {
+TEST(Resolve, GpusShareAModelInTheRequestedParts) {
   Settings settings = on_backend("cpu");
-  settings.tensor_parallel_size = 1;  // what runs anyway
+  settings.tensor_parallel_size = 1;  // the default
   EXPECT_EQ(refusal(settings), "accepted");
   settings.tensor_parallel_size = 2;
   EXPECT_THAT(refusal(settings), HasSubstr("--tensor-parallel-size: the backend cpu runs on no GPU"));
@@ -128,7 +128,7 @@ TEST(Resolve, GpusShareAModelInThePartsThatAreAskedFor) {
               HasSubstr("--tensor-parallel-size 2: that is 2 GPUs, and --tensor-split has parts for 3"));
 }
 
-// A secret is long enough for a test, and the first of two nodes.
+// Settings for the first of two nodes, with a secret that is long enough.
 Settings first_of_two(const char* backend) {
   Settings settings = on_backend(backend);
   settings.nodes = 2;
@@ -239,7 +239,8 @@ Settings with_layers(const std::string& fp8, const std::string& mxfp4) {
 
 TEST(Resolve, ALayerThatTwoFlagsNameIsRefused) {
   EXPECT_THAT(refusal(with_layers("all", "lm_head")), HasSubstr("both name lm_head"));
-  EXPECT_EQ(refusal(with_layers("all", "moe")), "accepted");  // experts, which --fp8-layers leaves alone
+  // Means the experts, which --fp8-layers does not change.
+  EXPECT_EQ(refusal(with_layers("all", "moe")), "accepted");
 }
 
 TEST(Resolve, UnquantisedLeavesOutTheFormatsThatFlagsAskFor) {

@@ -33,7 +33,7 @@ TEST(Speculate, SaysWhichDraftersTakePart) {
   EXPECT_EQ(read_speculation({}).drafters.size(), speculate("auto").drafters.size());
   EXPECT_EQ(speculate("auto").drafters.size(), 3u);
   EXPECT_TRUE(speculate("auto").by_cost);
-  EXPECT_EQ(speculate("ngram").drafters.size(), 2u);  // and what requests predict
+  EXPECT_EQ(speculate("ngram").drafters.size(), 2u);  // ngram, and the prediction of the request
   EXPECT_FALSE(speculate("suffix").by_cost);
 }
 
@@ -61,7 +61,7 @@ TEST(Speculate, NamesAModelThatDrafts) {
   EXPECT_TRUE(with_model.by_cost);
 }
 
-// Opens the drafters that the flags ask for, beside a model.
+// Opens the drafters that the flags request, for a given model. Returns the error.
 std::string refusal_beside(const char* model, const char* how, const char* tokenizer = nullptr) {
   Settings settings;
   settings.backend = "reference";
@@ -75,14 +75,14 @@ std::string refusal_beside(const char* model, const char* how, const char* token
 TEST(DraftModel, HasTheVocabularyOfTheModelItDraftsFor) {
   EXPECT_THAT(refusal_beside("tiny", "model=synthetic:gpt-oss-20b"),
               HasSubstr("synthetic:gpt-oss-20b has a vocabulary of 201088 tokens and tiny one of 4096"));
-  // As many tokens, but not the same: synthetic weights have those of the 256 bytes.
+  // The same number of tokens, but different ones: synthetic weights have the vocabulary of the 256 bytes.
   const std::string config = "synthetic:" + test::source_path("models/tiny-gpt-oss/config.json");
   EXPECT_THAT(refusal_beside("tiny", ("model=" + config).c_str()), HasSubstr("is another one to synthetic:"));
   EXPECT_EQ(refusal_beside(config.c_str(), ("model=" + config).c_str()), "accepted");
   EXPECT_THAT(refusal_beside("tiny", "model=nowhere"), HasSubstr("nowhere"));
 }
 
-TEST(DraftModel, TakesMemoryBesideTheOther) {
+TEST(DraftModel, TakesMemoryInAdditionToTheModel) {
   Settings settings;
   settings.backend = "reference";
   settings.speculate = "model=tiny";
@@ -94,7 +94,7 @@ TEST(DraftModel, TakesMemoryBesideTheOther) {
   EXPECT_GT(setup.draft_model_bytes, weight_bytes(model.config));
   EXPECT_LT(memory_budgets(setup).front(), budget);
   EXPECT_EQ(setup.draft_model->options.num_full_pages, 4 * 1024 / kPageTokens);
-  // However many sequences there may be, keys and values are bounded.
+  // Keys and values are bounded for any number of sequences.
   open_drafters(setup, model, {131072, 4096});
   const auto& [drafting, room] = *setup.draft_model;
   EXPECT_LE(setup.backend->memory.plan(drafting.config, room, setup.own).kv_bytes, kMostDraftCacheBytes);

@@ -24,7 +24,7 @@ TEST(OpenTokenizer, SyntheticWeightsGetTheBytesAsVocabulary) {
   EXPECT_TRUE(tokenizer.special("<|start|>"));
 }
 
-TEST(OpenTokenizer, TheVocabularyLiesBesideTheWeightsOrWhereTheSettingSays) {
+TEST(OpenTokenizer, TheVocabularyIsNextToTheWeightsOrWhereTheSettingSays) {
   const ModelSource source = find_model(test::source_path("models/tiny-gpt-oss"), {});
   EXPECT_EQ(open_tokenizer(source, {}).special("<|start|>"), 4072);
   Settings settings;

@@ -1,4 +1,4 @@
-// A tuning is read back for the machine that it was written for, and for no other.
+// Tests that a tuning is read back only for the machine that it was written for.
 #include "setup/tuning.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ TEST_F(TuningFile, IsLookedForInTheCacheUnlessOneIsNamedOrNoneWanted) {
   settings_.tuning.reset();
   setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
   EXPECT_EQ(tuning_path(settings_), folder_ / "nibble" / "tuning.json");
-  EXPECT_EQ(read_tuning(settings_, "a CPU"), std::nullopt);  // nobody has tuned
+  EXPECT_EQ(read_tuning(settings_, "a CPU"), std::nullopt);  // not tuned yet
   write_tuning(tuning_path(settings_), "a CPU", some_);
   EXPECT_EQ(read_tuning(settings_, "a CPU"), some_);
   unsetenv("XDG_CACHE_HOME");

@@ -1,4 +1,4 @@
-// Tests where the report of nibble verify is kept, and what is read of it.
+// Tests where the report of nibble verify is stored, and how it is read.
 #include "setup/verified.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Sets a variable, or removes it, for a test's duration.
+// Sets or removes an environment variable during this object's lifetime.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -60,7 +60,7 @@ class VerifiedFile : public testing::Test {
   const fs::path path_{fs::path(testing::TempDir()) / "nibble_verified_test.json"};
 };
 
-TEST_F(VerifiedFile, TellsWhatCameOfEachRowAndProbe) {
+TEST_F(VerifiedFile, HasTheResultOfEachRowAndProbe) {
   write(R"({"date": "2026-11-22T02:36:02Z", "nibble": {"version": "0.1.0", "commit": "abcdef"}, "machine": {},
             "probes": [{"probe": "blocks/places", "result": "twin", "found": "x", "figures": {}}],
             "kernels": [{"backend": "cuda", "kernel": "qkv/BF16", "result": "ok"},

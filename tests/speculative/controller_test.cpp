@@ -1,4 +1,4 @@
-// Tests what is chosen where the costs of steps and the chances of drafts are given. No clock takes part.
+// Tests the controller's choices for given step costs and acceptance probabilities. No real time is measured.
 #include "speculative/controller.h"
 
 #include <gtest/gtest.h>
@@ -15,19 +15,19 @@
 namespace nibble::speculative {
 namespace {
 
-// Seconds of a step of `num_sequences` with so many rows more.
+// Returns the seconds of a step of `num_sequences` sequences and `num_more_rows` additional rows.
 using Cost = std::function<double(int num_sequences, int num_more_rows)>;
-const Cost kByRows = [](int n, int more) {
-  return 0.001 * (n + more);
-};  // a CPU: each row as dear as the first
-const Cost kByBytes = [](int n, int more) { return 0.001 * (1 + 0.37 * (n - 1 + more)); };  // a 120b on a GPU
+const Cost kByRows = [](int n, int more) { return 0.001 * (n + more); };  // a CPU: each row costs the same
+// A 120b model on a GPU.
+const Cost kByBytes = [](int n, int more) { return 0.001 * (1 + 0.37 * (n - 1 + more)); };
 // The same with experts that rows share: 64 sequences read nearly all of them anyway.
 const Cost kByExperts = [](int n, int more) {
   return 0.0013 + 0.0136 * (1 - std::pow(1 - 4.0 / 128, n + more)) + 6e-6 * (n + more);
 };
 const Cost kFree = [](int n, int more) { return 0.001 * (1 + 0.01 * (n + more)); };
 
-// A proposal's first `num_right` tokens were right, and the one after them, if there is one, was wrong.
+// Counts a proposal whose first `num_right` tokens were right and, with `has_wrong`, whose next token was
+// wrong.
 void count(Acceptance& acceptance, int num_right, bool has_wrong) {
   for (int place = 0; place < num_right; ++place) acceptance.add(place, true);
   if (has_wrong) acceptance.add(num_right, false);
@@ -41,26 +41,26 @@ TEST(Acceptance, IsTheShareOfThoseThatWereRightLately) {
   EXPECT_LT(acceptance.chance(2, 0.3, 2), 0.1);
   for (int n = 0; n < 20; ++n) count(acceptance, 0, true);
   EXPECT_LT(acceptance.chance(0, 0.3, 2), 0.2);
-  count(acceptance, 3, false);  // a proposal that ended: nothing was wrong
+  count(acceptance, 3, false);  // the proposal ended; none of it was wrong
   EXPECT_GT(acceptance.chance(2, 0, 0), 0.09);
 }
 
 TEST(StepCosts, AreTheMiddleOfWhatWasMeasuredAndALineBetween) {
   StepCosts costs;
   EXPECT_FALSE(costs.plain(1));
-  for (const double seconds : {1.0, 9.0, 1.0})
-    costs.add(1, 0, seconds, false);  // something else took the machine
+  // Another process took the machine during the second step.
+  for (const double seconds : {1.0, 9.0, 1.0}) costs.add(1, 0, seconds, false);
   EXPECT_EQ(costs.plain(1), 1.0);
   EXPECT_FALSE(costs.plain(2));
   costs.add(1, 8, 5.0, false);
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 4), 3.0);
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 8), 5.0);
   EXPECT_GT(*costs.seconds(1, 16), 6.0);
-  costs.add(1, 2, 0.5, false);  // a step with more rows is never believed to be faster
+  costs.add(1, 2, 0.5, false);  // a step with more rows is never assumed to be faster
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 2), 1.0);
 }
 
-TEST(StepCosts, TellStepsOfOtherSizesApart) {
+TEST(StepCosts, DistinguishStepsOfDifferentSizes) {
   StepCosts costs;
   for (int num = 1; num <= 128; ++num)
     for (int n = 0; n < 7; ++n) costs.add(num, 0, num, false);
@@ -68,7 +68,8 @@ TEST(StepCosts, TellStepsOfOtherSizesApart) {
     EXPECT_LE(*costs.plain(num), 1.125 * num) << num;
     EXPECT_GE(*costs.plain(num), num) << num;
   }
-  // What rows add is kept apart from the plain step, so it holds for another number of sequences, and with a chain.
+  // The cost of more rows is stored apart from the cost of the plain step. So it also applies to other
+  // numbers of sequences, and with a chain.
   costs.add(64, 8, *costs.plain(64) + 10, false);
   costs.add(64, 8, *costs.plain(64) + 15, true);
   EXPECT_DOUBLE_EQ(*costs.seconds(100, 8), *costs.plain(100) + 10);
@@ -76,9 +77,10 @@ TEST(StepCosts, TellStepsOfOtherSizesApart) {
   EXPECT_FALSE(costs.seconds_with_chain(100, 4));
 }
 
-// Plays an engine whose drafts are right with the chance that `chance` gives for a token of the answer, against one without. With
-// `chain_share` they are a draft head's: what it drafted in a step can be checked in the next, and a step takes this share of a plain step
-// more for each token that the head drafts in it. Else there are `depth` of them in every step.
+// Simulates an engine with drafts, and one without for comparison. `chance(n)`: probability that a draft of
+// the n-th token is right. With `chain_share` a draft head makes the drafts: drafts of one step can be
+// checked in the next, and each drafted token adds this share of a plain step to the step. Otherwise every
+// step has `depth` drafts.
 struct Played {
   double seconds{0}, plain_seconds{0};
   int num_steps{0}, num_tokens{0};
@@ -89,7 +91,8 @@ Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
   Controller controller(chain_share ? Chain::kHead : Chain::kNone);
   std::mt19937 random(7);
   Played played;
-  // As a speculator would: chances are learned from what comes, drafted or not, of each sequence and of all.
+  // As in a speculator, probabilities are learned from the tokens that come, drafted or not, per sequence and
+  // over all.
   Acceptance of_all(0.995);
   std::vector<Acceptance> acceptance(static_cast<size_t>(num_sequences), Acceptance(0.8));
   while (played.num_tokens < num_tokens) {
@@ -148,13 +151,13 @@ TEST(Controller, WithAHeadNeverLosesMoreThanAFiftiethEither) {
 }
 
 TEST(Controller, TurnsAHeadOnWhereItPays) {
-  // With a chance of 0.9 at every place, drafts at a twentieth of a step, and rows at 0.37 of one, the best fixed depth is 4: 4.1
-  // tokens in 1 + 4 (0.37 + 0.05) steps, a gain of 1.53.
+  // With a probability of 0.9 at every position, drafts at a twentieth of a step and rows at 0.37 of a step,
+  // the best fixed depth is 4: 4.1 tokens in 1 + 4 (0.37 + 0.05) steps, a gain of 1.53.
   const Played likely = play_head(kByBytes, 0.05, 1, 8000, [](int) { return 0.9; });
   EXPECT_LT(likely.seconds, likely.plain_seconds / 1.35);
   const Played free = play_head(kFree, 0.03, 1, 8000, [](int) { return 0.95; });
   EXPECT_LT(free.seconds, free.plain_seconds / 3);
-  // 16 sequences, a chance of 0.8: four drafts each give 3.4 tokens in 1.67 plain steps.
+  // 16 sequences, a probability of 0.8: four drafts each give 3.4 tokens in 1.67 plain steps.
   const Played many = play_head(kFree, 0.03, 16, 32000, [](int) { return 0.8; });
   EXPECT_LT(many.seconds, many.plain_seconds / 1.8);
 }
@@ -190,19 +193,19 @@ TEST(Controller, GainsWhereDraftsAreGoodAndRowsCheap) {
   EXPECT_LT(certain.seconds, certain.plain_seconds / 6);
   const Played likely = play(kByBytes, 1, 4000, 12, [](int) { return 0.9; });
   EXPECT_LT(likely.seconds, 0.8 * likely.plain_seconds);
-  // At best 1.7 tokens for 1.37: https://arxiv.org/abs/2211.17192 has the sum.
+  // At best 1.7 tokens for 1.37 steps; the formula is in https://arxiv.org/abs/2211.17192.
   const Played fair = play(kByBytes, 1, 4000, 12, [](int) { return 0.7; });
   EXPECT_LT(fair.seconds, 0.9 * fair.plain_seconds);
 }
 
-TEST(Controller, ComesNearTheBestFixedNumberOfDraftsWhateverTheirChance) {
+TEST(Controller, ComesNearTheBestFixedNumberOfDraftsForAnyProbability) {
   int num_cost = 0;
   for (const Cost& cost : {kByRows, kByBytes, kByExperts, kFree}) {
     ++num_cost;
     for (const int num_sequences : {1, 16, 64})
       for (int tenths = 0; tenths <= 10; ++tenths) {
         const double chance = tenths / 10.0;
-        double best = 0;  // tokens a second that are to be expected
+        double best = 0;  // expected tokens per second
         for (const int depth : {0, 1, 3, 5}) {
           double tokens = 0;
           for (int n = 0; n <= depth; ++n) tokens += std::pow(chance, n);
@@ -211,17 +214,17 @@ TEST(Controller, ComesNearTheBestFixedNumberOfDraftsWhateverTheirChance) {
         const auto play_tokens = [&](int num_tokens) {
           return play(cost, num_sequences, num_tokens * num_sequences, 16, [&](int) { return chance; });
         };
-        // Behind the first tokens, with which it learns: the longer play begins with the shorter.
+        // Leaves out the first tokens, during which it learns; the longer run begins with the same tokens.
         const Played first = play_tokens(200), all = play_tokens(num_sequences == 1 ? 2000 : 400);
         const double speed = (all.num_tokens - first.num_tokens) / (all.seconds - first.seconds);
-        // What is drawn for each gives up to 2 % less than is to be expected.
+        // The random draws give up to 2 % less than the expectation.
         EXPECT_GT(speed, 0.96 * best)
             << "cost " << num_cost << ", chance " << tenths << "/10, " << num_sequences << " sequences";
       }
   }
 }
 
-TEST(Controller, DoesNotGiveUpGoodDraftsBehindTheFirstWrongOnes) {
+TEST(Controller, DoesNotGiveUpGoodDraftsAfterTheFirstWrongOnes) {
   const Played likely = play(kByBytes, 1, 128, 8, [](int) { return 0.7; });
   EXPECT_LT(likely.seconds, likely.plain_seconds / 1.15);
 }
@@ -276,9 +279,9 @@ TEST(Controller, FindsOutWhenCostsHaveFallen) {
   EXPECT_GT(run(kFree, 2000), 8000);
 }
 
-// ---- the speculator: which drafter is asked ----
+// ---- the speculator: choosing the drafter ----
 
-// Proposes always the same.
+// Always proposes the same token.
 struct Fixed final : Drafter {
   explicit Fixed(TokenId given) : token(given) {}
   void push(std::span<const TokenId>) override {}
@@ -309,7 +312,7 @@ TEST(Speculator, BelievesTheDrafterThatWasRight) {
   EXPECT_TRUE(speculator.is_drafting());
 }
 
-TEST(Speculator, ToldToDraftAlwaysTakesAllThatIsProposed) {
+TEST(Speculator, SetToDraftAlwaysTakesAllThatIsProposed) {
   Speculator speculator({.drafters = {[](const DrafterSources&) { return std::make_unique<Fixed>(3); }},
                          .by_cost = false,
                          .max_drafts = 5});
@@ -319,7 +322,7 @@ TEST(Speculator, ToldToDraftAlwaysTakesAllThatIsProposed) {
   EXPECT_EQ(drafts[0].tokens.size(), 5u);
 }
 
-// Proposes 1 and 2 for each of three places, behind the first and the second of the place before.
+// Proposes a tree: 1 and 2 after the text, after each of these two, and after the 1 that follows the 1.
 struct Branching final : Drafter {
   void push(std::span<const TokenId>) override {}
   Proposal propose(int most) override {
@@ -330,7 +333,8 @@ struct Branching final : Drafter {
   }
 };
 
-// What is chosen when 1 has come for six tokens in ten, 2 for most of the others, and steps cost so much.
+// Returns the choice after an answer in which 1 came for six tokens in ten and 2 for most others, for this
+// step cost.
 Speculator::Choice choice_of_branches(const Cost& cost) {
   Speculator speculator(
       {.drafters = {[](const DrafterSources&) { return std::make_unique<Branching>(); }}, .topk = 2});
@@ -361,7 +365,8 @@ TEST(Speculator, DraftsATreeOnlyWhereItGainsMoreThanAChain) {
   EXPECT_GE(chain.tokens.size(), 1u);
   EXPECT_LE(chain.tokens.size(), 2u);
   for (size_t i = 0; i < chain.parents.size(); ++i) EXPECT_EQ(chain.parents[i], static_cast<int>(i) - 1);
-  // 1, 1 behind it (0.36), 2 in the place of the first (0.35), and 2 behind the first (0.21): each gains more than a row costs.
+  // 1, then 1 after it (0.36), 2 instead of the first 1 (0.35), and 2 after the first 1 (0.21): each gains
+  // more than a row costs.
   EXPECT_GE(tree.tokens.size(), 4u);
   EXPECT_EQ(std::count(tree.parents.begin(), tree.parents.end(), -1), 2);
   EXPECT_EQ(std::count(tree.parents.begin(), tree.parents.end(), 0), 2);

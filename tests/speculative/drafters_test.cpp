@@ -126,8 +126,8 @@ TEST(Suffix, TheAnswersOfTheSaltUsedLeastRecentlyAreForgottenFirst) {
   finished.add("a", tokens_from(0, 400));
   const auto held = finished.of("a");
   finished.add("b", tokens_from(0, 400));
-  EXPECT_GT(num_known("a"), 0u);           // used after b
-  finished.add("c", tokens_from(0, 400));  // more than there is room for
+  EXPECT_GT(num_known("a"), 0u);           // used more recently than b
+  finished.add("c", tokens_from(0, 400));  // more than the capacity
   EXPECT_GT(num_known("a"), 0u);
   EXPECT_GT(num_known("c"), 0u);
   EXPECT_EQ(num_known("b"), 0u);
@@ -146,7 +146,7 @@ TEST(Suffix, ForgetsTheOldestAnswers) {
   EXPECT_TRUE(knows());
   for (TokenId n = 0; n < 11; ++n) finished.add(tokens_from(100 * n, 100));
   EXPECT_FALSE(knows());
-  finished.add(tokens_from(0, 100'000));  // more than there is room for
+  finished.add(tokens_from(0, 100'000));  // more than the capacity
   EXPECT_LE(finished.newer().tokens().size() + finished.older().tokens().size(), 1002u);
 }
 
@@ -190,7 +190,7 @@ TEST(Head, ProposesItsDraftsByTheProbabilityOfAllThatLeadToThem) {
   EXPECT_THAT(drafter.propose(2).tokens, ElementsAre(10, 11));
 }
 
-TEST(Head, GoesOnBehindADraftThatCame) {
+TEST(Head, ContinuesAfterARightDraft) {
   const Drafts drafts =
       drafts_with({{10, 0.6f}, {11, 0.3f}, {20, 0.1f}, {21, 0.1f}, {30, 1}}, {-1, -1, 0, 0, 2});
   HeadDrafter drafter;
@@ -215,14 +215,14 @@ TEST(Head, TakesDraftsWithoutParentsForAChain) {
   EXPECT_THAT(drafter.propose(8).parents, ElementsAre(-1, 0));
 }
 
-TEST(PredictionText, IsFollowedAndFoundAgainBehindWhatDiffers) {
+TEST(PredictionText, IsFollowedAndFoundAgainAfterADifference) {
   const Prediction prediction{.before = {900, 901, 902}, .text = tokens_from(0, 40)};
   PredictionDrafter drafter(prediction);
   EXPECT_THAT(drafter.propose(4).tokens, IsEmpty());
   EXPECT_THAT(proposed(drafter, tokens_from(700, 30) + prediction.before, 3), ElementsAre(0, 1, 2));
   EXPECT_THAT(proposed(drafter, tokens_from(0, 10), 3), ElementsAre(10, 11, 12));
-  EXPECT_THAT(proposed(drafter, {500}, 3), IsEmpty());     // in place of 10
-  EXPECT_THAT(proposed(drafter, {11, 12}, 3), IsEmpty());  // too little to be sure
+  EXPECT_THAT(proposed(drafter, {500}, 3), IsEmpty());     // instead of 10
+  EXPECT_THAT(proposed(drafter, {11, 12}, 3), IsEmpty());  // too short for a reliable match
   EXPECT_THAT(proposed(drafter, {13}, 3), ElementsAre(14, 15, 16));
   EXPECT_THAT(proposed(drafter, tokens_from(14, 26), 3), IsEmpty()) << "its end";
 }
@@ -245,8 +245,8 @@ TEST(PredictionText, CountsTheTokensThatAnAnswerHasOfIt) {
   EXPECT_EQ(num_predicted({}, tokens_from(200, 40)), 0);
 }
 
-// A drafter takes microseconds for a token and for a proposal, also where every place looks like every other. A bound that grows with
-// the text would take minutes here.
+// A drafter takes microseconds per token and per proposal, even for text in which every position looks the
+// same. With quadratic time the test would take minutes.
 TEST(Drafters, TakeTextOfAnyKindInLinearTime) {
   constexpr int kNumTokens{100'000};
   FinishedTexts finished;
@@ -256,7 +256,7 @@ TEST(Drafters, TakeTextOfAnyKindInLinearTime) {
   for (const DrafterRow& row : drafter_table()) {
     for (const int num_different : {1, 2, 50}) {
       const auto drafter = row.make({.prediction = &prediction, .finished = &finished});
-      if (!drafter) continue;  // there is no model
+      if (!drafter) continue;  // this drafter needs a model
       for (int n = 0; n < kNumTokens; ++n) {
         const TokenId token = 1 + static_cast<TokenId>(random() % static_cast<unsigned>(num_different));
         drafter->push({&token, 1});

@@ -1,5 +1,6 @@
-// Plays a whole speculator, what it learns of its drafter as well as its controller, against drafts that are right with a given chance,
-// beside none and fixed numbers of drafts. No clock takes part.
+// Simulates a whole speculator (what it learns about its drafter, and its controller) on drafts with a given
+// probability of being right. Compares it with no drafts and with fixed numbers of drafts. No real time is
+// measured.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,19 +15,20 @@
 #include "core/random.h"
 #include "speculative/speculator.h"
 
-// The controller's tests, which may be compiled together with these, have some of the names too.
+// A namespace of its own: controller_test.cpp uses some of the same names and may be compiled into the same
+// file.
 namespace nibble::speculative::forced {
 namespace {
 
-constexpr int kFixedDepths[]{0, 1, 3, 5};  // as nibble bench acceptance has them
+constexpr int kFixedDepths[]{0, 1, 3, 5};  // as in nibble bench acceptance
 
-// Milliseconds of a step with so many rows, of however many sequences.
+// Returns the milliseconds of a step with `num_rows` rows, for any number of sequences.
 using Cost = std::function<double(int num_rows)>;
 struct NamedCost {
   const char* name;
   Cost cost;
 };
-// The 120b on an H200 (docs/speculation.md), a line between what was measured of one sequence.
+// The 120b on an H200 (docs/speculation.md): linear interpolation of measurements with one sequence.
 Cost between(const std::array<double, 8>& ms) {
   return [=](int num_rows) {
     constexpr std::array kRows{1, 2, 3, 4, 6, 8, 16, 33};
@@ -36,7 +38,8 @@ Cost between(const std::array<double, 8>& ms) {
   };
 }
 const NamedCost kOfH200{"of an H200", between({1.861, 2.912, 3.309, 3.917, 4.817, 5.710, 9.380, 17.18})};
-// Measured later: a second row costs less, so a draft pays from a chance of 0.43 on. The 33 rows were not measured.
+// Measured later: a second row costs less, so a draft pays from a probability of 0.43 on. The value for 33
+// rows was not measured.
 const NamedCost kOfH200Now{"of an H200 now",
                            between({1.822, 2.599, 3.157, 3.660, 4.535, 5.371, 8.356, 15.0})};
 const NamedCost kByRows{"by rows", [](int num_rows) { return 1.0 * num_rows; }};  // a CPU
@@ -45,7 +48,8 @@ const NamedCost kByExperts{"by experts", [](int num_rows) {
                            }};
 const NamedCost kFree{"free", [](int num_rows) { return 1 + 0.01 * num_rows; }};
 
-// The text that comes is all 0. Whether a draft of a token is right belongs to the token, so that all numbers of drafts meet the same.
+// The generated text is all 0. Whether a draft is right depends only on its sequence and position, so all
+// numbers of drafts see the same sequence.
 struct Text {
   std::function<double(int position)> chance;
   bool is_easy(uint64_t sequence, int position) const {
@@ -79,7 +83,7 @@ struct Played {
   double speed() const { return num_tokens / ms; }
 };
 
-// With so many drafts of each sequence in each step; nothing: with as many as the controller takes.
+// Runs with `depth` drafts per sequence in each step, or with the controller's choice if it is not set.
 Played play(const Cost& cost, int num_sequences, const Text& text, std::optional<int> depth, int num_tokens) {
   Played played;
   uint64_t num_drafters = 0;
@@ -89,7 +93,7 @@ Played play(const Cost& cost, int num_sequences, const Text& text, std::optional
   SpeculationOptions options{.drafters = {make}, .by_cost = !depth};
   if (depth) options.max_drafts = std::max(1, *depth);
   Speculator speculator(options);
-  num_drafters = 0;  // The speculator may have made one to see what it is.
+  num_drafters = 0;  // the speculator may have made a drafter to inspect it
   std::vector<std::unique_ptr<Track>> tracks;
   std::vector<Speculator::Choice> choices;
   for (int n = 0; n < num_sequences; ++n) {
@@ -121,7 +125,7 @@ Text with_chance(double chance) {
   return {[=](int) { return chance; }};
 }
 
-// Returns the speed of `auto` over that of the best of none and the fixed numbers of drafts.
+// Returns the speed with `auto`, divided by the best speed of the fixed depths (0: no drafts).
 double of_the_best(const Cost& cost, int num_sequences, double chance, int num_tokens) {
   const Text text = with_chance(chance);
   double best = 0;
@@ -138,14 +142,15 @@ TEST(ForcedAcceptance, AutoIsNowhereBelowTheBestOfNoneAndFixedNumbersOfDrafts) {
     }
 }
 
-// The controller's belief in a drafter wobbles with its last drafts. That must not stop drafts that pay a little. The draws are fixed; where a sequence's few counts are taken as they
-// are (kTakenForChance of 0 in speculator.cpp), 0.5 and 0.55 have 0.973 and 0.978, and with it the least is 0.985.
+// The controller's estimate of a drafter fluctuates with its last drafts. That must not stop drafts that pay
+// only a little. The draws are fixed: if a sequence's few counts are taken as they are (kTakenForChance of 0
+// in speculator.cpp), probabilities 0.5 and 0.55 reach 0.973 and 0.978; with it the minimum is 0.985.
 TEST(ForcedAcceptance, ASmallGainIsKept) {
   for (const double chance : {0.4, 0.42, 0.45, 0.5, 0.55, 0.6})
     EXPECT_GT(of_the_best(kOfH200Now.cost, 1, chance, 40000), 0.983) << "chance " << chance;
 }
 
-// Nor may what keeps them keep the controller from seeing when drafts turn right or wrong.
+// The same smoothing must not hide it from the controller when drafts become right or wrong.
 TEST(ForcedAcceptance, ShortGoodTimesAreUsed) {
   const Text in_turns{[](int position) { return position / 50 % 2 == 0 ? 1.0 : 0.0; }};
   const double none = play(kOfH200Now.cost, 1, in_turns, 0, 20000).speed();
@@ -157,7 +162,7 @@ TEST(ForcedAcceptance, NorIsItWithManySequences) {
     for (const int num_sequences : {4, 16, 64})
       for (int tenths = 0; tenths <= 10; ++tenths) {
         const double of_best = of_the_best(cost, num_sequences, tenths / 10.0, 400 * num_sequences);
-        // The first steps, in which it learns, count here.
+        // This includes the first steps, in which it learns.
         EXPECT_GT(of_best, 0.94) << "cost " << name << ", chance " << tenths << "/10, " << num_sequences
                                  << " sequences";
       }
@@ -171,7 +176,7 @@ TEST(ForcedAcceptance, NeverLosesMoreThanAFiftiethToNoneWhateverTheDrafts) {
   }
 }
 
-TEST(ForcedAcceptance, ADrafterIsAskedInEachStepWhereItPaysAndSeldomWhereNot) {
+TEST(ForcedAcceptance, ADrafterRunsInEachStepWhereItPaysAndRarelyWhereNot) {
   const Played pays = play(kOfH200.cost, 1, with_chance(0.8), {}, 4000);
   EXPECT_GT(pays.num_asked, 0.97 * pays.num_steps);
   const Played does_not = play(kOfH200.cost, 1, with_chance(0.1), {}, 4000);

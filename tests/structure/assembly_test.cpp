@@ -1,5 +1,5 @@
-// Each instruction of PTX that the compiler has no function for is one function of backend/cuda/ptx/, with a name that says what it does.
-// So inline assembly stands there alone.
+// Tests that inline assembly occurs only in backend/cuda/ptx/. Each PTX instruction without a compiler
+// intrinsic is one function there, with a name that says what it does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 
 namespace {
 
-// The numbers of the lines that hold inline assembly; comments may speak of it.
+// Returns the numbers of the lines with inline assembly. Comments may mention it.
 std::vector<int> lines_with_assembly(std::istream& text) {
   static const std::regex kAssembly(R"(\b(asm|__asm|__asm__)\b)");
   std::vector<int> found;

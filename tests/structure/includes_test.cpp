@@ -1,5 +1,5 @@
-// Holds the direction of the includes: a file includes its own folder and lower floors, never a higher floor or a neighbour. Inside
-// some floors there are rooms, which have directions of their own.
+// Enforces the direction of includes: a file includes its own folder and lower floors, never a higher floor
+// or a neighbour. Some folders are divided into rooms, which have levels of their own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ struct Folder {
   std::string_view path;
   int floor;
 };
-// The contract of backends lies a floor below those who fulfil it, so that the reference can fulfil it too.
+// The interface of backends lies one floor below the backends, so that the reference can implement it too.
 constexpr Folder kFolders[] = {
     {"core", 0},                                                                //
     {"formats", 1},     {"text", 1},                                            //
@@ -35,19 +35,21 @@ constexpr Folder kFolders[] = {
     {"cli", 9},
 };
 
-// Rooms divide a folder of the table above. A file includes its own room and rooms of a lower level. A path is
+// Rooms divide a folder of the table above. A file includes its own room and rooms of a lower level.
+// Forms of a path:
 //
 //   "cli/bench/"   a folder: one room
-//   "cli/*"        the files that lie in cli/ itself: each name is a room of its own, as inspect.h and inspect.cpp
+//   "cli/*"        the files directly in cli/: each name is a room of its own (inspect.h and inspect.cpp)
 //   "cli/command"  the files of one name
 //
-// and a file belongs to the most special row that fits. A folder without rows is one room.
+// A file belongs to the most specific row that matches. A folder without rows is one room.
 struct Room {
   std::string_view path;
   int level;
 };
 constexpr Room kRooms[] = {
-    // Commands share what lies below them and do not see each other, but for bench, of which `bench serve` is a part.
+    // Commands share the rooms below them and do not see each other, except for bench, which contains `bench
+    // serve`.
     {"cli/commit", 0},  // generated
     {"cli/nearest_name", 0},
     {"cli/standard_streams", 0},
@@ -65,25 +67,27 @@ constexpr Room kRooms[] = {
     {"cli/tune/", 3},
     {"cli/verify/", 3},  //
     {"cli/bench/", 4},   //
-    {"cli/serve",
-     4},  // what it reads its configuration with, and what it tells of itself, are rooms of their own
+    // Its configuration and its reports are rooms of their own.
+    {"cli/serve", 4},
     {"cli/main", 5},
-    // A compiled grammar is a program over automata, which share kinds of characters with the vocabulary. Who writes programs, from
-    // texts in many languages, and who runs them for masks, do not see each other.
+    // A compiled grammar is a program over automata, which share classes of characters with the vocabulary.
+    // The compilers from texts in several languages and the matcher that runs programs for masks do not see
+    // each other.
     {"grammar/limits", 0},       //
     {"grammar/vocabulary/", 1},  //
     {"grammar/automata/", 2},    //
     {"grammar/program/", 3},     //
     {"grammar/languages/", 4},   //
     {"grammar/matching/", 4},    //
-    // The folder itself holds what defines a model: config, weights, operations. The rooms for its files, for heads that draft, for golden data
-    // and for shares of several machines do not see each other.
+    // The folder itself holds the definition of a model: config, weights, operations. The rooms for
+    // checkpoint files, draft heads, golden data and shares of several machines do not see each other.
     {"model/", 0},  //
     {"model/checkpoint/", 1},
     {"model/draft_head/", 1},
     {"model/golden/", 1},
     {"model/shares/", 1},  //
-    // HTTP knows nothing of OpenAI's API, its types nothing of an engine, and the table of routes names every endpoint.
+    // http knows nothing of OpenAI's API, api knows nothing of an engine, and the table of routes names every
+    // endpoint.
     {"server/http/", 0},
     {"server/page/", 0},
     {"server/api/", 1},
@@ -100,7 +104,7 @@ bool lies_in(std::string_view file, std::string_view folder) {
   return file.starts_with(folder) && file.size() > folder.size() && file[folder.size()] == '/';
 }
 
-// The longest folder of the table that `file` ("backend/cpu/isa/avx2.cpp") lies in.
+// Returns the longest folder of the table that contains `file` ("backend/cpu/isa/avx2.cpp").
 std::optional<Folder> folder_of(std::string_view file) {
   std::optional<Folder> best;
   for (const Folder& folder : kFolders)
@@ -113,7 +117,8 @@ bool has_rooms(std::string_view folder) {
                      [&](const Room& room) { return lies_in(room.path, folder); });
 }
 
-// The room that `file` lies in, named by its folder or, alone, by the file's name without its ending.
+// Returns the room of `file`, named by its folder or, for a file outside the room folders, by its name
+// without extension.
 std::optional<Room> room_of(std::string_view file) {
   const std::string_view stem = file.substr(0, file.rfind('.'));
   const std::string_view folder = file.substr(0, file.rfind('/'));
@@ -127,7 +132,7 @@ std::optional<Room> room_of(std::string_view file) {
   return best;
 }
 
-// Says what is wrong with an include inside one folder; empty if nothing is.
+// Returns what is wrong with an include inside one folder, or an empty text.
 std::string complaint_about_rooms(std::string_view file, std::string_view target) {
   const std::optional<Room> from = room_of(file), to = room_of(target);
   if (!from || !to) return std::string(from ? target : file) + ": lies in no room of the table in " __FILE__;
@@ -135,7 +140,7 @@ std::string complaint_about_rooms(std::string_view file, std::string_view target
   return std::string(file) + ": \"" + std::string(target) + "\" is no room below " + std::string(from->path);
 }
 
-// One complaint for each include that `file` may not have; empty if all is well.
+// Returns one complaint for each forbidden include of `file`.
 std::vector<std::string> complaints(const std::string& file, std::istream& text) {
   std::vector<std::string> found;
   const std::optional<Folder> from = folder_of(file);

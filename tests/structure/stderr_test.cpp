@@ -1,4 +1,5 @@
-// fmt::print() throws where stderr can't be written, and ends the program where nobody catches that: core/output.h says what to use.
+// fmt::print() throws if stderr cannot be written, and an uncaught exception ends the program. core/output.h
+// has the replacement; this test finds direct uses.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -30,8 +30,8 @@ TEST(Expression, WhitespaceIsUnicodesAndSoWithoutTheMongolianVowelSeparator) {
 }
 
 TEST(Expression, CategoriesAreThoseOfUnicode16) {
-  // U+1C89 and U+10D50 are capitals, U+1C8A and U+10D70 their small letters, U+10D69 a mark, U+10D40 a digit, all newer
-  // than Unicode 14; U+31350 is an ideograph of 15.0, U+323B0 not yet assigned.
+  // All are newer than Unicode 14: U+1C89 and U+10D50 are capitals, U+1C8A and U+10D70 their lower-case
+  // letters, U+10D69 a mark, U+10D40 a digit. U+31350 is an ideograph of 15.0; U+323B0 is not assigned yet.
   EXPECT_THAT(pieces("\\p{Lu}\\p{Ll}", "\u1C89\u1C8A\U00010D50\U00010D70"),
               ElementsAre("\u1C89\u1C8A", "\U00010D50\U00010D70"));
   EXPECT_THAT(pieces("[^\\p{L}]+", "a\U00010D50\U00010D40\U00010D69b"),

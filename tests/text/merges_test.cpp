@@ -32,7 +32,8 @@ std::vector<TokenId> tokens_by(const Merges& merges, std::string_view piece) {
   return ids;
 }
 
-// The definition of BPE, done naively: find the leftmost pair of the least priority, merge it, start again.
+// The definition of BPE, computed naively: find the leftmost pair with the lowest priority number, merge it,
+// and start again.
 std::vector<TokenId> by_definition(const Rules& rules, std::string_view piece) {
   std::vector<TokenId> ids;
   for (const char byte : piece) ids.push_back(static_cast<uint8_t>(byte));
@@ -69,8 +70,8 @@ TEST(Merges, APairIsTakenOnce) {
   EXPECT_TRUE(merges.add('b', 'a', {2, 258}));
 }
 
-// Priorities are random and independent of ids, as a file may have them. Results collide, so that several pairs make one token.
-// Short and long pieces take different code.
+// Priorities are random and independent of ids, as a file may have them. Results collide, so several pairs
+// make the same token. Short and long pieces run different code.
 TEST(Merges, ShortAndLongPiecesFollowTheDefinition) {
   size_t num_merged = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
@@ -95,7 +96,7 @@ TEST(Merges, ShortAndLongPiecesFollowTheDefinition) {
       ASSERT_EQ(tokens_by(merges, piece), expected) << "seed " << seed << ", " << piece;
     }
   }
-  EXPECT_GT(num_merged, 10'000u);  // or the test would compare too little
+  EXPECT_GT(num_merged, 10'000u);  // else the test compares too little
 }
 
 }  // namespace

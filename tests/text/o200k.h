@@ -1,5 +1,5 @@
-// The full-size vocabulary for tests and benchmarks: the rank file, and an equivalent tokenizer.json. It is made without nibble's
-// loaders, so that it can test them.
+// The full-size vocabulary for tests and benchmarks: the rank file, and an equivalent tokenizer.json. It is
+// made without nibble's loaders, so that it can test them.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,8 @@ inline std::string from_base64(const std::string& digits) {
   return bytes;
 }
 
-inline std::vector<std::string> tokens_of(const std::string& ranks) {  // by rank
+// Returns the tokens by rank.
+inline std::vector<std::string> tokens_of(const std::string& ranks) {
   std::vector<std::string> tokens;
   std::istringstream lines(ranks);
   std::string digits;
@@ -48,7 +49,8 @@ inline std::vector<std::string> tokens_of(const std::string& ranks) {  // by ran
   return tokens;
 }
 
-inline std::array<std::string, 256> byte_letters() {  // the ByteLevel alphabet, in UTF-8
+// Returns the ByteLevel alphabet, in UTF-8.
+inline std::array<std::string, 256> byte_letters() {
   std::array<std::string, 256> letters;
   int moved = 0x100;
   for (int byte = 0; byte < 256; ++byte) {
@@ -67,7 +69,7 @@ inline std::string byte_level(std::string_view bytes) {
   return text;
 }
 
-// A tokenizer.json like gpt-oss's without /model, as JSON, so that a test can change a part.
+// Returns a tokenizer.json like gpt-oss's without /model, as JSON that a test can change.
 inline nlohmann::json pipeline() {
   auto json = nlohmann::json::parse(file_bytes(test::source_path("models/tiny-gpt-oss/tokenizer.json")));
   json["model"]["vocab"] = nlohmann::json::object();
@@ -76,8 +78,8 @@ inline nlohmann::json pipeline() {
   return json;
 }
 
-// The merges as in gpt-oss's file: every way to cut a token into two tokens is a merge, ordered by the token, then by the rank
-// of the left half (which determines the right half).
+// Returns a tokenizer.json with the merges of gpt-oss's file: every way to split a token into two tokens is a
+// merge, ordered by the token, then by the rank of the left half (which determines the right half).
 inline nlohmann::json tokenizer_json(const std::vector<std::string>& tokens) {
   auto json = pipeline();
   std::unordered_map<std::string_view, size_t> rank_of;

@@ -1,4 +1,4 @@
-// Helpers of the tests of expressions and of the pre-tokeniser.
+// Helpers for the tests of expressions and of the pre-tokeniser.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace nibble {
 
-// The pieces that a pre-tokeniser with this expression cuts the text into.
+// Returns the pieces into which a pre-tokeniser with this expression splits the text.
 inline std::vector<std::string> pieces(std::string_view expression, std::string_view text) {
   const PreTokeniser pre_tokeniser(expression, "test");
   PreTokeniser::Pieces cut(pre_tokeniser);

@@ -23,7 +23,7 @@ TEST(PreTokeniser, O200kCutsWordsWithWhatStandsBeforeThem) {
 }
 
 TEST(PreTokeniser, StarThenPlusOverOverlappingClassesGivesOneBack) {
-  // An ideograph (Lo) is in both classes: the star must backtrack so that the plus gets it.
+  // An ideograph (Lo) is in both classes: the star must backtrack so that the plus matches it.
   EXPECT_THAT(pieces(kO200kExpression, "AB\u4E16CD"), ElementsAre("AB\u4E16", "CD"));
   EXPECT_THAT(pieces(kO200kExpression, "\u0301AB"), ElementsAre("\u0301", "AB"));
 }
@@ -48,8 +48,8 @@ TEST(PreTokeniser, OnePieceMayBeAMegabyte) {
   }
 }
 
-// Runs that an alternative scans to their end, where one letter makes it fail. If a run were tried again from each of its
-// places, these would take minutes.
+// Long runs that an alternative scans to the end before one letter makes it fail. If each position of a run
+// were tried again, these would take minutes.
 TEST(PreTokeniser, NoRunIsScannedAgainFromEachOfItsPlaces) {
   std::string text;
   for (int i = 0; i < 10; ++i) {
@@ -67,13 +67,13 @@ TEST(PreTokeniser, NoRunIsScannedAgainFromEachOfItsPlaces) {
 }
 
 TEST(PreTokeniser, AnExpressionThatNeedsMoreStackThanMachineCodeHasStillMatches) {
-  const std::string text(1'000'000, 'a');  // needs one stack frame for each letter
+  const std::string text(1'000'000, 'a');  // needs one stack frame per letter
   EXPECT_THAT(pieces("(?:a|ab)*c|a+", text), ElementsAre(text));
 }
 
 TEST(PreTokeniser, AnExpressionThatTakesTooLongIsGivenUp) {
-  const std::string text =
-      std::string(100, 'a') + "!b";  // 2^99 ways to cut the letters, none of which matches
+  // 2^99 ways to divide the letters, none of which matches.
+  const std::string text = std::string(100, 'a') + "!b";
   EXPECT_THROW(pieces("(?:a+)+b", text), InputError);
 }
 

@@ -1,4 +1,5 @@
-// Tests which tokenizer.json files are accepted and which are refused. Each test changes one thing of a small valid file.
+// Tests which tokenizer.json files are accepted and which are refused. Each test changes one thing in a small
+// valid file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +28,8 @@ json small_file() {
   return file;
 }
 
-json pairs(const std::vector<std::array<const char*, 2>>& list) {  // braces would make objects
+// A function, because braces would make JSON objects.
+json pairs(const std::vector<std::array<const char*, 2>>& list) {
   json merges = json::array();
   for (const auto& [left, right] : list) merges.push_back(json::array({left, right}));
   return merges;
@@ -63,7 +65,7 @@ TEST(TokenizerJson, MergesAreTakenInTheFilesOrder) {
   file["model"]["ignore_merges"] = false;
   file["model"]["merges"] = pairs({{"\u0120", "a"}, {"a", "b"}});
   EXPECT_THAT(ids(file, " ab"), ElementsAre(256, 'b'));
-  file["model"]["merges"] = pairs({{"a", "b"}, {"\u0120", "a"}});  // in the reverse order of ids
+  file["model"]["merges"] = pairs({{"a", "b"}, {"\u0120", "a"}});  // in reverse order of ids
   EXPECT_THAT(ids(file, " ab"), ElementsAre(' ', 257));
 }
 
@@ -126,8 +128,8 @@ TEST(TokenizerJson, APipelineThatEncodesOtherwiseIsRefused) {
   EXPECT_THAT(error_with(parts + "/1/type", "Digits"), HasSubstr("'Digits'; nibble knows 'ByteLevel' only"));
   EXPECT_THAT(error_with(parts + "/1/add_prefix_space", true), HasSubstr("add_prefix_space is true"));
   EXPECT_THAT(error_with(parts + "/1/use_regex", true), HasSubstr("use_regex is true"));
-  EXPECT_THAT(error_with(parts + "/1", {{"type", "ByteLevel"}}),
-              HasSubstr("add_prefix_space is true"));  // the default
+  // add_prefix_space is true by default.
+  EXPECT_THAT(error_with(parts + "/1", {{"type", "ByteLevel"}}), HasSubstr("add_prefix_space is true"));
   EXPECT_THAT(error_with("/post_processor/type", "TemplateProcessing"), HasSubstr("/post_processor/type"));
   EXPECT_THAT(error_with("/decoder", nullptr), HasSubstr("/decoder/type must be a string"));
   EXPECT_THAT(error_with("/decoder/type", "Metaspace"),
@@ -152,7 +154,8 @@ TEST(TokenizerJson, ABadVocabularyIsRefused) {
   EXPECT_THAT(error_with("/model/vocab/\u4E16", 400), HasSubstr("is not written in the byte-level alphabet"));
   EXPECT_THAT(error_with("/model/vocab/a b", 400), HasSubstr("is not written in the byte-level alphabet"));
   EXPECT_THAT(error_with("/model/vocab/", 400), HasSubstr("token '' is not written"));
-  EXPECT_THAT(error_with("/model/vocab/a\nb", 400), HasSubstr("token 'a\\x0ab' is not written"));  // one line
+  // The message stays one line.
+  EXPECT_THAT(error_with("/model/vocab/a\nb", 400), HasSubstr("token 'a\\x0ab' is not written"));
   json file = small_file();
   file["model"]["vocab"].erase("\u0100");
   EXPECT_THAT(error(file), HasSubstr("byte 0x00 has no token"));

@@ -79,7 +79,8 @@ TEST(Tokenizer, ARankFileAndATokenizerJsonGiveTheSameIds) {
   }
 }
 
-// The split expression cuts 12 tokens that are valid text; every other token that is valid text is encoded as itself.
+// The split expression splits 12 tokens that are valid text; every other token that is valid text is encoded
+// as itself.
 TEST(Tokenizer, NearlyEveryTokenThatIsTextIsOneToken) {
   int num_cut = 0;
   for (TokenId id = 0; id < 199'998; ++id) {
@@ -91,7 +92,7 @@ TEST(Tokenizer, NearlyEveryTokenThatIsTextIsOneToken) {
   EXPECT_EQ(num_cut, 12);
 }
 
-// In o200k taking a whole piece is only a shortcut: merging reaches every token too.
+// For o200k, looking up a whole piece is only a shortcut: merging reaches every token too.
 TEST(Tokenizer, MergingAloneMakesTheSameTokensAsWholePieces) {
   json file = test::tokenizer_json(test::tokens_of(test::file_bytes(test::o200k_path())));
   file["model"]["ignore_merges"] = false;
@@ -102,7 +103,7 @@ TEST(Tokenizer, MergingAloneMakesTheSameTokensAsWholePieces) {
     ASSERT_EQ(ordinary(merging, o200k().bytes(id)), ordinary(o200k(), o200k().bytes(id))) << id;
 }
 
-TEST(Tokenizer, SpecialTokensAreTextUnlessToldOtherwise) {
+TEST(Tokenizer, SpecialTokensAreTextByDefault) {
   EXPECT_THAT(ordinary(o200k(), "<|start|>"), ElementsAre(27, 91, 5236, 91, 29));
   EXPECT_THAT(o200k().encode("<|start|>", SpecialTokens::kRecognise), ElementsAre(200006));
   EXPECT_THAT(o200k().encode("<|start|>assistant<|channel|>analysis<|message|>", SpecialTokens::kRecognise),
@@ -150,14 +151,14 @@ TEST(Tokenizer, IllFormedBytesAreATokenEachAndEndTheTextBeforeThem) {
   expected.insert(expected.end(), {ff, ff});
   for (const TokenId id : ordinary(o200k(), " world")) expected.push_back(id);
   EXPECT_EQ(ordinary(o200k(), "hello\xFF\xFF world"), expected);
-  EXPECT_EQ(ordinary(o200k(), "\xF0\x9F\x98").size(), 3u);  // though two of the bytes begin a longer token
+  EXPECT_EQ(ordinary(o200k(), "\xF0\x9F\x98").size(), 3u);  // although two of the bytes begin a longer token
 }
 
 TEST(Tokenizer, AnyBytesComeBack) {
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     std::string bytes;
     const uint64_t size = random_bits(seed, 0) % 200;
-    const uint64_t high_bit = random_bits(seed, 1) % 3;  // mostly ASCII, half, anything
+    const uint64_t high_bit = random_bits(seed, 1) % 3;  // thirds of the bytes that may be above 127
     for (uint64_t i = 0; i < size; ++i) {
       const uint64_t bits = random_bits(seed, 2 + i);
       bytes += static_cast<char>(bits >> 8 & (bits % 3 < high_bit ? 0xFF : 0x7F));
@@ -168,7 +169,7 @@ TEST(Tokenizer, AnyBytesComeBack) {
   }
 }
 
-// Texts that are a single piece, or in which a match begins many times and then fails. An algorithm that is quadratic in any of
+// Texts that are a single piece, or in which a match begins often and then fails. Quadratic time in any of
 // these would take minutes at this length.
 TEST(Tokenizer, AMegabyteOfAnythingIsEncoded) {
   constexpr size_t kTextBytes{1'000'000};
@@ -179,13 +180,14 @@ TEST(Tokenizer, AMegabyteOfAnythingIsEncoded) {
     while (text.size() < kTextBytes) text += part;
     EXPECT_EQ(o200k().decode(o200k().encode(text, SpecialTokens::kRecognise)), text) << part;
   }
-  std::string letters;  // one piece of 2 MB whose merges are all different
+  std::string letters;  // one piece of 2 MB in which all merges differ
   for (uint64_t i = 0; i < 2 * kTextBytes; ++i) letters += static_cast<char>('a' + random_bits(7, i) % 26);
   EXPECT_EQ(o200k().decode(ordinary(o200k(), letters)), letters);
 }
 
-// One piece of 1000 spaces; the ids are those of Hugging Face's tokenizers 0.23.3. (o200k's longest token is 128 spaces.)
-TEST(Tokenizer, ALongRunIsCutAsByOthers) {
+// One piece of 1000 spaces; the ids are those of Hugging Face's tokenizers 0.23.3. (The longest o200k token
+// is 128 spaces.)
+TEST(Tokenizer, ALongRunIsSplitAsByHuggingFace) {
   EXPECT_THAT(ordinary(o200k(), std::string(1000, ' ')),
               ElementsAre(72056, 72056, 72056, 72056, 72056, 72056, 72056, 9344, 27240));
 }

@@ -37,7 +37,7 @@ TEST(Utf8Stream, WhatStillWaitsAtTheEndIsOneReplacement) {
 }
 
 TEST(Utf8Stream, EachMaximalIllFormedPartBecomesOneReplacement) {
-  // The Unicode Standard's table 3-8 and its companions in section 3.9.
+  // Table 3-8 of the Unicode Standard, and the tables like it in section 3.9.
   EXPECT_EQ(streamed({"\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41"}), FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD "A");
   EXPECT_EQ(streamed({"\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41"}), FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD "A");
   EXPECT_EQ(streamed({"\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42"}), FFFD FFFD FFFD FFFD FFFD "A" FFFD FFFD "B");

@@ -126,7 +126,7 @@ constexpr WeighRow kWeighRows[]{
 };
 
 constexpr StripRow kStripRows[]{
-    // isa               weights         rows  from  kernel                       name                         reason
+    // isa               weights         rows  from  kernel                       name               reason
 #if NIBBLE_X86
     {Isa::kAmx,          Format::kMxfp4, 16,   16,   &amx::strip_mxfp4,           "amx::strip_mxfp4",          kMeasuredInt8},
     {Isa::kAmx,          Format::kQ8_0,  16,   16,   &amx::strip_q8_0,            "amx::strip_q8_0",           kMeasuredInt8},

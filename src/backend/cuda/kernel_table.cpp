@@ -4,29 +4,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "backend/cuda/decode/stream_shape.h"
 #include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/memory/device_weights.h"
-#include "backend/cuda/verify/checks.h"
 
 namespace nibble::cuda {
 namespace {
 
-constexpr const char* kOnly{"the only one of its format"};
-constexpr const char* kStrips{"docs/decisions/0005"};  // alternatives that were measured
-constexpr const char* kBatch{"docs/decisions/0016"};
-constexpr const char* kPairs{"docs/decisions/0015"};
-constexpr const char* kDealt{"docs/decisions/0019"};
-constexpr const char* kMany{"weights are read once for 64 tokens"};
-constexpr const char* kWgmma{"all four tensor cores of a multiprocessor for one product"};
-constexpr const char* kBlocks{"--prompt-activations"};
 using enum Format;
+using enum MatrixEngine;
 using enum Operation;
 
-// The least bytes that the kernels of an operation take, by the widths of its matrix. The columns of a dense matrix may be taken one by
-// one. Those of a group of an expert are taken together.
+// The least shared memory of the kernels of an operation, in bytes, by the widths of its matrix. A dense
+// product may take its columns one by one; an expert takes those of a group together.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
@@ -48,17 +39,7 @@ size_t blocks(const Config&, Format) {
 }
 size_t tiles(const Config&, Format) { return attend_tiles_shared_bytes(); }
 size_t wgmma_tiles(const Config&, Format) { return attend_wgmma_shared_bytes(); }
-
 size_t wgmma(const Config&, Format weights) { return wgmma_shared_bytes(layout_of(weights)); }
-
-std::string why_not_wgmma(const Config&, const Target& target) {
-  return multiplies_by_wgmma(target)
-             ? ""
-             : fmt::format("{} KB of shared memory, of 227", kilobytes(target.budget));
-}
-std::string why_not_mma(const Config&, const Target& target) {
-  return multiplies_by_wgmma(target) ? "wgmma multiplies here" : "";
-}
 
 std::string why_not_one_launch(const Config& c, const Target& target) {
   const Strips up = make_strips(Layout::kMxfp4, 2 * c.intermediate, c.hidden);
@@ -68,134 +49,296 @@ std::string why_not_one_launch(const Config& c, const Target& target) {
                      target.num_multiprocessors);
 }
 
-constexpr auto* kAnyModel{static_cast<std::string (*)(const Config&, const Target&)>(nullptr)};
-constexpr auto* kLittle{static_cast<size_t (*)(const Config&, Format)>(nullptr)};
+// The formats of weights and of the KV cache.
+constexpr Format kFormats[]{kF32, kBf16, kE4m3, kMxfp4};
+constexpr EnumSet<Format> kAnyFormat{kF32, kBf16, kE4m3, kMxfp4};
+
+constexpr const char* kOnly{"the only one of its format"};
+constexpr const char* kStrips{"docs/decisions/0005"};  // alternatives that were measured
+constexpr const char* kBatch{"docs/decisions/0016"};
+constexpr const char* kPairs{"docs/decisions/0015"};
+constexpr const char* kDealt{"docs/decisions/0019"};
+constexpr const char* kMany{"weights are read once for 64 tokens"};
+constexpr const char* kFour{"all four tensor cores of a multiprocessor for one product"};
+constexpr const char* kBlocks{"--prompt-activations"};
+
+// A row of the table: a kernel for a range of rows, and for all or `only` some of its operation's formats.
+struct TableRow {
+  struct Range {
+    int from{1}, to{kAnyRows};
+  };
+
+  Range rows{};  // of the step
+  MatrixEngine engine{kAny};
+  EnumSet<Format> only{kAnyFormat};
+  Families families{kEverywhere};  // rows by wgmma are for Hopper: valid_families()
+  Format activations{kBf16};
+  Pass pass{};
+  Launcher launcher;
+  int max_rows{kAnyRows};  // the other members: kernel_table.h
+  size_t (*shared_bytes)(const Config& config, Format weights){nullptr};
+  std::string (*why_not)(const Config& config, const Target& target){nullptr};
+  const char* kernel;
+  const char* reason{kOnly};
+
+  constexpr Families valid_families() const { return engine == kWgmma ? kHopper : families; }
+};
 
 // clang-format off
-constexpr KernelRow kRows[]{
-    // operation   weights act.      rows                                  families         pass        launcher               shared memory                   models               kernel                                                     reason   check
-    {kEmbed,       kBf16,  kF32,     1,                 kAnyRows,          kEverywhere,     kNoPass,    &embed,                kLittle,                        kAnyModel,           "embed",                                                   kOnly,   &verify::check_embed},
-    {kRmsNorm,     kF32,   kF32,     kOwnNorms + 1,     kAnyRows,          kEverywhere,     kNoPass,    &rms_norm,             kLittle,                        kAnyModel,           "rms_norm: a CTA for each row",                            kOnly,   &verify::check_rms_norm},
-    {kQkv,         kBf16,  kBf16,    1,                 kOwnNorms,         kEverywhere,     kFewPass,   &qkv,                  &dense_hidden,                  kAnyModel,           "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
-    {kQkv,         kBf16,  kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kNormPass,  &qkv_normed,           &dense_hidden,                  kAnyModel,           "qkv_normed: strips of 16 rows",                           kBatch,  &verify::check_qkv},
-    {kQkv,         kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kNormPass,  &qkv_normed,           &dense_hidden,                  &why_not_mma,        "qkv_normed: strips of 16 rows",                           kBatch,  &verify::check_qkv},
-    {kQkv,         kE4m3,  kBf16,    1,                 kOwnNorms,         kEverywhere,     kFewPass,   &qkv,                  &dense_hidden,                  kAnyModel,           "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
-    {kQkv,         kE4m3,  kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kNormPass,  &qkv_normed,           &dense_hidden,                  kAnyModel,           "qkv_normed: strips of 16 rows",                           kBatch,  &verify::check_qkv},
-    {kQkv,         kE4m3,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kNormPass,  &qkv_normed,           &dense_hidden,                  &why_not_mma,        "qkv_normed: strips of 16 rows",                           kBatch,  &verify::check_qkv},
-    {kQkv,         kMxfp4, kBf16,    1,                 kOwnNorms,         kEverywhere,     kFewPass,   &qkv,                  &dense_hidden,                  kAnyModel,           "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
-    {kQkv,         kMxfp4, kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kNormPass,  &qkv_normed,           &dense_hidden,                  kAnyModel,           "qkv_normed: strips of 16 rows",                           kBatch,  &verify::check_qkv},
-    {kQkv,         kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kNormPass,  &qkv_normed,           &dense_hidden,                  &why_not_mma,        "qkv_normed: strips of 16 rows",                           kBatch,  &verify::check_qkv},
-    {kQkv,         kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &qkv_many,             &many,                          &why_not_mma,        "qkv_many: strips of 16 rows for 64 tokens",               kMany,   &verify::check_qkv},
-    {kQkv,         kBf16,  kBf16,    kMaxColumns + 1,   kSplitTokens,      {Family::kSm90}, kWgmmaPass, &qkv_split,            &wgmma,                         &why_not_wgmma,      "qkv_split: segments of strips for 64 tokens",             kBatch,  &verify::check_qkv},
-    {kQkv,         kBf16,  kBf16,    kSplitTokens + 1,  kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &qkv_narrow,           &wgmma,                         &why_not_wgmma,      "qkv_narrow: strips of 16 rows for 64 tokens",             kWgmma,  &verify::check_qkv},
-    {kQkv,         kBf16,  kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &qkv_wgmma,            &wgmma,                         &why_not_wgmma,      "qkv_wgmma: strips of 16 rows for 128 tokens",             kWgmma,  &verify::check_qkv},
-    {kQkv,         kE4m3,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &qkv_many,             &many,                          &why_not_mma,        "qkv_many: strips of 16 rows for 64 tokens",               kMany,   &verify::check_qkv},
-    {kQkv,         kE4m3,  kBf16,    kMaxColumns + 1,   kSplitTokens,      {Family::kSm90}, kWgmmaPass, &qkv_split,            &wgmma,                         &why_not_wgmma,      "qkv_split: segments of strips for 64 tokens",             kBatch,  &verify::check_qkv},
-    {kQkv,         kE4m3,  kBf16,    kSplitTokens + 1,  kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &qkv_narrow,           &wgmma,                         &why_not_wgmma,      "qkv_narrow: strips of 16 rows for 64 tokens",             kWgmma,  &verify::check_qkv},
-    {kQkv,         kE4m3,  kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &qkv_wgmma,            &wgmma,                         &why_not_wgmma,      "qkv_wgmma: strips of 16 rows for 128 tokens",             kWgmma,  &verify::check_qkv},
-    {kQkv,         kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &qkv_many,             &many,                          &why_not_mma,        "qkv_many: strips of 16 rows for 64 tokens",               kMany,   &verify::check_qkv},
-    {kQkv,         kMxfp4, kBf16,    kMaxColumns + 1,   kSplitTokens,      {Family::kSm90}, kWgmmaPass, &qkv_split,            &wgmma,                         &why_not_wgmma,      "qkv_split: segments of strips for 64 tokens",             kBatch,  &verify::check_qkv},
-    {kQkv,         kMxfp4, kBf16,    kSplitTokens + 1,  kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &qkv_narrow,           &wgmma,                         &why_not_wgmma,      "qkv_narrow: strips of 16 rows for 64 tokens",             kWgmma,  &verify::check_qkv},
-    {kQkv,         kMxfp4, kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &qkv_wgmma,            &wgmma,                         &why_not_wgmma,      "qkv_wgmma: strips of 16 rows for 128 tokens",             kWgmma,  &verify::check_qkv},
-    {kAppend,      kBf16,  kF32,     2,                 kAnyRows,          kEverywhere,     kNoPass,    &append,               kLittle,                        kAnyModel,           "append: rope",                                            kOnly,   &verify::check_append},
-    {kAppend,      kE4m3,  kF32,     2,                 kAnyRows,          kEverywhere,     kNoPass,    &append,               kLittle,                        kAnyModel,           "append: rope",                                            kOnly,   &verify::check_append},
-    {kAttend,      kBf16,  kBf16,    1,                 kMinTiledRows - 1, kEverywhere,     kNoPass,    &attend_rows,          kLittle,                        kAnyModel,           "attend_rows: rope, append, split over pages",             kStrips, &verify::check_attend_rows},
-    {kAttend,      kBf16,  kBf16,    kMinTiledRows,     kAnyRows,          kEverywhere,     kNoPass,    &attend_tiles,         &tiles,                         &why_not_mma,        "attend_tiles: 24 rows of a sequence",                     kMany,   &verify::check_attend_tiles},
-    {kAttend,      kBf16,  kBf16,    kMinTiledRows,     kAnyRows,          {Family::kSm90}, kNoPass,    &attend_wgmma,         &wgmma_tiles,                   &why_not_wgmma,      "attend_wgmma: 24 rows of a sequence",                     kWgmma,  &verify::check_attend_tiles},
-    {kAttend,      kE4m3,  kBf16,    1,                 kMinTiledRows - 1, kEverywhere,     kNoPass,    &attend_rows,          kLittle,                        kAnyModel,           "attend_rows: rope, append, split over pages",             kStrips, &verify::check_attend_rows},
-    {kAttend,      kE4m3,  kBf16,    kMinTiledRows,     kAnyRows,          kEverywhere,     kNoPass,    &attend_tiles,         &tiles,                         &why_not_mma,        "attend_tiles: 24 rows of a sequence",                     kMany,   &verify::check_attend_tiles},
-    {kAttend,      kE4m3,  kBf16,    kMinTiledRows,     kAnyRows,          {Family::kSm90}, kNoPass,    &attend_wgmma,         &wgmma_tiles,                   &why_not_wgmma,      "attend_wgmma: 24 rows of a sequence",                     kWgmma,  &verify::check_attend_tiles},
-    {kProject,     kBf16,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &project,              &dense_heads,                   kAnyModel,           "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
-    {kProject,     kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &project,              &dense_heads,                   &why_not_mma,        "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
-    {kProject,     kE4m3,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &project,              &dense_heads,                   kAnyModel,           "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
-    {kProject,     kE4m3,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &project,              &dense_heads,                   &why_not_mma,        "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
-    {kProject,     kMxfp4, kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &project,              &dense_heads,                   kAnyModel,           "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
-    {kProject,     kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &project,              &dense_heads,                   &why_not_mma,        "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
-    {kProject,     kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &project_many,         &many,                          &why_not_mma,        "project_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_project},
-    {kProject,     kBf16,  kBf16,    kMaxColumns + 1,   kSplitTokens,      {Family::kSm90}, kWgmmaPass, &project_split,        &wgmma,                         &why_not_wgmma,      "project_split: segments of strips for 64 tokens",         kBatch,  &verify::check_project},
-    {kProject,     kBf16,  kBf16,    kSplitTokens + 1,  kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &project_narrow,       &wgmma,                         &why_not_wgmma,      "project_narrow: strips of 16 rows for 64 tokens",         kWgmma,  &verify::check_project},
-    {kProject,     kBf16,  kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &project_wgmma,        &wgmma,                         &why_not_wgmma,      "project_wgmma: strips of 16 rows for 128 tokens",         kWgmma,  &verify::check_project},
-    {kProject,     kE4m3,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &project_many,         &many,                          &why_not_mma,        "project_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_project},
-    {kProject,     kE4m3,  kBf16,    kMaxColumns + 1,   kSplitTokens,      {Family::kSm90}, kWgmmaPass, &project_split,        &wgmma,                         &why_not_wgmma,      "project_split: segments of strips for 64 tokens",         kBatch,  &verify::check_project},
-    {kProject,     kE4m3,  kBf16,    kSplitTokens + 1,  kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &project_narrow,       &wgmma,                         &why_not_wgmma,      "project_narrow: strips of 16 rows for 64 tokens",         kWgmma,  &verify::check_project},
-    {kProject,     kE4m3,  kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &project_wgmma,        &wgmma,                         &why_not_wgmma,      "project_wgmma: strips of 16 rows for 128 tokens",         kWgmma,  &verify::check_project},
-    {kProject,     kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &project_many,         &many,                          &why_not_mma,        "project_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_project},
-    {kProject,     kMxfp4, kBf16,    kMaxColumns + 1,   kSplitTokens,      {Family::kSm90}, kWgmmaPass, &project_split,        &wgmma,                         &why_not_wgmma,      "project_split: segments of strips for 64 tokens",         kBatch,  &verify::check_project},
-    {kProject,     kMxfp4, kBf16,    kSplitTokens + 1,  kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &project_narrow,       &wgmma,                         &why_not_wgmma,      "project_narrow: strips of 16 rows for 64 tokens",         kWgmma,  &verify::check_project},
-    {kProject,     kMxfp4, kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &project_wgmma,        &wgmma,                         &why_not_wgmma,      "project_wgmma: strips of 16 rows for 128 tokens",         kWgmma,  &verify::check_project},
-    {kRoute,       kBf16,  kBf16,    1,                 1,                 kEverywhere,     kFewPass,   &route_and_experts_up, &one_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kStrips, &verify::check_route_and_experts_up},
-    {kRoute,       kBf16,  kBf16,    2,                 kOwnNorms,         kEverywhere,     kFewPass,   &route_and_experts_up, &two_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kBatch,  &verify::check_route_and_experts_up},
-    {kRoute,       kBf16,  kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kRouterPass, &route_batch,          kLittle,                       kAnyModel,           "route_batch: norm, logits",                               kBatch,  &verify::check_route},
-    {kRoute,       kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kRouterPass, &route_batch,          kLittle,                       &why_not_mma,        "route_batch: norm, top K, groups of 8",                       kBatch,  &verify::check_route},
-    {kRoute,       kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &route_many,           &many,                          &why_not_mma,        "route_many: top K, groups of 64",                         kMany,   &verify::check_route},
-    {kRoute,       kBf16,  kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kRouterBatchPass, &route_batch,    kLittle,                        &why_not_wgmma,      "route_batch: norm, top K, groups of 8",                      kBatch,  &verify::check_route},
-    {kRoute,       kBf16,  kBf16,    kManyTokens,       kWideTokens - 1,   {Family::kSm90}, kWgmmaPass, &route_wgmma,          &wgmma,                         &why_not_wgmma,      "route_wgmma: top K, groups of 64",                        kWgmma,  &verify::check_route},
-    {kRoute,       kBf16,  kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &route_wgmma,          &wgmma,                         &why_not_wgmma,      "route_wgmma: top K, groups of 96" ,                       kWgmma,  &verify::check_route},
-    {kExpertsUp,   kMxfp4, kBf16,    1,                 1,                 kEverywhere,     kFewPass,   &route_and_experts_up, &one_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kStrips, &verify::check_route_and_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    2,                 kOwnNorms,         kEverywhere,     kFewPass,   &route_and_experts_up, &two_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kBatch,  &verify::check_route_and_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  kAnyModel,           "experts_up: top K, strips of 8 gates, their ups, SwiGLU", kBatch,  &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  &why_not_mma,        "experts_up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_many,      &many,                          &why_not_mma,        "experts_up_many: the same for 64 pairs",                  kMany,   &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_up_images,    &wgmma,                         &why_not_wgmma,      "experts_up_images: 8 pairs by mma.sync",                  kPairs,  &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    kManyTokens,       kWideTokens - 1,   {Family::kSm90}, kWgmmaPass, &experts_up_images,    &wgmma,                         &why_not_wgmma,      "experts_up_images: 64 pairs by wgmma",                    kWgmma,  &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &experts_up_images,    &wgmma,                         &why_not_wgmma,      "experts_up_images: 96 pairs by wgmma",                    kWgmma,  &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kMxfp8x2, kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_blocks,    &blocks<BlockFormat::kMxfp8x2>, kAnyModel,           "experts_up_blocks: two block-scaled terms, 64 pairs",     kBlocks, &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kMxfp8,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_blocks,    &blocks<BlockFormat::kMxfp8>,   kAnyModel,           "experts_up_blocks: block-scaled, 64 pairs",               kBlocks, &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kMxfp4,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_blocks,    &blocks<BlockFormat::kMxfp4>,   kAnyModel,           "experts_up_blocks: block-scaled, 64 pairs",               kBlocks, &verify::check_experts_up},
-    {kExpertsDown, kMxfp4, kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &experts_down,         &group_intermediate,            kAnyModel,           "experts_down: strips of 16 rows, weighted",               kStrips, &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &experts_down,         &group_intermediate,            &why_not_mma,        "experts_down: strips of 16 rows, weighted",               kStrips, &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_many,    &many,                          &why_not_mma,        "experts_down_many: the same for 64 pairs",                kMany,   &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_down_images,  &wgmma,                         &why_not_wgmma,      "experts_down_images: 8 pairs by mma.sync",                kPairs,  &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kBf16,    kManyTokens,       kWideTokens - 1,   {Family::kSm90}, kWgmmaPass, &experts_down_images,  &wgmma,                         &why_not_wgmma,      "experts_down_images: 64 pairs by wgmma",                  kWgmma,  &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &experts_down_images,  &wgmma,                         &why_not_wgmma,      "experts_down_images: 96 pairs by wgmma",                  kWgmma,  &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kMxfp8x2, kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp8x2>, kAnyModel,           "experts_down_blocks: two block-scaled terms, 64 pairs",   kBlocks, &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kMxfp8,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp8>,   kAnyModel,           "experts_down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kMxfp4,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp4>,   kAnyModel,           "experts_down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_experts_down},
-    {kUnembed,     kBf16,  kBf16,    1,                 kMaxColumns,       kNotHopper,      kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
-    {kUnembed,     kBf16,  kBf16,    1,                 kOwnNorms,         {Family::kSm90}, kDealtPass, &unembed_dealt,        &dense_hidden,                  kAnyModel,           "unembed_dealt: norm, strips of 16 rows dealt out",        kDealt, &verify::check_unembed},
-    {kUnembed,     kBf16,  kBf16,    kOwnNorms + 1,     kMaxColumns,       {Family::kSm90}, kDealtPass, &unembed_dealt,        &dense_hidden,                  &why_not_mma,        "unembed_dealt: norm, strips of 16 rows dealt out",        kDealt, &verify::check_unembed},
-    {kUnembed,     kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  &why_not_mma,        "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
-    {kUnembed,     kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &unembed_many,         &many,                          &why_not_mma,        "unembed_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_unembed},
-    {kUnembed,     kBf16,  kBf16,    kOwnNorms + 1,     kAnyRows,          {Family::kSm90}, kWgmmaPass, &unembed_wgmma,        &wgmma,                         &why_not_wgmma,      "unembed_wgmma: strips of 16 rows for 64 tokens",          kDealt,  &verify::check_unembed},
-    {kUnembed,     kE4m3,  kBf16,    1,                 kMaxColumns,       kNotHopper,      kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
-    {kUnembed,     kE4m3,  kBf16,    1,                 kMaxColumns,       {Family::kSm90}, kDealtPass, &unembed_dealt,        &dense_hidden,                  kAnyModel,           "unembed_dealt: norm, strips of 16 rows dealt out",        kDealt, &verify::check_unembed},
-    {kUnembed,     kE4m3,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  &why_not_mma,        "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
-    {kUnembed,     kE4m3,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &unembed_many,         &many,                          &why_not_mma,        "unembed_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_unembed},
-    {kUnembed,     kE4m3,  kBf16,    kMaxColumns + 1,   kAnyRows,          {Family::kSm90}, kWgmmaPass, &unembed_wgmma,        &wgmma,                         &why_not_wgmma,      "unembed_wgmma: strips of 16 rows for 64 tokens",          kWgmma,  &verify::check_unembed},
-    {kUnembed,     kMxfp4, kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
-    {kUnembed,     kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  &why_not_mma,        "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
-    {kUnembed,     kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &unembed_many,         &many,                          &why_not_mma,        "unembed_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_unembed},
-    {kUnembed,     kMxfp4, kBf16,    kMaxColumns + 1,   kAnyRows,          {Family::kSm90}, kWgmmaPass, &unembed_wgmma,        &wgmma,                         &why_not_wgmma,      "unembed_wgmma: strips of 16 rows for 64 tokens",          kWgmma,  &verify::check_unembed},
-    {kSample,      kF32,   kF32,     1,                 kAnyRows,          kEverywhere,     kNoPass,    &sample,               kLittle,                        kAnyModel,           "best; sample: a cluster for each row",                    kOnly,   &verify::check_sample},
+// The embedding of tokens.
+constexpr TableRow kEmbedRows[]{
+    {.activations = kF32, .launcher = &embed, .kernel = "embed"},
+};
+
+// Norms, from the number of rows on at which the kernels that read them no longer compute them.
+constexpr TableRow kNormRows[]{
+    {.rows = {kOwnNorms + 1, kAnyRows}, .activations = kF32, .launcher = &rms_norm,
+     .kernel = "rms_norm: a CTA for each row"},
+};
+
+// Queries, keys and values.
+constexpr TableRow kQkvRows[]{
+    {.rows = {1, kOwnNorms}, .engine = kMma, .pass = kFewPass, .launcher = &qkv,
+     .shared_bytes = &dense_hidden, .kernel = "qkv: norm, strips of 16 rows", .reason = kStrips},
+    {.rows = {kOwnNorms + 1, kFewTokens}, .engine = kMma, .pass = kNormPass, .launcher = &qkv_normed,
+     .shared_bytes = &dense_hidden, .kernel = "qkv_normed: strips of 16 rows", .reason = kBatch},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &qkv_many,
+     .shared_bytes = &many, .kernel = "qkv_many: strips of 16 rows for 64 tokens", .reason = kMany},
+    {.rows = {kMaxColumns + 1, kSplitTokens}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &qkv_split,
+     .max_rows = kSplitTokens, .shared_bytes = &wgmma,
+     .kernel = "qkv_split: segments of strips for 64 tokens", .reason = kBatch},
+    {.rows = {kSplitTokens + 1, kNarrowTokens}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &qkv_narrow,
+     .shared_bytes = &wgmma, .kernel = "qkv_narrow: strips of 16 rows for 64 tokens", .reason = kFour},
+    {.rows = {kNarrowTokens + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &qkv_wgmma,
+     .shared_bytes = &wgmma, .kernel = "qkv_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
+};
+
+// Keys and values of steps in which rows of one sequence see each other; attend_rows() appends all others.
+constexpr TableRow kAppendRows[]{
+    {.rows = {2, kAnyRows}, .activations = kF32, .launcher = &append, .kernel = "append: rope"},
+};
+
+// Attention. `rows` are those of one sequence.
+constexpr TableRow kAttendRows[]{
+    {.rows = {1, kMinTiledRows - 1}, .launcher = &attend_rows,
+     .kernel = "attend_rows: rope, append, split over pages", .reason = kStrips},
+    {.rows = {kMinTiledRows, kAnyRows}, .engine = kMma, .launcher = &attend_tiles, .shared_bytes = &tiles,
+     .kernel = "attend_tiles: 24 rows of a sequence", .reason = kMany},
+    {.rows = {kMinTiledRows, kAnyRows}, .engine = kWgmma, .launcher = &attend_wgmma,
+     .shared_bytes = &wgmma_tiles, .kernel = "attend_wgmma: 24 rows of a sequence", .reason = kFour},
+};
+
+// The output of attention, added to the residual stream.
+constexpr TableRow kProjectRows[]{
+    {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &project,
+     .shared_bytes = &dense_heads, .kernel = "project: strips of 16 rows, residual", .reason = kStrips},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &project_many,
+     .shared_bytes = &many, .kernel = "project_many: strips of 16 rows for 64 tokens", .reason = kMany},
+    {.rows = {kMaxColumns + 1, kSplitTokens}, .engine = kWgmma, .pass = kWgmmaPass,
+     .launcher = &project_split, .max_rows = kSplitTokens, .shared_bytes = &wgmma,
+     .kernel = "project_split: segments of strips for 64 tokens", .reason = kBatch},
+    {.rows = {kSplitTokens + 1, kNarrowTokens}, .engine = kWgmma, .pass = kWgmmaPass,
+     .launcher = &project_narrow, .shared_bytes = &wgmma,
+     .kernel = "project_narrow: strips of 16 rows for 64 tokens", .reason = kFour},
+    {.rows = {kNarrowTokens + 1, kAnyRows}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &project_wgmma,
+     .shared_bytes = &wgmma, .kernel = "project_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
+};
+
+// The norm, the router and the first half of the experts in one launch, for a token and for two.
+constexpr TableRow kRouteAndExpertsUpOfOne{.rows = {1, 1}, .engine = kMma, .pass = kFewPass,
+    .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &one_hidden,
+    .why_not = &why_not_one_launch,
+    .kernel = "route_and_experts_up: norm, top K, SwiGLU in one launch", .reason = kStrips};
+constexpr TableRow kRouteAndExpertsUpOfTwo{.rows = {2, kOwnNorms}, .engine = kMma, .pass = kFewPass,
+    .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &two_hidden,
+    .why_not = &why_not_one_launch,
+    .kernel = "route_and_experts_up: norm, top K, SwiGLU in one launch", .reason = kBatch};
+
+// The router.
+constexpr TableRow kRouteRows[]{
+    kRouteAndExpertsUpOfOne, kRouteAndExpertsUpOfTwo,
+    {.rows = {kOwnNorms + 1, kMaxColumns}, .engine = kMma, .pass = kRouterPass, .launcher = &route_batch,
+     .kernel = "route_batch: norm, logits", .reason = kBatch},
+    {.rows = {kMaxColumns + 1, kFewTokens}, .engine = kMma, .pass = kRouterPass, .launcher = &route_batch,
+     .kernel = "route_batch: norm, top K, groups of 8", .reason = kBatch},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &route_many,
+     .shared_bytes = &many, .kernel = "route_many: top K, groups of 64", .reason = kMany},
+    {.rows = {kMaxColumns + 1, kManyTokens - 1}, .engine = kWgmma, .pass = kRouterBatchPass,
+     .launcher = &route_batch, .kernel = "route_batch: norm, top K, groups of 8", .reason = kBatch},
+    {.rows = {kManyTokens, kWideTokens - 1}, .engine = kWgmma, .pass = kWgmmaPass, .launcher = &route_wgmma,
+     .shared_bytes = &wgmma, .kernel = "route_wgmma: top K, groups of 64", .reason = kFour},
+    {.rows = {kWideTokens, kAnyRows}, .engine = kWgmma, .pass = kWidePass, .launcher = &route_wgmma,
+     .shared_bytes = &wgmma, .kernel = "route_wgmma: top K, groups of 96", .reason = kFour},
+};
+
+// The first half of the experts.
+constexpr TableRow kExpertsUpRows[]{
+    kRouteAndExpertsUpOfOne, kRouteAndExpertsUpOfTwo,
+    {.rows = {kOwnNorms + 1, kMaxColumns}, .engine = kMma, .pass = kFewPass, .launcher = &experts_up,
+     .shared_bytes = &group_hidden, .kernel = "experts_up: top K, strips of 8 gates, their ups, SwiGLU",
+     .reason = kBatch},
+    {.rows = {kMaxColumns + 1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &experts_up,
+     .shared_bytes = &group_hidden, .kernel = "experts_up: strips of 8 gates and their ups, SwiGLU",
+     .reason = kStrips},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &experts_up_many,
+     .shared_bytes = &many, .kernel = "experts_up_many: the same for 64 pairs", .reason = kMany},
+    {.rows = {kMaxColumns + 1, kManyTokens - 1}, .engine = kWgmma, .pass = kBatchPass,
+     .launcher = &experts_up_images, .shared_bytes = &wgmma,
+     .kernel = "experts_up_images: 8 pairs by mma.sync", .reason = kPairs},
+    {.rows = {kManyTokens, kWideTokens - 1}, .engine = kWgmma, .pass = kWgmmaPass,
+     .launcher = &experts_up_images, .shared_bytes = &wgmma, .kernel = "experts_up_images: 64 pairs by wgmma",
+     .reason = kFour},
+    {.rows = {kWideTokens, kAnyRows}, .engine = kWgmma, .pass = kWidePass, .launcher = &experts_up_images,
+     .shared_bytes = &wgmma, .kernel = "experts_up_images: 96 pairs by wgmma", .reason = kFour},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8x2, .pass = kManyPass,
+     .launcher = &experts_up_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8x2>,
+     .kernel = "experts_up_blocks: two block-scaled terms, 64 pairs", .reason = kBlocks},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8, .pass = kManyPass,
+     .launcher = &experts_up_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8>,
+     .kernel = "experts_up_blocks: block-scaled, 64 pairs", .reason = kBlocks},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp4, .pass = kManyPass,
+     .launcher = &experts_up_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp4>,
+     .kernel = "experts_up_blocks: block-scaled, 64 pairs", .reason = kBlocks},
+};
+
+// The second half of the experts.
+constexpr TableRow kExpertsDownRows[]{
+    {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &experts_down,
+     .shared_bytes = &group_intermediate, .kernel = "experts_down: strips of 16 rows, weighted",
+     .reason = kStrips},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &experts_down_many,
+     .shared_bytes = &many, .kernel = "experts_down_many: the same for 64 pairs", .reason = kMany},
+    {.rows = {kMaxColumns + 1, kManyTokens - 1}, .engine = kWgmma, .pass = kBatchPass,
+     .launcher = &experts_down_images, .shared_bytes = &wgmma,
+     .kernel = "experts_down_images: 8 pairs by mma.sync", .reason = kPairs},
+    {.rows = {kManyTokens, kWideTokens - 1}, .engine = kWgmma, .pass = kWgmmaPass,
+     .launcher = &experts_down_images, .shared_bytes = &wgmma,
+     .kernel = "experts_down_images: 64 pairs by wgmma", .reason = kFour},
+    {.rows = {kWideTokens, kAnyRows}, .engine = kWgmma, .pass = kWidePass, .launcher = &experts_down_images,
+     .shared_bytes = &wgmma, .kernel = "experts_down_images: 96 pairs by wgmma", .reason = kFour},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8x2, .pass = kManyPass,
+     .launcher = &experts_down_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8x2>,
+     .kernel = "experts_down_blocks: two block-scaled terms, 64 pairs", .reason = kBlocks},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp8, .pass = kManyPass,
+     .launcher = &experts_down_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp8>,
+     .kernel = "experts_down_blocks: block-scaled, 64 pairs", .reason = kBlocks},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kBlockScaled, .activations = kMxfp4, .pass = kManyPass,
+     .launcher = &experts_down_blocks, .shared_bytes = &blocks<BlockFormat::kMxfp4>,
+     .kernel = "experts_down_blocks: block-scaled, 64 pairs", .reason = kBlocks},
+};
+
+// Logits. On Hopper CTAs that have done their strips take others, except those of MXFP4.
+constexpr TableRow kUnembedRows[]{
+    {.rows = {1, kMaxColumns}, .engine = kMma, .only = {kBf16, kE4m3}, .families = kNotHopper,
+     .pass = kFewPass, .launcher = &unembed, .shared_bytes = &dense_hidden,
+     .kernel = "unembed: norm, strips of 16 rows", .reason = kStrips},
+    {.rows = {1, kMaxColumns}, .engine = kMma, .only = {kBf16, kE4m3}, .families = kHopper,
+     .pass = kDealtPass, .launcher = &unembed_dealt, .shared_bytes = &dense_hidden,
+     .kernel = "unembed_dealt: norm, strips of 16 rows dealt out", .reason = kDealt},
+    {.rows = {1, kMaxColumns}, .engine = kMma, .only = {kMxfp4}, .pass = kFewPass, .launcher = &unembed,
+     .shared_bytes = &dense_hidden, .kernel = "unembed: norm, strips of 16 rows", .reason = kStrips},
+    {.rows = {kMaxColumns + 1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &unembed,
+     .shared_bytes = &dense_hidden, .kernel = "unembed: norm, strips of 16 rows", .reason = kStrips},
+    {.rows = {kFewTokens + 1, kAnyRows}, .engine = kMma, .pass = kManyPass, .launcher = &unembed_many,
+     .shared_bytes = &many, .kernel = "unembed_many: strips of 16 rows for 64 tokens", .reason = kMany},
+    {.rows = {kOwnNorms + 1, kAnyRows}, .engine = kWgmma, .only = {kBf16}, .pass = kWgmmaPass,
+     .launcher = &unembed_wgmma, .shared_bytes = &wgmma,
+     .kernel = "unembed_wgmma: strips of 16 rows for 64 tokens", .reason = kDealt},
+    {.rows = {kMaxColumns + 1, kAnyRows}, .engine = kWgmma, .only = {kE4m3, kMxfp4}, .pass = kWgmmaPass,
+     .launcher = &unembed_wgmma, .shared_bytes = &wgmma,
+     .kernel = "unembed_wgmma: strips of 16 rows for 64 tokens", .reason = kFour},
+};
+
+// The next token.
+constexpr TableRow kSampleRows[]{
+    {.activations = kF32, .launcher = &sample, .kernel = "best; sample: a cluster for each row"},
 };
 // clang-format on
 
+struct OperationRows {
+  Operation operation;
+  EnumSet<Format> weights;
+  std::span<const TableRow> rows;
+};
+constexpr EnumSet<Format> kDense{kBf16, kE4m3, kMxfp4}, kCache{kBf16, kE4m3};
+constexpr OperationRows kTable[]{
+    {kEmbed, {kBf16}, kEmbedRows},
+    {kRmsNorm, {kF32}, kNormRows},
+    {kQkv, kDense, kQkvRows},
+    {kAppend, kCache, kAppendRows},
+    {kAttend, kCache, kAttendRows},
+    {kProject, kDense, kProjectRows},
+    {kRoute, {kBf16}, kRouteRows},
+    {kExpertsUp, {kMxfp4}, kExpertsUpRows},
+    {kExpertsDown, {kMxfp4}, kExpertsDownRows},
+    {kUnembed, kDense, kUnembedRows},
+    {kSample, {kF32}, kSampleRows},
+};
+
+// The last number of rows, up to the end of its range, for which no row by wgmma replaces this one.
+int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weights) {
+  int kept = row.rows.to;
+  for (const TableRow& other : rows) {
+    const bool replaces = row.engine == kMma && other.engine == kWgmma && other.only.include(weights) &&
+                          other.valid_families().intersect(row.families);
+    if (replaces && other.rows.to >= row.rows.from)
+      kept = std::min(kept, std::max(other.rows.from, row.rows.from) - 1);
+  }
+  return kept;
+}
+
+// Adds the row for one format of weights. Where wgmma replaces a part of its range, that part becomes a row
+// of its own: a plan takes a row as a whole or not at all.
+void add(const OperationRows& of, const TableRow& row, Format weights, std::vector<KernelRow>& all) {
+  KernelRow whole{.operation = of.operation,
+                  .weights = weights,
+                  .activations = row.activations,
+                  .from_rows = row.rows.from,
+                  .to_rows = row.rows.to,
+                  .max_rows = row.max_rows,
+                  .engine = row.engine,
+                  .families = row.valid_families(),
+                  .pass = row.pass,
+                  .launcher = row.launcher,
+                  .shared_bytes = row.shared_bytes,
+                  .why_not = row.why_not,
+                  .kernel = row.kernel,
+                  .reason = row.reason};
+  const int kept = rows_kept(row, of.rows, weights);
+  if (row.rows.from <= kept && kept < row.rows.to) {
+    all.push_back(whole);
+    all.back().to_rows = kept;
+    whole.from_rows = kept + 1;
+  }
+  all.push_back(whole);
+}
+
+std::vector<KernelRow> all_rows() {
+  std::vector<KernelRow> all;
+  for (const OperationRows& of : kTable)
+    for (const Format weights : kFormats)
+      for (const TableRow& row : of.rows)
+        if (of.weights.include(weights) && row.only.include(weights)) add(of, row, weights, all);
+  return all;
+}
+
 }  // namespace
 
-std::span<const KernelRow> kernel_rows() { return kRows; }
-
-bool is_by_wgmma(const KernelRow& row) { return row.why_not == &why_not_wgmma; }
+std::span<const KernelRow> kernel_rows() {
+  static const std::vector<KernelRow> rows = all_rows();
+  return rows;
+}
 
 std::string name(const KernelRow& row) {
   std::string name = fmt::format("{}/{}", nibble::name(row.operation), nibble::name(row.weights));
   if (block_format_of(row)) name += fmt::format("/{}", nibble::name(row.activations));
   for (char& letter : name)
     if (letter == ' ') letter = '-';
-  if (is_by_wgmma(row)) name += "/wgmma";
+  if (row.engine == kWgmma) name += "/wgmma";
   if (row.pass.deals_out) name += "/dealt";
   if (row.from_rows == row.to_rows) return fmt::format("{}/{}", name, row.from_rows);
   if (row.to_rows < kAnyRows) return fmt::format("{}/{}-{}", name, row.from_rows, row.to_rows);
   return row.from_rows > 1 ? fmt::format("{}/{}-", name, row.from_rows) : name;
-}
-
-// One launch for routing and experts is made for one token or two, and there is room for so many tokens' sums of segments (workspace.cpp).
-int most_rows(const KernelRow& row) {
-  if (std::holds_alternative<Launch<RouteAndExpertsUpArgs>>(row.launcher)) return kOwnNorms;
-  const auto launches = [&](auto launcher) {
-    const auto* const held = std::get_if<decltype(launcher)>(&row.launcher);
-    return held && *held == launcher;
-  };
-  return launches(&qkv_split) || launches(&project_split) ? kSplitTokens : kAnyRows;
 }
 
 Format format_of(BlockFormat format) {
@@ -225,17 +368,9 @@ std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const Kern
 
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows) {
   std::vector<const KernelRow*> found = rows_valid_for(target.family, rows);
-  std::erase_if(found,
-                [&](const KernelRow* row) { return is_by_wgmma(*row) && !multiplies_by_wgmma(target); });
+  if (!multiplies_by_wgmma(target))
+    std::erase_if(found, [](const KernelRow* row) { return row->engine == kWgmma; });
   return found;
-}
-
-std::vector<KernelCheck> kernel_checks(const CudaOptions& options) {
-  const Target target = target_of(device_caps(), options);
-  std::vector<KernelCheck> checks;
-  for (const KernelRow* row : rows_with_code_for(target, kRows))
-    checks.push_back({name(*row), [row, target] { return row->check(*row, target, {}); }});
-  return checks;
 }
 
 GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows) {

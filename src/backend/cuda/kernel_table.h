@@ -1,5 +1,5 @@
-// The kernel table: which kernel runs which operation, format and number of rows on which family of GPUs. Plain data, from which a plan
-// (plan.h) is chosen at load.
+// The kernel table: which kernel runs which operation, format and number of rows on which family of GPUs. It
+// is plain data, from which a plan (plan.h) is chosen at load.
 #pragma once
 
 #include <initializer_list>
@@ -12,43 +12,68 @@
 #include "backend/backend.h"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/kernels.h"
-#include "backend/kernel_check.h"
 #include "model/weights.h"
 
 namespace nibble::cuda {
 
-// The families that a kernel is valid for. One with instructions of sm_90a or sm_120a names those and no others.
-class Families {
+// A set of values of an enumeration.
+template <typename Enum>
+class EnumSet {
  public:
-  constexpr Families(std::initializer_list<Family> families) {
-    for (const Family family : families) bits_ |= bit(family);
+  constexpr EnumSet(std::initializer_list<Enum> values) {
+    for (const Enum value : values) bits_ |= bit(value);
   }
-  constexpr bool include(Family family) const { return (bits_ & bit(family)) != 0; }
+  constexpr bool include(Enum value) const { return (bits_ & bit(value)) != 0; }
+  constexpr bool intersect(EnumSet other) const { return (bits_ & other.bits_) != 0; }
 
  private:
-  static constexpr unsigned bit(Family family) { return 1u << static_cast<unsigned>(family); }
+  static constexpr unsigned bit(Enum value) { return 1u << static_cast<unsigned>(value); }
 
   unsigned bits_{0};
 };
+
+// The families that a kernel is valid for: one with instructions of sm_90a or sm_120a names these alone.
+using Families = EnumSet<Family>;
 inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                       Family::kSm100, Family::kSm120, Family::kSm121},
+    kHopper{Family::kSm90},
     kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
-// A kernel passes over its weights for so many columns (tokens, or pairs of a token and an expert) at once.
+// What multiplies matrices. A plan has at most one engine besides mma.sync. Table rows of that engine replace
+// those of mma.sync that have the same operation, weights and numbers of rows.
+enum class MatrixEngine {
+  kAny,          // every plan has the row
+  kMma,          // mma.sync
+  kWgmma,        // wgmma or, for a batch, mma.sync; both multiply activations in images (layout/image.h)
+  kBlockScaled,  // block-scaled products, in the format of the row's activations
+};
+
+// One pass of a kernel over its weights.
 struct Pass {
-  int columns{0};           // 0: it has no weights
-  bool takes_norm{false};   // of its input, which rms_norm has computed; else the kernel computes it
-  bool leaves_parts{true};  // sums that another reads are in two parts (kernels.h)
+  int columns{0};           // tokens, or pairs of a token and an expert, that share it; 0: no weights
+  bool takes_norm{false};   // rms_norm has computed the norm of the input; else the kernel computes it
+  bool leaves_parts{true};  // sums that another kernel reads are in two parts (kernels.h)
   bool takes_image{false};  // multiplies activations that lie in an image (layout/image.h)
   bool deals_out{false};    // a CTA that has done its strips takes others (decode/dealt.cuh)
-  bool makes_norm{false};   // computes the norm that it takes where nobody has
+  bool makes_norm{false};   // computes the norm that it takes where no launch has done so
 };
-inline constexpr Pass kNoPass{}, kFewPass{kMaxColumns}, kNormPass{kMaxColumns, true},
-    kDealtPass{kMaxColumns, false, true, false, true},
-    kRouterPass{kMaxColumns, true, true, false, false, true},
-    kRouterBatchPass{kBatchColumns, true, false, true, false, true}, kManyPass{kManyColumns, true, false},
-    kBatchPass{kBatchColumns, true, false, true}, kWgmmaPass{kManyColumns, true, false, true},
-    kWidePass{kMostColumns, true, false, true};
+inline constexpr Pass kNoPass{};
+inline constexpr Pass kFewPass{.columns = kMaxColumns};
+inline constexpr Pass kNormPass{.columns = kMaxColumns, .takes_norm = true};
+inline constexpr Pass kDealtPass{.columns = kMaxColumns, .deals_out = true};
+inline constexpr Pass kRouterPass{.columns = kMaxColumns, .takes_norm = true, .makes_norm = true};
+inline constexpr Pass kManyPass{.columns = kManyColumns, .takes_norm = true, .leaves_parts = false};
+inline constexpr Pass kRouterBatchPass{.columns = kBatchColumns,
+                                       .takes_norm = true,
+                                       .leaves_parts = false,
+                                       .takes_image = true,
+                                       .makes_norm = true};
+constexpr Pass pass_of_images(int columns) {
+  return {.columns = columns, .takes_norm = true, .leaves_parts = false, .takes_image = true};
+}
+inline constexpr Pass kBatchPass = pass_of_images(kBatchColumns);
+inline constexpr Pass kWgmmaPass = pass_of_images(kManyColumns);
+inline constexpr Pass kWidePass = pass_of_images(kMostColumns);
 
 template <typename Args>
 using Launch = void (*)(const LaunchContext&, const Args&);
@@ -59,27 +84,23 @@ using Launcher = std::variant<LaunchRows<EmbedArgs>, Launch<RmsNormArgs>, Launch
                               Launch<RouteArgs>, Launch<RouteAndExpertsUpArgs>, Launch<ExpertsUpArgs>,
                               Launch<ExpertsDownArgs>, Launch<UnembedArgs>, LaunchRows<SampleArgs>>;
 
-// The largest cases that a check of a row runs. `nibble verify` runs all; on a GPU that is emulated the larger ones take minutes.
-struct CaseLimits {
-  int hidden{kAnyRows}, num_tokens{kAnyRows}, num_positions{kAnyRows};
-};
-
 struct KernelRow {
   Operation operation;
   Format weights;  // for append and attend: format of the KV cache
   Format activations;
   int from_rows, to_rows;  // rows of the step that it takes; for attend: of a sequence in the step
+  int max_rows;            // the most that its kernel can take: `nibble tune` tries all up to it
+  MatrixEngine engine;
   Families families;
   Pass pass;
   Launcher launcher;
-  // Bytes of dynamic shared memory that a CTA takes at least; null: few. A budget with less is refused.
+  // Bytes of dynamic shared memory that a CTA takes at least; null: few. A smaller budget is refused.
   size_t (*shared_bytes)(const Config& config, Format weights);
-  // Says why it cannot run a model of this configuration there; empty where it can. Null: it can run every one that is taken at all
-  // (limits.h).
+  // Why the kernel cannot run a model of this configuration on the target; empty where it can. Null: it runs
+  // every model that limits.h accepts.
   std::string (*why_not)(const Config& config, const Target& target);
   const char* kernel;
   const char* reason;  // why this kernel, or the record that shows it
-  KernelFinding (*check)(const KernelRow& row, const Target& target, const CaseLimits& limits);
 
   bool takes(int num_rows) const { return from_rows <= num_rows && num_rows <= to_rows; }
 
@@ -94,30 +115,20 @@ struct KernelRow {
 };
 std::span<const KernelRow> kernel_rows();
 
-// Says whether its products are those of ptx/wgmma.cuh.
-bool is_by_wgmma(const KernelRow& row);
-
-// "qkv/BF16", and "qkv/BF16/9-64" where it does not take every number of rows; "experts-up/MXFP4/MXFP8/17-" of one of several formats
-// of activations.
+// "qkv/BF16", and "qkv/BF16/3-8" where it does not take every number of rows; "qkv/BF16/wgmma/9-64" by wgmma,
+// and "experts-up/MXFP4/MXFP8/17-" by block-scaled products.
 std::string name(const KernelRow& row);
 
-// The most rows that its kernel can take, which may be more than the table gives it: `nibble tune` tries it with others.
-int most_rows(const KernelRow& row);
-
-// The format of the activations of a row that multiplies them in this one; and the reverse, where it is one of block-scaled products of
-// MXFP4 weights.
+// The format of activations in block-scaled products. The reverse is empty for rows of other engines.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 
 // The rows that a family can run.
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);
-// Leaves out of these the rows by wgmma where wgmma does not multiply: in less shared memory, or in a program without code for sm_90a.
+// Those that the target can run: rows by wgmma take the largest budget, and a program with code for sm_90a.
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows);
 
-// The checks of all rows that this GPU can run, as the options pretend it to be.
-std::vector<KernelCheck> kernel_checks(const CudaOptions& options);
-
-// Room that the groups of every step up to `max_tokens` take, whichever of the rows route it.
+// Room for the groups of any step of up to `max_tokens`, whichever row routes it.
 struct GroupRoom {
   int num_groups, num_pairs;  // the longest list of groups, and the most pairs in groups
 };

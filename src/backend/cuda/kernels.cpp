@@ -10,8 +10,8 @@ namespace nibble::cuda {
 void prepare_kernels() {
   memory_bus();  // before a step is recorded, while memory may be taken
   prepare_embed();
-  // Kernels come to lie in memory as they are first touched, and where those of a step lie decides which of their instructions a multiprocessor keeps:
-  // of four orders of these this was the best (docs/decisions/0016).
+  // Kernels lie in memory in the order in which they are first touched, and where the kernels of a step lie decides
+  // which of their instructions a multiprocessor keeps. This was the best of four orders (docs/decisions/0016).
   prepare_route_and_experts_up();
   prepare_experts();
   prepare_attend_rows();

@@ -6,14 +6,13 @@
 // then comes in two parts, [2, T, rows], which its reader adds. Kernels for many tokens, which take the norm, have both parts of a row in
 // one CTA: they add them themselves, and leave one part.
 //
-// Kernels that multiply by wgmma take their activations as an image (layout/image.h) of so many rows: image_rows, or image_pairs for pairs of
-// a token and an expert. Where these are 0, activations lie row by row.
+// The kernels of an operation take their activations in one layout, or write those that they are given room for (activations.h).
 #pragma once
 
 #include <cuda_bf16.h>
 #include <vector_types.h>
 
-#include "backend/cuda/block_rows.h"
+#include "backend/cuda/activations.h"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/draft/slots.h"
 #include "backend/cuda/groups.h"
@@ -62,10 +61,9 @@ struct NormInput {
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
-  float* x;               // [T, H] or null
-  __nv_bfloat16* normed;  // [T, H]
-  BlockRows blocks{};     // [T, H]
-  int image_rows{0};      // of `normed`
+  float* x;            // [T, H] or null
+  Activations normed;  // [T, H], in rows or an image
+  BlockRows blocks{};  // [T, H]
   // [num_tokens], indices into the step's rows, of which only these are wanted; null: all.
   const int* rows{nullptr};
 };
@@ -91,12 +89,11 @@ struct PagesAhead {
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
   NormInput norm;
-  const __nv_bfloat16* normed;  // [T, H], where the kernel takes the norm (kernel_table.h: Pass)
+  Activations normed;  // [T, H], where the kernel takes the norm (kernel_table.h: Pass)
   Strips weights;
   const float* bias;  // or null
   int num_tokens;
   float* parts;          // [2, T, rows]
-  int image_rows{0};     // of `normed`
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of qkv_split()
   PagesAhead ahead{};
 };
@@ -117,8 +114,8 @@ struct AppendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  __nv_bfloat16* queries;  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles()
-  int image_rows{0};       // of `queries`, whose cells then have their columns in natural order
+  // [T, Nq D] or none: rope(q) log2(e) / 8, for attend_tiles(). The cells of an image have their columns in natural order.
+  Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
@@ -134,10 +131,9 @@ struct AttendArgs {
   const float* sinks;  // [Nq]
   int writes_kv;  // attend_rows() writes the rows' own k and v; all rows must then be of different sequences
   int first_row, max_chunks;
-  float* partials;     // [rows of the launch, Nkv, max_chunks, kPartialFloats]
-  unsigned* tickets;   // [rows of the launch, Nkv], zero before and after every launch
-  __nv_bfloat16* out;  // [T, Nq D]
-  int image_rows{0};   // of `out`
+  float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]
+  unsigned* tickets;  // [rows of the launch, Nkv], zero before and after every launch
+  Activations out;    // [T, Nq D]
   // [mailbox_partials, kPartialFloats], zero before and after every launch. Launches whose partial results it holds may join them there.
   float* mailbox{nullptr};
   int mailbox_partials{0};
@@ -157,10 +153,9 @@ struct AttendTilesArgs {
   StepInput input;
   int num_heads, num_kv_heads;
   LayerPages pages;
-  int window;               // 0: no window
-  const float* sinks;       // [Nq]
-  __nv_bfloat16* attended;  // [T, Nq D]: the queries as append() left them; becomes the result
-  int image_rows{0};        // of `attended`
+  int window;            // 0: no window
+  const float* sinks;    // [Nq]
+  Activations attended;  // [T, Nq D]: the queries as append() left them; becomes the result
   // [kMostTileCtas, kTileTotals], zero before and after every launch: attend_wgmma() shares tiles among CTAs through it.
   float* mailbox{nullptr};
 };
@@ -171,14 +166,13 @@ void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs
 
 // parts = x + W attended + b                             W [H, Nq D]
 struct ProjectArgs {
-  const __nv_bfloat16* attended;
+  Activations attended;
   int cols;
   ResidualInput residual;  // its x may be null: there is none, and `hidden` is the number of rows of W
   Strips weights;
   const float* bias;  // or null
   int num_tokens;
   float* parts;          // [2, T, H]; x and b are in the first part
-  int image_rows{0};     // of `attended`
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of project_split()
   // The attention before this product had so many chunks for its longest row, or there was none: 0. project() spares a short one (decode/dense.cu).
   int attended_chunks{0};
@@ -204,14 +198,13 @@ struct RouteArgs {
   Strips weights;  // [E, H]
   const float* bias;
   int num_tokens, experts_per_token;
-  IndexRange own;         // the experts whose weights are here
-  __nv_bfloat16* normed;  // [T, H]
-  float* logits;          // [T, E]
-  int* chosen;            // [T, K], scratch: experts as the weights count them; below 0: another rank's
-  int* rank;              // [T, K], scratch
-  unsigned* ticket;       // zero before and after every launch
+  IndexRange own;      // the experts whose weights are here
+  Activations normed;  // [T, H]
+  float* logits;       // [T, E]
+  int* chosen;         // [T, K], scratch: experts as the weights count them; below 0: another rank's
+  int* rank;           // [T, K], scratch
+  unsigned* ticket;    // zero before and after every launch
   Groups groups;
-  int image_rows{0};  // of `normed`
   // Where its weights are there, route_batch() computes the norm of up to kRouterNorms tokens: it leaves that in `normed`, and where `x` is
   // there, the sum of what project() left in it.
   NormInput norm{};
@@ -242,17 +235,13 @@ struct RoutingMailbox {
 
 // gated = swiglu(W[e] normed + b[e]).
 struct ExpertsUpArgs {
-  const __nv_bfloat16* normed;  // [T, H]
+  Activations normed;  // [T, H]
   Groups groups;
   int num_tokens, experts_per_token, max_groups;  // max_groups: grid size
   UpWeights up;
-  __nv_bfloat16* gated;  // [T K, I]
-  // experts_up_blocks() reads and writes these in place of normed and gated; they have the same format.
-  BlockRows normed_blocks{};  // [T, H]
-  BlockRows gated_blocks{};   // [T K, I]
-  // experts_up_images() takes `normed` as an image, gathers the pairs of groups in another, scratch, and leaves `gated` as one.
-  __nv_bfloat16* gathered{nullptr};  // [pairs of groups, H]
-  int image_rows{0}, image_pairs{0};
+  Activations gated;  // [T K, I], in the layout of `normed`; an image is of the pairs of groups
+  // Scratch of experts_up_images(), which gathers the pairs of groups there: an image.
+  Activations gathered{};  // [pairs of groups, H]
   // Where the mailbox is there, nobody has chosen yet (are_matched): each CTA of experts_up() ranks the experts of all tokens by these logits,
   // groups the pairs for itself, and the first passes the routing on. `groups` then holds its size alone.
   const float* logits{nullptr};  // [T, E]
@@ -282,7 +271,7 @@ bool has_route_and_experts_up(const Target& target, const Strips& router, const 
 
 // out = weight (W[e] gated + b[e]), of pairs whose expert is here.      W [E, H, I]
 struct ExpertsDownArgs {
-  const __nv_bfloat16* gated;
+  Activations gated;       // [T K, I], as experts_up() leaves it
   Groups groups;           // read where there is no mailbox
   RoutingMailbox routing;  // there for few tokens (are_matched), and always for a single one
   IndexRange own;          // the experts whose weights are here, read with `routing`
@@ -292,8 +281,6 @@ struct ExpertsDownArgs {
   Strips weights;
   const float* bias;         // [E, H]
   float* out;                // [T K, H]
-  BlockRows gated_blocks{};  // [T K, I], of experts_down_blocks() in place of gated
-  int image_pairs{0};        // of `gated`
   unsigned* turns{nullptr};  // [K], 0 before and after: experts_down() counts its CTAs
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
@@ -306,8 +293,7 @@ struct UnembedArgs {
   Strips weights;
   float* logits;  // [num_rows, V], from the token of the weights' first row on
   // [num_rows, H], where the kernel takes the norm (kernel_table.h: Pass).
-  const __nv_bfloat16* normed{nullptr};
-  int image_rows{0};  // of `normed`
+  Activations normed{};
   int row_stride{
       weights
           .rows};  // from the logits of one row to those of the next: more where the weights are a share of V

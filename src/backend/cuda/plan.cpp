@@ -1,6 +1,7 @@
 #include "backend/cuda/plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/check.h"
@@ -34,35 +35,49 @@ Format weights_of(Operation operation, const BackendOptions& options) {
   return Format::kF32;
 }
 
-// Norms may be part of the kernels that need them, and a single row's keys and values are appended by attend().
+// Kernels that need a norm may compute it, and attend() appends the keys and values of a single row.
 bool is_optional(Operation operation) {
   return operation == Operation::kRmsNorm || operation == Operation::kAppend;
 }
 
-// Says whether the activations of a row are those that `prompt_activations` asks for, among rows that differ in them alone.
-bool are_asked_for(const KernelRow& row, const std::vector<const KernelRow*>& rows,
-                   std::optional<BlockFormat> prompt_activations) {
-  if (const std::optional<BlockFormat> format = block_format_of(row)) return format == prompt_activations;
-  return std::none_of(rows.begin(), rows.end(), [&](const KernelRow* other) {
-    return prompt_activations && block_format_of(*other) == prompt_activations &&
-           other->operation == row.operation && other->weights == row.weights && other->takes(row.from_rows);
+// wgmma and block-scaled products take activations in different layouts, so a plan has one of them.
+MatrixEngine engine_of(const Target& target, std::optional<BlockFormat> prompt_activations) {
+  if (prompt_activations) return MatrixEngine::kBlockScaled;
+  return multiplies_by_wgmma(target) ? MatrixEngine::kWgmma : MatrixEngine::kMma;
+}
+
+// The rows of an operation that the plan may take: those of its engine, and those by mma.sync that it leaves.
+std::vector<const KernelRow*> rows_for(Operation operation, Format weights, const Target& target,
+                                       std::optional<BlockFormat> prompt_activations,
+                                       std::span<const KernelRow> rows) {
+  const MatrixEngine engine = engine_of(target, prompt_activations);
+  std::vector<const KernelRow*> candidates = rows_valid_for(target.family, rows), found;
+  std::erase_if(candidates, [&](const KernelRow* row) {
+    const bool is_by_engine = row->engine == engine && block_format_of(*row) == prompt_activations;
+    const bool is_of_every_plan = row->engine == MatrixEngine::kAny || row->engine == MatrixEngine::kMma;
+    return row->operation != operation || row->weights != weights || (!is_by_engine && !is_of_every_plan);
   });
+  const auto is_replaced = [&](const KernelRow* row) {
+    return row->engine == MatrixEngine::kMma &&
+           std::any_of(candidates.begin(), candidates.end(), [&](const KernelRow* other) {
+             const bool is_by_other = other->engine != MatrixEngine::kMma && other->engine == engine;
+             return is_by_other && other->takes(row->from_rows);
+           });
+  };
+  std::remove_copy_if(candidates.begin(), candidates.end(), std::back_inserter(found), is_replaced);
+  return found;
 }
 
 }  // namespace
 
 Plan::Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
            std::optional<BlockFormat> prompt_activations, std::span<const KernelRow> rows)
-    : target_(target), num_experts_(config.experts().count), experts_per_token_(config.experts_per_token) {
-  if (prompt_activations) target_.has_wgmma = false;  // it takes activations in another layout
-  const std::vector<const KernelRow*> valid = rows_valid_for(target.family, rows);
+    : target_(target), prompt_activations_(prompt_activations) {
   for (const Operation operation : kOperations) {
     const Format weights = weights_of(operation, options);
     const size_t first = chosen_.size();
     std::vector<std::pair<const KernelRow*, std::string>> refused;
-    for (const KernelRow* row : valid) {
-      if (row->operation != operation || row->weights != weights) continue;
-      if (!are_asked_for(*row, valid, prompt_activations)) continue;
+    for (const KernelRow* row : rows_for(operation, weights, target, prompt_activations, rows)) {
       std::string refusal = row->why_not ? row->why_not(config, target_) : std::string();
       if (refusal.empty())
         chosen_.push_back(row);
@@ -104,14 +119,6 @@ const KernelRow& Plan::row(Operation operation, int num_rows) const {
   const KernelRow* found = find(operation, num_rows);
   NIBBLE_CHECK(found, "no kernel for {} of {} rows", nibble::name(operation), num_rows);
   return *found;
-}
-
-bool Plan::routes_with_experts(int num_tokens) const {
-  return std::holds_alternative<Launch<RouteAndExpertsUpArgs>>(row(Operation::kRoute, num_tokens).launcher);
-}
-
-int Plan::max_groups(int num_tokens) const {
-  return max_num_groups(num_tokens, num_experts_, experts_per_token_, group_size(num_tokens));
 }
 
 std::vector<KernelChoice> choices(const Plan& plan) {

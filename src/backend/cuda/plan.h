@@ -1,5 +1,6 @@
 // The plan of a model on a GPU: the rows of the kernel table that run its operations, chosen once, when it is loaded. The forward pass
-// calls the plan; the number of rows of a step decides which kernel that is, and nothing else does.
+// calls the plan; only the number of rows of a step decides which kernel that is. What follows from these kernels for a step is its
+// recipe (recipe.h).
 #pragma once
 
 #include <optional>
@@ -13,33 +14,16 @@ namespace nibble::cuda {
 class Plan {
  public:
   // Throws InputError where an operation has no row for the model and the target. `source` names the model in the message.
-  // `prompt_activations`: rows with these take the place of those with others, where there are any.
+  // `prompt_activations`: the format of block-scaled products, which then are the plan's engine.
   Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
        std::optional<BlockFormat> prompt_activations = {}, std::span<const KernelRow> rows = kernel_rows());
 
   const Target& target() const { return target_; }
-  // The row that runs an operation in a step of so many rows; null where a step has no such launch.
+  // The row that runs an operation in a step of `num_rows` rows; find() returns null where a step has no such launch, row() requires one.
   const KernelRow* find(Operation operation, int num_rows) const;
+  const KernelRow& row(Operation operation, int num_rows) const;
   std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step
-
-  // Says whether a step of T tokens computes norms once, with rms_norm; else each kernel that needs one computes it.
-  bool has_norms(int num_tokens) const { return find(Operation::kRmsNorm, num_tokens) != nullptr; }
-  // Says whether the router's launch then computes the norm in front of it.
-  bool norms_in_router(int num_tokens) const {
-    return num_tokens <= kRouterNorms && row(Operation::kRoute, num_tokens).pass.makes_norm;
-  }
-  // Says whether unembed takes the norms of its rows, of which there are so many.
-  bool unembeds_normed(int num_rows) const { return row(Operation::kUnembed, num_rows).pass.takes_norm; }
-  // Says whether these lie in an image.
-  bool unembeds_image(int num_rows) const { return row(Operation::kUnembed, num_rows).pass.takes_image; }
-  // Says whether the sums that qkv, and project, leave are in two parts.
-  bool leaves_parts(int num_tokens) const { return row(Operation::kQkv, num_tokens).pass.leaves_parts; }
-  // Says whether one launch, route_and_experts_up(), computes the norm, routes and does the first half of the experts.
-  bool routes_with_experts(int num_tokens) const;
-  // Says whether activations that are multiplied lie in images (layout/image.h).
-  bool has_images(int num_tokens) const { return row(Operation::kQkv, num_tokens).pass.takes_image; }
-  int group_size(int num_tokens) const { return row(Operation::kRoute, num_tokens).pass.columns; }
-  int max_groups(int num_tokens) const;  // of a step of T tokens, for any routing
+  std::optional<BlockFormat> prompt_activations() const { return prompt_activations_; }
 
   // The operations of a step, by their names (model/operation.h).
   void embed(Stream stream, int num_tokens, const EmbedArgs& args) const {
@@ -84,11 +68,10 @@ class Plan {
   }
 
  private:
-  const KernelRow& row(Operation operation, int num_rows) const;
   LaunchContext on(Stream stream) const { return {stream, target_}; }
 
   Target target_;
-  int num_experts_, experts_per_token_;  // that are here; of all
+  std::optional<BlockFormat> prompt_activations_;
   std::vector<const KernelRow*> chosen_;
 };
 

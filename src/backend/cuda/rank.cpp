@@ -44,14 +44,19 @@ void Rank::link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint3
   links_.patience_ns = kPatienceNs;
   for (size_t r = 0; r < all.size(); ++r) {
     links_.inboxes[r] = **all[r]->inbox_;
-    links_.outputs[r] = {all[r]->work_->x, all[r]->work_->normed};
+    links_.outputs[r] = {all[r]->work_->x, all[r]->work_->normed.data};
     results_of_all_.push_back(reinterpret_cast<uint32_t*>(all[r]->work_->results));
   }
   logits_ = all.front()->work_->logits;
 }
 
+void Rank::take(const Batch& batch, Stream stream) {
+  shape_ = input_.upload(batch, stream);
+  if (shape_.num_tokens > 0) recipe_ = recipe(plan_, config_, sharing(), rows_of(shape_));
+}
+
 void Rank::sum(int half, int n, Turn turn, Stream stream) const {
-  const HalfOutput output = output_of_half(model(), plan_, *work_, shape_, half);
+  const HalfOutput output = output_of_half(step(stream), half);
   const int first_row = n * kSumRows, num_rows = std::min(kSumRows, shape_.num_tokens - first_row);
   if (nccl_) {
     const auto first = static_cast<size_t>(first_row), at = first * static_cast<size_t>(config_.hidden);

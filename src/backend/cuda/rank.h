@@ -26,7 +26,7 @@ class Rank {
   const Workspace& work() const { return *work_; }
   InputUpload& input() { return input_; }
   // Has a batch's input ready (InputUpload::upload). Launches are of this step until the next call.
-  void take(const Batch& batch, Stream stream) { shape_ = input_.upload(batch, stream); }
+  void take(const Batch& batch, Stream stream);
   const StepShape& shape() const { return shape_; }
   // Ranks that write into each other's memory: each makes an inbox, on its device, and is linked once all have one; they are in their order.
   void make_inbox(Stream stream) { inbox_.emplace(config_, share_.num_ranks, max_batch_tokens_, stream); }
@@ -37,27 +37,17 @@ class Rank {
   }
   NcclRank* nccl() { return nccl_ ? &*nccl_ : nullptr; }
 
-  void embed(Stream stream, const MadeDrafts& last_drafts) const {
-    run_embed(model(), plan_, *work_, shape_, stream, last_drafts);
-  }
+  void embed(Stream stream, const MadeDrafts& last_drafts) const { cuda::embed(step(stream), last_drafts); }
   int num_halves() const { return cuda::num_halves(model()); }
-  void run_half(int half, Stream stream, const Tap& tap) const {
-    run_half_layer(model(), plan_, *work_, shape_, half, stream, tap);
-  }
+  void run_half(int half, Stream stream, const Tap& tap) const { run_half_layer(step(stream), half, tap); }
   // The n-th launch of the sum behind a half, and the number of them.
   int num_sums() const { return (shape_.num_tokens + kSumRows - 1) / kSumRows; }
   void sum(int half, int n, Turn turn, Stream stream) const;
-  void unembed(int first, int count, Stream stream) const {
-    run_unembed(model(), plan_, *work_, shape_, first, count, stream);
-  }
+  void unembed(int first, int count, Stream stream) const { cuda::unembed(step(stream), first, count); }
   void meet_with_logits(int first_output, int count, Turn turn, Stream stream) const;
-  void sample(int first, int count, Stream stream) const {
-    run_sample(model(), plan_, *work_, shape_, first, count, stream);
-  }
+  void sample(int first, int count, Stream stream) const { cuda::sample(step(stream), first, count); }
   void meet_with_tokens(int first_output, int count, Turn turn, Stream stream) const;
-  void keep_drafts(Stream stream) const {  // behind all tokens
-    run_keep_drafts(model(), plan_, *work_, shape_, stream);
-  }
+  void keep_drafts(Stream stream) const { cuda::keep_drafts(step(stream)); }  // after all tokens are chosen
 
   // A trial of the links before the first step: sums of 1 and of more rows, whose terms and results are known.
   void begin_trial(Stream stream) const;
@@ -65,10 +55,12 @@ class Rank {
   bool trial_was_right(Stream stream) const;  // waits for it
 
  private:
-  Model model() const {
+  Sharing sharing() const {
     const bool is_shared = share_.num_ranks > 1;
-    return {config_, weights_, kv_, is_shared, is_shared && !nccl_, share_.has_own_sequences, logits_};
+    return {is_shared, is_shared && !nccl_, share_.has_own_sequences};
   }
+  Model model() const { return {config_, weights_, kv_, logits_}; }
+  Step step(Stream stream) const { return {model(), plan_, recipe_, *work_, shape_, stream}; }
   LaunchContext on(Stream stream) const { return {stream, plan_.target()}; }
   int trial_rows() const;
   SumArgs trial_sum(float* x, int num_rows) const;
@@ -83,6 +75,7 @@ class Rank {
   std::optional<NcclRank> nccl_;
   InputUpload input_;
   StepShape shape_;
+  StepRecipe recipe_{};  // of that step
   int max_batch_tokens_;
   float* logits_;
   Links links_;

@@ -1,5 +1,5 @@
-// Compares attention with the reference's, and its bits between batches, with the kernels of every instruction set
-// that this machine supports.
+// Compares attention with the reference, and its bits between batches, for the kernels of every instruction
+// set that this machine supports.
 #include "backend/cpu/attention/attend.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,8 @@ using reference::Array;
 
 constexpr Format kKvFormats[]{Format::kBf16, Format::kE4m3};
 
-// Several sequences of different lengths, whose rows are their last positions, on pages that alternate between them.
+// Several sequences of different lengths. Each has `num_rows` rows, at its last positions. Consecutive pages
+// belong to different sequences.
 struct Sequences {
   Sequences(int num_sequences, int length, int num_rows) : pages(num_sequences) {
     uint32_t next = 0;
@@ -37,7 +38,7 @@ struct Sequences {
                       .sliding = {pages[s]},
                       .outputs = {}});
     }
-    // the vector does not grow any more
+    // The vectors no longer grow, so spans into them stay valid.
     for (Run& run : runs) run.tokens = {tokens.data(), run.tokens.size()};
   }
   std::vector<int> lengths;
@@ -47,8 +48,8 @@ struct Sequences {
   int num_pages{0};
 };
 
-// Queries, sinks, and the same random keys and values in the cache of the reference and of the CPU backend, with
-// poison behind the last. Keeps a reference to `sequences`.
+// Queries, sinks, and the same random keys and values in the caches of the reference and of the CPU backend.
+// The slots after the last position hold poison. Keeps a reference to `sequences`.
 class Attention {
  public:
   Attention(const Config& config, Format kv_format, const Sequences& sequences)
@@ -83,7 +84,7 @@ class Attention {
           }
       row += std::ssize(run.tokens);
     }
-    // Scores are about 0, so that a sink of log n weighs as much as n positions: a missing or a second one is
+    // Scores are about 0, so a sink of log n weighs as much as n positions: a missing or doubled sink is
     // detected.
     for (float& sink : sinks_) sink += std::log(static_cast<float>(rows_.back().position + 1));
   }
@@ -91,8 +92,8 @@ class Attention {
   ptrdiff_t num_rows() const { return std::ssize(rows_); }
   int position(ptrdiff_t t) const { return rows_[t].position; }
 
-  // Runs rows [first, first + count) in one step; the result is in natural order. `parts` is the number of pieces
-  // that the scratch has room for; it is poisoned first.
+  // Runs rows [first, first + count) in one step and returns the result in natural order. `parts`: number of
+  // pieces that the scratch memory holds; it is poisoned first.
   Array<float, 2> attended(const Machine& machine, std::optional<int> window, ptrdiff_t first,
                            ptrdiff_t count, ptrdiff_t parts) {
     const ptrdiff_t width = ptrdiff_t{1} * config_.num_heads * config_.head_dim,
@@ -132,9 +133,10 @@ void expect_attention(const Machine& machine, const Config& config, Format kv_fo
   Attention attention(config, kv_format, sequences);
   const Array<float, 2> actual = attention.attended(machine, window, 0, attention.num_rows(), kParts),
                         expected = attention.reference_attended(window);
-  // Weights sum to at most 1 and |v| <= 1. The error of scores is 2 (D / 4 + 6) 2^-24 |q . k| / 8 < 2e-5, which is
-  // also the relative error of a weight. Adding n positions in turn has an error of n 2^-24 < 6e-5 for n <= 1000.
-  // Longer sequences have pieces with half of that error, and adding each of the at most three pieces adds 8 2^-24.
+  // Weights sum to at most 1 and |v| <= 1. The error of scores is 2 (D / 4 + 6) 2^-24 |q . k| / 8 < 2e-5,
+  // which is also the relative error of a weight. Adding n positions in turn has an error of n 2^-24 < 6e-5
+  // for n <= 1000. Longer sequences have pieces with half of that error, and adding each of the at most three
+  // pieces adds 8 2^-24.
   for (ptrdiff_t t = 0; t < attention.num_rows(); ++t)
     for (ptrdiff_t i = 0; i < expected.view().shape[1]; ++i)
       ASSERT_NEAR(actual.view()(t, i), expected.view()(t, i), 1e-4)
@@ -172,7 +174,7 @@ TEST_P(Attend, KeepsSequencesApart) {
           expect_attention(machine_, kConfigs[0], kv, Sequences(num_sequences, 300, num_rows), window);
 }
 
-// Covers lengths before, at and behind the borders of pieces, and windows that begin in the middle of one.
+// Covers lengths just below, at and just above multiples of a piece, and windows that begin inside a piece.
 TEST_P(Attend, AddsThePiecesOfALongRow) {
   for (const Config& config : kConfigs)
     for (const Format kv : kKvFormats)
@@ -184,7 +186,8 @@ TEST_P(Attend, AddsThePiecesOfALongRow) {
               expect_attention({machine_.kernels, *pool}, config, kv, Sequences(1, length, num_rows), window);
 }
 
-// 40 rows of each of two sequences are enough items of work; a single row is not, so its pieces become items.
+// 40 rows of each of two sequences are enough work items. A single row is not, so its pieces become work
+// items.
 TEST_P(Attend, GivesALongRowTheSameBitsInPiecesAsWhole) {
   for (const Config& config : kConfigs)
     for (const std::optional<int> window : {std::optional<int>(), std::optional<int>(700)}) {

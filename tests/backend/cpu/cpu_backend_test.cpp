@@ -1,4 +1,5 @@
-// The CPU backend with each instruction set against the contract, and its errors for models that it cannot run.
+// Tests the CPU backend against the contract with each instruction set, and its errors for models that it
+// cannot run.
 #include "backend/cpu/cpu_backend.h"
 
 #include <fmt/format.h>
@@ -46,7 +47,7 @@ std::vector<Fulfilment> of_each_isa() {
   }
   return all;
 }
-// Covers every format that dense layers and the cache may have.
+// Covers every format of dense layers and of the KV cache.
 std::vector<Fulfilment> of_each_isa_converted() {
   std::vector<Fulfilment> all;
   for (const Isa isa : isas_of_their_own()) {
@@ -86,8 +87,8 @@ TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   }
 }
 
-// A prompt of 150 tokens takes the panels for many tokens and one of 20 those for few; in both some experts get more
-// than tile_from_tokens.
+// A prompt of 150 tokens uses the panels for many tokens, one of 20 those for few. In both, some experts get
+// more than tile_from_tokens tokens.
 TEST_F(CpuBackend, GivesTheSameBitsHoweverItsWorkIsCut) {
   const CpuTuning tunings[]{{}, {16, 48, 1}, {192, 192, 1000}};
   const std::pair<ExpertActivations, std::shared_ptr<const Weights>> models[]{
@@ -119,7 +120,8 @@ TEST_F(CpuBackend, SaysWhatTuningHasChanged) {
     return KernelChoice{};
   };
   const KernelChoice before = find();
-  if (before.from_rows == 1) {  // there is no second kernel for many rows that tuning could change
+  // No second kernel for many rows exists whose threshold tuning could change.
+  if (before.from_rows == 1) {
     retune(*backend, {.tile_from_tokens = 5});
     EXPECT_EQ(find().from_rows, 1);
     EXPECT_EQ(find().reason, before.reason);
@@ -132,8 +134,8 @@ TEST_F(CpuBackend, SaysWhatTuningHasChanged) {
   EXPECT_EQ(find().from_rows, before.from_rows);
 }
 
-// Rows that see more positions than a piece. A step with few such rows distributes their pieces over threads, one
-// with many does not; sliding windows begin in the middle of a piece.
+// Rows that see more positions than a piece holds. A step with few such rows spreads their pieces over the
+// threads, a step with many does not. Sliding windows begin inside a piece.
 TEST_F(CpuBackend, GivesALongSequenceTheSameBitsInAnyChunksAndForAnyNumberOfThreads) {
   Weights wide = *open_shared("tests/golden/random/a");
   wide.config.window = 560;
@@ -154,8 +156,8 @@ TEST_F(CpuBackend, GivesALongSequenceTheSameBitsInAnyChunksAndForAnyNumberOfThre
   }
 }
 
-// The parts of a profile add up to the step, whatever the clock shows. The step has three rows, of which two have an
-// output.
+// The parts of a profile add up to the whole step, whatever times the clock returns. The step has three rows,
+// two of them with an output.
 TEST_F(CpuBackend, ProfilesAStepWithoutAGapFromItsBeginningToItsEnd) {
   const auto backend = make(weights, options_of(Isa::kPortable));
   const std::vector<TokenId> tokens{1, 2, 3};
@@ -233,7 +235,8 @@ TEST_F(CpuBackend, RunsDenseLayersOfBlocksInStripsWithInt8ActivationsAndOtherwis
                              "unembed, BF16/F32: portable::dot_bf16"}));
 }
 
-// Even layers have q, k and v in blocks and o in elements, odd layers the opposite; embedding and head are elements.
+// In even layers q, k and v are blocks and o is elements; odd layers are the opposite. Embedding and head are
+// elements.
 std::shared_ptr<const Weights> with_mixed_layers(const std::shared_ptr<const Weights>& weights) {
   Weights mixed = *with_q8_0_blocks(weights);
   for (size_t n = 0; n < mixed.layers.size(); ++n) {
@@ -247,8 +250,8 @@ std::shared_ptr<const Weights> with_mixed_layers(const std::shared_ptr<const Wei
   return std::make_shared<const Weights>(std::move(mixed));
 }
 
-// Files may hold layers of several types.
-TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
+// Checkpoint files may hold layers of several types.
+TEST_F(CpuBackend, RunsLayersOfBlocksTogetherWithLayersOfElements) {
   const std::vector<TokenId> prompt = random_ids(20, weights->config.vocab, 12);
   const auto logits = [&](const std::shared_ptr<const Weights>& mixed, ExpertActivations activations) {
     TestOptions options = options_of(Isa::kPortable);
@@ -265,7 +268,7 @@ TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
     norm += std::pow(double{plain[i]}, 2);
   }
   EXPECT_GT(error, 0);
-  EXPECT_LT(std::sqrt(error / norm), 0.1);  // elements that were never converted would have any value
+  EXPECT_LT(std::sqrt(error / norm), 0.1);  // unconverted elements would have arbitrary values
 }
 
 TEST_F(CpuBackend, SaysEachKernelOfLayersOfSeveralFormatsOnce) {
@@ -317,7 +320,7 @@ TEST_F(CpuBackend, RunsWhatItConvertedWithTheKernelsOfThatFormat) {
                                      "attend, FP8: portable::weigh_e4m3"}));
 }
 
-TEST_F(CpuBackend, TakesTheBestInstructionSetUnlessToldOtherwise) {
+TEST_F(CpuBackend, UsesTheBestInstructionSetByDefault) {
   TestOptions options = options_of(Isa::kPortable);
   options.cpu.isa.clear();
   const Kernels best = choose_kernels(available_isas().back());
@@ -354,13 +357,13 @@ TEST_F(CpuBackend, PlansItsOwnCopyOfWhatItConverts) {
   options.dense = {Format::kBf16, Format::kE4m3, Format::kBf16};
   options.kv_format = Format::kE4m3;
   const MemoryPlan memory = plan(weights->config, options);
-  EXPECT_EQ(memory.weight_bytes, 6u * 256 * (512 + 4));  // o [256, 512] of 6 layers with row scales
+  EXPECT_EQ(memory.weight_bytes, 6u * 256 * (512 + 4));  // o [256, 512] of 6 layers, with row scales
   EXPECT_EQ(memory.replaced_weight_bytes, 6u * 256 * 512 * 2);
   EXPECT_EQ(memory.kv_bytes, bf16_kv / 2);
 }
 
-// 6 layers have 16 experts of gate_up [256, 256] and down [256, 128], with 17 bytes for 32 elements.
-TEST_F(CpuBackend, PlansExpertsInStripsInPlaceOfThoseThatAreStored) {
+// 6 layers with 16 experts, each gate_up [256, 256] and down [256, 128], at 17 bytes per 32 elements.
+TEST_F(CpuBackend, PlansExpertsInStripsInsteadOfTheStoredOnes) {
   TestOptions options = options_of(Isa::kPortable);
   options.cpu.expert_activations = ExpertActivations::kInt8;
   const MemoryPlan memory = plan(weights->config, options);
@@ -381,7 +384,8 @@ TEST_F(CpuBackend, TakesFloat32ThatIsToBeConverted) {
   EXPECT_NO_THROW(make(shared, options));
 }
 
-// 3 full and 3 sliding layers; a page of a layer is keys and values of 2 heads, 32 positions, 64 elements of 2 bytes.
+// 3 full and 3 sliding layers. A layer's page holds keys and values of 2 heads, 32 positions, 64 elements of
+// 2 bytes.
 TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
   TestOptions options{
       {.num_full_pages = 10, .num_sliding_pages = 4, .max_batch_tokens = 16, .num_threads = 1},
@@ -389,11 +393,11 @@ TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
   const MemoryPlan small = plan(weights->config, options);
   EXPECT_EQ(small.weight_bytes, 0u);
   EXPECT_EQ(small.kv_bytes, size_t{(3 * 10 + 3 * 4) * 2 * 2 * 32 * 64 * 2});
-  EXPECT_GT(small.workspace_bytes, 16u * 4096 * 4);  // the logits of 16 rows, at least
+  EXPECT_GT(small.workspace_bytes, 16u * 4096 * 4);  // at least the logits of 16 rows
   options.max_batch_tokens = 512;
-  // A row takes: x, normed [256], q, attended [512], cos, sin [32], router logits [16], experts and weights [4], h
-  // [4, 128], panels [4, 192]. Independent of the rows are the logits of 24 rows, and parts of attention [256, 8,
-  // 66].
+  // A row takes: x, normed [256], q, attended [512], cos, sin [32], router logits [16], experts and weights
+  // [4], h [4, 128], panels [4, 192]. Independent of the number of rows: the logits of 24 rows, and the parts
+  // of attention [256, 8, 66].
   const size_t row_floats = 256 + 256 + 512 + 512 + 32 + 32 + 16 + 4 + 4 + 4 * 128 + 4 * kMaxPanelRows;
   EXPECT_EQ(plan(weights->config, options).workspace_bytes,
             (512 * row_floats + 24 * 4096 + 256 * 8 * 66) * 4);

@@ -1,4 +1,4 @@
-// Compares a draft head on the CPU with the rounds of its golden data.
+// Compares a draft head on the CPU with its golden rounds.
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
@@ -9,10 +9,10 @@
 namespace nibble::cpu {
 namespace {
 
-// Over all prompts of the main golden data; checks that the answers are its.
+// Runs all prompts of the main golden data and checks that the answers are the golden ones.
 GoldenAndFound cpu_golden_rounds(Format format) {
   const HeadGolden& golden = kHeadGoldens[0];
-  // Float experts: an int8 one decides near ties of the greedy answer in another way.
+  // Float experts: int8 experts decide near ties of the greedy answer differently.
   const auto make_backend = [&] {
     return make(model_of_heads(),
                 {.num_full_pages = kPagesOfRounds,
@@ -25,19 +25,20 @@ GoldenAndFound cpu_golden_rounds(Format format) {
   return run_golden_rounds(golden, make_backend, {});
 }
 
-// What is right more or less is the guesses alone. BF16 keys and float32 sums change one that was a near tie.
+// Answers equal the golden ones; drafts may differ. BF16 keys and float32 sums change one draft that was a
+// near tie.
 TEST(DraftHeadOnCpu, IsRightAsOftenAsInTheGoldenRounds) {
   const GoldenAndFound rounds = cpu_golden_rounds(Format::kBf16);
   EXPECT_NEAR(rounds.found.in_a_round(), rounds.golden.in_a_round(), 0.02 * rounds.golden.in_a_round());
 }
 
-// MXFP4 was measured to take 1.7 % of the tokens of a step on a hundred tasks, one accepted draft in forty.
+// Measured: MXFP4 costs 1.7 % of the tokens per step on a hundred tasks, one accepted draft in forty.
 TEST(DraftHeadOnCpu, InMxfp4IsRightHardlyLessOften) {
   const GoldenAndFound rounds = cpu_golden_rounds(Format::kMxfp4);
   EXPECT_GT(rounds.found.in_a_round(), 0.95 * rounds.golden.in_a_round());
 }
 
-TEST(DraftHeadOnCpu, DraftsBehindATreeAsBehindAPrompt) {
+TEST(DraftHeadOnCpu, DraftsAfterATreeAsAfterAPrompt) {
   const auto make_backend = [] {
     return make(model_of_heads(), {.num_full_pages = kPagesOfRounds,
                                    .num_sliding_pages = kPagesOfRounds,
@@ -53,7 +54,7 @@ TEST(DraftHeadOnCpu, DraftsBehindATreeAsBehindAPrompt) {
   EXPECT_GT(num_others_right, 2);
 }
 
-// The file of a head is a stranger's: attention keeps a head's sums in arrays of a fixed size.
+// A head's file is untrusted input, and attention keeps the sums of a head in arrays of a fixed size.
 TEST(DraftHeadOnCpu, WithWiderHeadsThanAttentionTakesIsRefused) {
   DraftHead head = *open_golden_head(kHeadGoldens[0]);
   head.config.head_dim = 2 * kMaxHeadDim;

@@ -1,10 +1,10 @@
-// Compares the whole model with golden data of other implementations, and with the reference with this backend's KV
-// rounding.
+// Compares the whole model with golden data of other implementations, and with the reference that rounds keys
+// and values as this backend does.
 //
-// The tolerance is that of a BF16 cache, the only rounding of the CPU backend besides float32 sums; model/golden/golden_tolerance.cpp
-// derives it. Another expert at a near tie of the router is no error, however much it changes. So positions with a
-// margin below the tolerance's, and later ones of the sequence, which see their keys and values, are not compared row
-// by row.
+// The tolerance is that of a BF16 cache, the only rounding of the CPU backend besides float32 sums;
+// model/golden/golden_tolerance.cpp derives it. Choosing another expert at a near tie of the router is no
+// error, however much it changes. So two kinds of positions are not compared row by row: those with a router
+// margin below the tolerance, and all later ones of the sequence, which see their keys and values.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ double relative_l2(std::span<const float> a, std::span<const float> b) {
   return std::sqrt(error / norm);
 }
 
-// The logits [V] at a position of a sequence that keeps the logits of every position.
+// Returns the logits [V] of one position, for a sequence that keeps the logits of every position.
 std::span<const float> row(const std::vector<float>& logits, size_t index, size_t vocab) {
   return std::span(logits).subspan(index * vocab, vocab);
 }
@@ -59,7 +59,7 @@ TestOptions options_for_golden(Isa isa, ExpertActivations experts = ExpertActiva
 struct Figures {
   std::string prompt;
   GoldenDifference difference;
-  GoldenDifference alike;   // with the tolerance of positions that no near tie precedes
+  GoldenDifference alike;   // with the tolerance for positions that no near tie precedes
   std::vector<int> parted;  // positions of the continuation where another token is likeliest
 };
 
@@ -69,8 +69,8 @@ std::vector<TokenId> with_continuation(const GoldenPrompt& prompt) {
   return ids;
 }
 
-// Feeds the prompt and its golden continuation, so that each token of the continuation is compared, whatever the
-// backend would have chosen before it.
+// Feeds the prompt and its golden continuation, so that each token of the continuation is compared even where
+// the backend would have chosen another one before it.
 Figures measure(const TestOptions& options, const std::shared_ptr<const Weights>& weights,
                 const GoldenPrompt& prompt, const GoldenTolerance& tolerance) {
   const size_t vocab = weights->config.vocab;
@@ -110,7 +110,8 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgrees) {
                fmt::join(f.parted, ", "));
     EXPECT_TRUE(is_within(d, tolerance)) << f.prompt;
     for (const int i : f.parted)
-      if (prompt.greedy_gap[i] > tolerance.top_gap) {  // only another expert can explain it
+      // Only a different expert can explain it.
+      if (prompt.greedy_gap[i] > tolerance.top_gap) {
         const ReferenceResult reference = rounded_reference(*weights, with_continuation(prompt));
         EXPECT_LT(reference.router_margin[prompt.ids.size() - 1 + i], tolerance.router_margin)
             << f.prompt << ", token " << i;
@@ -119,7 +120,7 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgrees) {
     num_wrong += f.alike.num_top_wrong;
     num_parted += f.parted.size();
   }
-  // Another expert at one position slightly changes the later ones.
+  // A different expert at one position slightly changes the later positions.
   EXPECT_GT(num_compared, 9000);
   EXPECT_LE(num_wrong, num_compared / 1000);
   EXPECT_LE(num_parted, 8u);  // of 23 * 64 positions
@@ -143,14 +144,14 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithInt8ActivationsOfItsExperts) {
     num_parted += f.parted.size();
   }
   EXPECT_GT(num_compared, 1500);
-  // Among positions with smaller margins, where another expert may have been chosen, few are wrong.
+  // Few of the positions with smaller margins, where another expert may have been chosen, are wrong.
   EXPECT_GT(num_alike, 5000);
   EXPECT_LE(num_wrong, num_alike / 100);
   EXPECT_LE(num_parted, 23u * 64 / 50);
 }
 
-// The reference makes the golden data here and rounds activations where this backend does. So few near ties are decided
-// otherwise that most places of the top 5 are compared, and the logits of every position are.
+// Here the reference makes the golden data and rounds activations where this backend does. Few near ties are
+// decided differently, so most top-5 entries are compared, and the logits of every position.
 TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithAReferenceThatRoundsItsActivations) {
   const auto weights = open("models/tiny-gpt-oss");
   const GoldenSet golden = read_golden(kRoot / "tests/golden/golden.json");
@@ -175,8 +176,8 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithAReferenceThatRoundsItsActivation
   EXPECT_GT(num_compared, num_places / 2);
 }
 
-// The model with dense layers in Q8_0 has other weights, so it is compared with the reference on the same blocks.
-// Positions where the reference's router is near a tie are not compared.
+// With dense layers in Q8_0 the model has other weights, so it is compared with the reference on the same
+// blocks. Positions where the reference's router is near a tie are not compared.
 TEST_P(GoldenOnCpu, AModelOfQ8AgreesWithTheReferenceThatIsGivenTheSameBlocks) {
   const auto weights = with_q8_0_blocks(open("models/tiny-gpt-oss"));
   const GoldenSet golden = read_golden(kRoot / "tests/golden/golden.json");
@@ -215,8 +216,8 @@ std::vector<float> logits_on_cpu(const TestOptions& options, const std::shared_p
   return feeder.logits(0);
 }
 
-// Models of other shapes, with weights so large that sinks, biases and clamps matter; compares the logits of every
-// position.
+// Models of other shapes, with weights large enough for sinks, biases and clamps to matter. Compares the
+// logits of every position.
 TEST_P(GoldenOnCpu, RandomModelsAgreeUpToTheFirstPositionWithANearTie) {
   size_t num_compared = 0;
   for (const char* name : {"a", "b"}) {
@@ -247,10 +248,11 @@ void expect_like_reference(const TestOptions& options, const std::shared_ptr<con
         << weights->source << ", " << ids.size() << " tokens, position " << t;
 }
 
-// With the same rounding the two differ by float32 sums, and by the few keys and values so near the middle between
-// two BF16 numbers that those sums decide the rounding. All roundings together cause an error of 9e-3 (model a, 7
-// tokens, 7,168 keys and values); a single one in the other direction is 3.5 times the usual rounding error and
-// causes 9e-3 * 3.5 / sqrt(7168) = 4e-4. The bound allows six of them. Another expert would cause 0.1 or more.
+// With the same rounding the two differ by float32 sums, and by the few keys and values so close to the
+// middle of two BF16 numbers that those sums decide the rounding. All roundings together cause an error of
+// 9e-3 (model a, 7 tokens, 7,168 keys and values). A single one in the other direction is 3.5 times the usual
+// rounding error and causes 9e-3 * 3.5 / sqrt(7168) = 4e-4. The bound of 1e-3 allows six of them (their
+// squares add up). Another expert would cause 0.1 or more.
 TEST_P(GoldenOnCpu, RandomModelsAgreeAtEveryPositionWithAReferenceThatRoundsKeysAndValues) {
   for (const char* name : {"a", "b"}) {
     const RandomModel model(name);
@@ -273,8 +275,8 @@ TEST_P(GoldenOnCpu, ConvertedRandomModelsAgreeWithAReferenceThatIsGivenTheSameBy
     }
 }
 
-// E4M3 rounds by 2^-4 where BF16 rounds by 2^-9: an element rounded in the other direction causes 32 times as much,
-// 1.3e-2, and there are 32 times fewer of them, here none or one.
+// E4M3 rounds by 2^-4, BF16 by 2^-9. So an element rounded in the other direction causes 32 times the error,
+// 1.3e-2, and such elements are 32 times rarer: none or one here.
 TEST_P(GoldenOnCpu, RandomModelsWithFp8KeysAndValuesAgreeWithAReferenceThatRoundsThem) {
   for (const char* name : {"a", "b"}) {
     const RandomModel model(name);

@@ -1,4 +1,4 @@
-// Compares operations with weights in strips and int8 activations with sums in double, with the kernels of every
+// Compares operations on strip weights and int8 activations with sums in double, for the kernels of every
 // instruction set that this machine supports.
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using reference::Array;
 class Int8Operations : public Operations {};
 INSTANTIATE_TEST_SUITE_P(, Int8Operations, testing::ValuesIn(isas_of_their_own()), name_of);
 
-// Decodes experts' matrices or rows of int8 activations to double.
+// Decodes the experts' matrices, or rows of int8 activations, to double.
 std::vector<double> elements_of(const RandomMatrix& experts, int num_experts) {
   std::vector<double> elements;
   for (ptrdiff_t row = 0; row < ptrdiff_t{1} * num_experts * experts.matrix.rows; ++row)
@@ -48,7 +48,8 @@ double dot(const double* a, const double* b, ptrdiff_t count) {
   return sum;
 }
 
-// Checks each half on its own int8 inputs, so that errors of the half before do not count twice.
+// Checks each half of the MLP on the int8 inputs that it got, so that errors of the first half do not count
+// twice.
 void expect_int8_experts(const Machine& machine, const Config& config, int num_tokens, Crowding crowding) {
   const int H = config.hidden, I = config.intermediate, E = config.num_experts, K = config.experts_per_token;
   const RandomMatrix up = random_matrix(Format::kMxfp4, 2 * I, H, 51, E),
@@ -109,7 +110,8 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
         const double limit = config.swiglu_limit;
         const double gate = std::min(row(2 * i), limit), linear = std::clamp(row(2 * i + 1), -limit, limit);
         const double gated = gate / (1 + std::exp(-1.702 * gate)) * (linear + 1);
-        // Half a step of its block, plus the float32 error of sums of up to about 32, times a slope of 9.
+        // Half a step of its block, plus the float32 error of sums of up to about 32, times swiglu's slope of
+        // 9.
         const double half_step = std::abs(2.0 * a.gated_q8(place, i / kBlock).half_scale) / 2;
         ASSERT_NEAR(h[place * I + i], gated, half_step * (1 + 0x1p-14) + 9 * 32 * (H / kBlock + 6) * 0x1p-24)
             << "token " << t << " of " << num_tokens << ", expert " << e << ", " << i;
@@ -131,7 +133,7 @@ TEST_P(Int8Operations, ExpertsTakeInt8Activations) {
         expect_int8_experts(machine_, config, num_tokens, crowding);
 }
 
-// A matrix of random blocks as in a GGUF file.
+// A matrix of random blocks, as in a GGUF file.
 struct BlockMatrix {
   std::vector<std::byte> bytes;
   Matrix matrix;
@@ -150,7 +152,7 @@ struct BlockMatrix {
     matrix = {rows, cols, Blocks{type, bytes.data(), nullptr}};
   }
 
-  // Computes y [T, rows] = x [T, cols] times its transpose.
+  // Computes y [T, rows] = x [T, cols] times the transpose of this matrix.
   std::vector<double> times(const std::vector<double>& x) const {
     std::vector<double> y;
     std::vector<float> row(matrix.cols);
@@ -166,7 +168,7 @@ struct BlockMatrix {
 };
 constexpr GgmlType kPackedTypes[]{GgmlType::kQ8_0, GgmlType::kMxfp4};
 
-// Checks that int8 activations are within half a step of the values they stand for, where steps[i] is the step of
+// Checks that int8 activations are within half a step of the values that they encode. steps[i] is the step of
 // element i.
 void expect_half_steps(const std::vector<double>& q8, const std::vector<float>& elements) {
   ASSERT_EQ(q8.size(), elements.size());
@@ -223,7 +225,8 @@ TEST_P(Int8Operations, UnembedTakesInt8Activations) {
   }
 }
 
-// 3 query heads and one kv head: checks which strips belong to which head, and what is done with their outputs.
+// 3 query heads and one KV head. Checks which strips belong to which head, and what is done with their
+// outputs.
 TEST_P(Int8Operations, QkvTakesInt8Activations) {
   Config config = kConfigs[0];
   config.hidden = 96, config.num_heads = 3, config.num_kv_heads = 1, config.head_dim = 32;

@@ -13,7 +13,7 @@
 namespace nibble::cpu {
 namespace {
 
-// The rows of a table that this machine supports, for `formats` if given.
+// Returns the rows of a table that this machine supports, only those for `formats` if given.
 template <typename Row>
 std::vector<Row> available(std::span<const Row> table, const std::vector<Format>& formats = {}) {
   std::vector<Row> rows;
@@ -23,15 +23,16 @@ std::vector<Row> available(std::span<const Row> table, const std::vector<Format>
   });
   return rows;
 }
-std::string test_name(std::string kernel) {  // GoogleTest takes no colons
+// GoogleTest allows no colons in names.
+std::string test_name(std::string kernel) {
   std::erase(kernel, ':');
   return kernel;
 }
 
-// The error of a float32 sum of n products in vectors of at least 4 lanes is at most (n / 4 + 6) 2^-24 of the sum of
-// the products' magnitudes: each lane does n / 4 rounded additions, with two roundings for product and sum where
-// there is no fma, and adding the lanes takes a few more (Higham: Accuracy and Stability of Numerical Algorithms,
-// 4.2).
+// The error of a float32 sum of n products in vectors of at least 4 lanes is at most (n / 4 + 6) 2^-24 of the
+// sum of the products' magnitudes. Each lane does n / 4 rounded additions, with two roundings (product and
+// sum) where there is no FMA, and adding the lanes takes a few more (Higham: Accuracy and Stability of
+// Numerical Algorithms, 4.2).
 double sum_tolerance(int num_products, double sum_of_magnitudes) {
   return 2 * (num_products / 4.0 + 6) * 0x1p-24 * sum_of_magnitudes;
 }
@@ -44,7 +45,7 @@ std::vector<const float*> row_pointers(const std::vector<float>& values, ptrdiff
 
 class DotKernels : public testing::TestWithParam<DotRow> {
  protected:
-  // y [num_tokens, num_rows + 1], the last column left poisoned.
+  // y [num_tokens, num_rows + 1]; the last column stays poisoned.
   std::vector<float> run(const Matrix& weight, int first_row, int num_rows,
                          const std::vector<float>& x) const {
     const std::vector<const float*> rows = row_pointers(x, padded(weight.cols));
@@ -117,11 +118,11 @@ TEST_P(DotKernels, GiveATokenTheBitsItGetsAlone) {
   }
 }
 
-// An input of 1 at a column and 0 elsewhere gives the decoded weight of that column.
+// An input of 1 in one column and 0 elsewhere returns the decoded weight of that column.
 TEST_P(Mxfp4DotKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   RandomMatrix weight = random_matrix(Format::kMxfp4, 1, 32, 6);
-  for (int pair = 0; pair < 16;
-       ++pair)  // columns 0 to 15 hold codes 0 to 15, columns 16 to 31 the same in reverse
+  // Columns 0 to 15 hold codes 0 to 15, columns 16 to 31 the same in reverse.
+  for (int pair = 0; pair < 16; ++pair)
     weight.bytes[pair] = static_cast<uint8_t>(pair < 8 ? 2 * pair | (2 * pair + 1) << 4
                                                        : (31 - 2 * pair) | (30 - 2 * pair) << 4);
   for (int scale = 0; scale <= 252; ++scale)  // from 253 on, 6 times the scale overflows float32
@@ -138,7 +139,7 @@ TEST_P(Mxfp4DotKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   EXPECT_TRUE(std::isnan(run(weight.matrix, 0, 1, std::vector<float>(32, 1))[0])) << "E8M0 255 is NaN";
 }
 
-// A row of each code, once in whole blocks and once in the rest behind the last block.
+// Each row holds one code, in its last column: at 32 columns inside a whole block, at 33 after the last one.
 TEST_P(E4m3DotKernels, DecodeEveryCodeExactly) {
   for (const int cols : {32, 33}) {
     RandomMatrix weight = random_matrix(Format::kE4m3, 256, cols, 6);
@@ -168,7 +169,8 @@ TEST_P(E4m3DotKernels, TakeNoRowScalesForOnes) {
   for (int r = 0; r < 5; ++r) EXPECT_EQ(none[r], ones[r]);
 }
 
-TEST_P(DotKernels, ReadNothingBeyondTheLastElement) {  // the address sanitizer checks this
+// AddressSanitizer checks this.
+TEST_P(DotKernels, ReadNothingBeyondTheLastElement) {
   for (const int cols : {40, 64}) {
     if (GetParam().format == Format::kMxfp4 && cols % 32 != 0) continue;
     const RandomMatrix weight = random_matrix(GetParam().format, 3, cols, 7);
@@ -200,7 +202,7 @@ TEST_P(WeighKernels, AddTheWeightedValuesToWhatIsThere) {
               sum += product;
               magnitudes += std::abs(product);
             }
-            // A single chain of additions over positions.
+            // One chain of additions over the positions.
             ASSERT_NEAR(out[h * padded(head_dim) + split_index(d)], sum,
                         2 * (num_positions + 1) * 0x1p-24 * magnitudes)
                 << head_dim << " wide, " << num_positions << " positions: head " << h << " of " << num_heads
@@ -209,8 +211,8 @@ TEST_P(WeighKernels, AddTheWeightedValuesToWhatIsThere) {
       }
 }
 
-// A row for narrower vectors would be right but slower: only an instruction set without float kernels takes those of
-// an earlier one.
+// A row for narrower vectors would be correct but slower. Only an instruction set without float kernels of
+// its own uses those of an earlier one.
 TEST(KernelTable, GivesEveryInstructionSetTheLastRowOfEveryFormatThatItMayUse) {
   for (const Isa isa : available_isas()) {
     const Kernels kernels = choose_kernels(isa);
@@ -234,7 +236,7 @@ TEST(KernelTable, GivesEveryInstructionSetTheLastRowOfEveryFormatThatItMayUse) {
 }
 
 // Forcing an instruction set excludes the later ones.
-TEST(KernelTable, UsesNothingBeyondAnInstructionSetThatIsAskedFor) {
+TEST(KernelTable, UsesNothingBeyondTheRequestedInstructionSet) {
   EXPECT_EQ(choose_kernels(isa_of("portable")).dot(Format::kBf16)->kernel, &portable::dot_bf16);
   EXPECT_EQ(choose_kernels(isa_of("portable")).strip(Format::kMxfp4)->kernel, &portable::strip_mxfp4);
 #if NIBBLE_X86

@@ -14,8 +14,8 @@
 
 namespace nibble::cpu {
 
-inline constexpr float kPoison{
-    std::numeric_limits<float>::quiet_NaN()};  // fills every output before it is written
+// Fills every output before it is written
+inline constexpr float kPoison{std::numeric_limits<float>::quiet_NaN()};
 
 // Uniform in [-1, 1).
 inline std::vector<float> random_floats(size_t count, uint64_t seed) {
@@ -26,13 +26,13 @@ inline std::vector<float> random_floats(size_t count, uint64_t seed) {
 
 inline constexpr double kE2m1Values[]{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
 
-// A matrix and its bytes; the matrix stays valid when this is moved.
+// A matrix and its bytes. The matrix stays valid when this object is moved.
 struct RandomMatrix {
   std::vector<uint8_t> bytes, scales;
   std::vector<float> row_scales;
   Matrix matrix;
 
-  // The elements in double, computed from the formats' definitions.
+  // Returns an element in double, computed from the definition of its format.
   double at(ptrdiff_t row, ptrdiff_t col) const {
     const ptrdiff_t i = row * matrix.cols + col;
     if (matrix.format() == Format::kBf16)
@@ -53,7 +53,7 @@ struct RandomMatrix {
   }
 };
 
-// `num_matrices` consecutive matrices, as experts are stored, with elements of magnitude about 1.
+// Makes `num_matrices` consecutive matrices, as experts are stored, with elements of magnitude about 1.
 inline RandomMatrix random_matrix(Format format, int rows, int cols, uint64_t seed, int num_matrices = 1) {
   RandomMatrix random;
   const size_t num_elements = size_t{1} * num_matrices * rows * cols;
@@ -64,7 +64,8 @@ inline RandomMatrix random_matrix(Format format, int rows, int cols, uint64_t se
       random.bytes.push_back(static_cast<uint8_t>(bits >> 8));
     }
   } else if (format == Format::kE4m3) {
-    for (size_t i = 0; i < num_elements; ++i)  // up to 2, including subnormal numbers, without NaN
+    // Codes of magnitudes up to 2, including subnormal numbers, without NaN.
+    for (size_t i = 0; i < num_elements; ++i)
       random.bytes.push_back(
           static_cast<uint8_t>(random_bits(seed, i) % 64 | random_bits(seed, i) >> 7 << 7));
     for (ptrdiff_t r = 0; r < ptrdiff_t{1} * num_matrices * rows; ++r)
@@ -97,7 +98,7 @@ inline Vector vector_of(const std::vector<float>& elements) {
   return {elements.data(), Format::kF32, static_cast<int>(elements.size())};
 }
 
-// Rows of `width` elements in split order, padded with zeros.
+// Returns rows of `width` elements in split order, padded with zeros.
 inline std::vector<float> in_split_order(const std::vector<float>& rows, ptrdiff_t width) {
   const ptrdiff_t num_rows = std::ssize(rows) / width;
   std::vector<float> split(num_rows * padded(width));

@@ -72,7 +72,7 @@ inline reference::Array<float, 2> in_natural_order(View<const float, 2> split, p
   return natural;
 }
 
-// A run of T tokens of one sequence from `first_position`, in pages in reverse order.
+// A run of T tokens of one sequence from `first_position`. Its page ids are in descending order.
 struct OneSequence {
   OneSequence(const Config& config, int num_tokens, int first_position)
       : tokens(num_tokens), pages((first_position + num_tokens) / kPageTokens + 1) {
@@ -99,7 +99,7 @@ class Operations : public testing::TestWithParam<Isa> {
   ThreadPool pool_{2};
   const Machine machine_{choose_kernels(GetParam()), pool_};
 
-  // Outputs are poisoned, except for the padding of rows.
+  // Makes activations whose outputs are poisoned, except for the padding of rows.
   Activations activations(const Config& config, int num_rows, bool int8 = false) const {
     Activations a = make_activations(config, num_rows, pool_.num_threads(), int8);
     for (const View<float, 2>& view : {a.x, a.router_logits, a.chosen_weights, a.logits})
@@ -114,7 +114,7 @@ inline float element_of(const LayerKv& kv, const std::byte* page, int position, 
                                     : to_float(reinterpret_cast<const Bf16*>(row)[d]);
 }
 
-// The experts that token t chooses: different ones for each token, or the same for all.
+// The experts that each token chooses: different ones per token, or the same for all.
 enum class Crowding { kSpread, kAllTheSame };
 
 }  // namespace nibble::cpu

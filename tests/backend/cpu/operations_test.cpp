@@ -1,5 +1,5 @@
-// Compares every operation except attention with the reference's, with the kernels of every instruction set that this
-// machine supports.
+// Compares every operation except attention with the reference, for the kernels of every instruction set that
+// this machine supports.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ TEST_P(Operations, EmbedTakesRowsAsTheyAre) {
   expect_near(a.x, expected, 0, "x");
 }
 
-// A layer of random weights whose dense matrices are in one format.
+// A layer of random weights whose dense matrices have the format `dense`.
 std::shared_ptr<const Weights> weights_of(const Config& config, Format dense) {
   ThreadPool pool(1);
   return quantise_dense(std::make_shared<const Weights>(make_synthetic(config, "test")),
@@ -118,7 +118,8 @@ TEST_P(Operations, QkvProjectsRotatesAndAppends) {
     }
 }
 
-// 448 is E4M3's largest number; halfway between two codes the even one is taken: 17 becomes 16, 19 becomes 20.
+// 448 is the largest E4M3 number. A value halfway between two codes rounds to the even one: 17 to 16, 19 to
+// 20.
 TEST(KvCache, RoundsFp8ToNearestEvenAndSaturates) {
   const Config config = config_of(32, 32, 1, 1, 16, 4, 1);
   const KvCache cache(config, Format::kE4m3, 1, 0);
@@ -236,7 +237,8 @@ void expect_experts(const Machine& machine, const Config& config, const Activati
            View<float, 2>(x.data(), {num_tokens, config.hidden})});
   reference::experts({rows_view(normed, num_tokens), chosen, weights_view, layer, num_experts,
                       config.swiglu_limit, View<float, 2>(expected.data(), {num_tokens, config.hidden})});
-  // The slope of swiglu is at most about 8 + 1 (at the limits of 7), and the second product adds its own rounding.
+  // Swiglu has a slope of at most about 8 + 1 (at the limits of 7), and the second product adds its own
+  // rounding.
   expect_near(rows_view(x, num_tokens), rows_view(expected, num_tokens),
               9 * tolerance(config.hidden) + tolerance(config.intermediate), "x");
 }
@@ -256,7 +258,7 @@ TEST_P(Operations, ExpertsMayBeBf16) {
     expect_experts(machine_, kConfigs[0], a, Format::kBf16, num_tokens, Crowding::kSpread);
 }
 
-TEST_P(Operations, UnembedGivesTheLogitsOfTheRowsAskedFor) {
+TEST_P(Operations, UnembedGivesTheLogitsOfTheRequestedRows) {
   for (const Config& config : kConfigs)
     for (const Format dense : kDenseFormats) {
       const auto weights = weights_of(config, dense);

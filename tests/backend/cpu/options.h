@@ -1,4 +1,4 @@
-// Options for tests of the CPU backend, its own ones included.
+// Options for tests of the CPU backend: the common ones and its own.
 #pragma once
 
 #include <memory>

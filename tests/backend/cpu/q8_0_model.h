@@ -10,7 +10,7 @@
 
 namespace nibble::cpu {
 
-// The weights with blocks in place of their dense elements, which are rounded to them.
+// Returns the weights with their dense matrices rounded to Q8_0 blocks.
 inline std::shared_ptr<const Weights> with_q8_0_blocks(const std::shared_ptr<const Weights>& weights) {
   struct Storage {
     std::shared_ptr<const Weights> original;

@@ -1,5 +1,5 @@
-// The reference's answer to one sequence, with the roundings that the CPU backend adds to float32. What still differs between the
-// two is the order of float32 sums.
+// Runs the reference on one sequence with the roundings that the CPU backend adds to float32. The two then
+// differ only in the order of float32 sums.
 #pragma once
 
 #include <limits>
@@ -12,11 +12,11 @@ namespace nibble::cpu {
 
 struct ReferenceResult {
   std::vector<float> logits;  // [T, V]
-  std::vector<float>
-      router_margin;  // [T]: least distance, over the layers, of the last expert chosen to the next
+  // [T]: smallest gap, over the layers, between the router logits of the last chosen expert and the next one
+  std::vector<float> router_margin;
 };
 
-// From position 0; logits of every position.
+// Runs `ids` from position 0 and returns the logits of every position.
 inline ReferenceResult rounded_reference(const Weights& weights, std::span<const TokenId> ids,
                                          const reference::Rounding& rounding = {.kv = Format::kBf16}) {
   const Config& config = weights.config;

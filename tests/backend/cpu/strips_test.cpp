@@ -1,5 +1,5 @@
-// Matrices in strips: int8 activations, the layout, and every strip kernel that this machine supports, compared with
-// sums in double.
+// Tests matrices in strips: int8 activations, the layout, and every strip kernel that this machine supports,
+// compared with sums in double.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,8 @@ TEST(Q8, IsOffByHalfAStepOfItsBlockAtMost) {
     for (const float value : x) largest = std::max(largest, std::abs(value));
     int sum = 0;
     for (int c = 0; c < kBlock; ++c) {
-      // Besides the rounding to a code, three float32 roundings count: 127 / a, the product with it, and a / 254.
+      // Besides the rounding to a code, three float32 roundings count: 127 / a, the product with it, and a /
+      // 254.
       ASSERT_NEAR(element(block, c), x[c], largest / 254 * (1 + 0x1p-14)) << "seed " << seed << ", " << c;
       sum += block.codes[c];
     }
@@ -67,7 +68,7 @@ TEST(Q8, ShowsWhatIsNoNumber) {
     }
 }
 
-// The rows that this machine supports, of one format if given.
+// Returns the rows that this machine supports, only those of `format` if given.
 std::vector<StripRow> available_rows(std::optional<Format> format = std::nullopt) {
   std::vector<StripRow> rows;
   for (const StripRow& row : strip_rows())
@@ -79,7 +80,7 @@ class StripKernels : public testing::TestWithParam<StripRow> {
  protected:
   ThreadPool pool_{2};
 
-  // A matrix in strips, stored behind another of the same shape.
+  // A matrix in strips, stored after another one of the same shape.
   struct Operands {
     RandomMatrix weights;
     PackedMatrix packed;
@@ -91,7 +92,7 @@ class StripKernels : public testing::TestWithParam<StripRow> {
     return made;
   }
 
-  // y [num_tokens, num_rows + 1], the last column left poisoned.
+  // y [num_tokens, num_rows + 1]; the last column stays poisoned.
   static std::vector<float> run(const PackedMatrix& weights, int first_row, int num_rows,
                                 const std::vector<Q8Block>& x) {
     const int row_blocks = weights.cols / kBlock;
@@ -131,15 +132,15 @@ class StripKernels : public testing::TestWithParam<StripRow> {
           sum += block_sum;
           magnitudes += std::abs(block_sum);
         }
-        // Block sums are exact. The scale is rounded once, the product and its addition once each, and the running
-        // sum once more with every later block.
+        // Block sums are exact. Roundings: the scale once, the product and its addition once each, and the
+        // running sum once more for every later block.
         const double rounding = (num_blocks + 3) * 0x1p-24 * magnitudes, actual = y[t * (num_rows + 1) + r];
         const auto where = [&] {
           return fmt::format("{} tokens, {} columns: token {}, row {} of {}", num_tokens, cols, t, r,
                              num_rows);
         };
         ASSERT_NEAR(actual, sum, rounding) << where();
-        // The error of every element is at most half a step of its block.
+        // Each element is off by at most half a step of its block.
         ASSERT_NEAR(actual, float_sum, rounding + half_steps * (1 + 0x1p-14)) << where();
       }
       ASSERT_TRUE(std::isnan(y[t * (num_rows + 1) + num_rows])) << "wrote beyond row " << num_rows;
@@ -181,13 +182,14 @@ TEST_P(StripKernels, GiveATokenTheBitsItGetsAlone) {
   }
 }
 
-// An input of 1 at a column and 0 elsewhere gives the decoded weight: 2 w + 12 and the offset add up to 2 w.
+// An input of 1 in one column and 0 elsewhere returns the decoded weight: 2 w + 12 and the offset add up to 2
+// w.
 TEST_P(Mxfp4StripKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   const int rows = GetParam().strip_rows;
   RandomMatrix weight = random_matrix(Format::kMxfp4, rows, kBlock, 6, 2);
   for (int r = 0; r < 2 * rows; ++r)
-    for (int pair = 0; pair < 16;
-         ++pair)  // columns 0 to 15 hold codes 0 to 15, rotated by one with every row
+    // Columns 0 to 15 hold codes 0 to 15, rotated by one in each row.
+    for (int pair = 0; pair < 16; ++pair)
       weight.bytes[16 * r + pair] =
           static_cast<uint8_t>(((2 * pair + r) & 15) | ((2 * pair + 1 + r) & 15) << 4);
   for (int scale = 0; scale <= 252; ++scale) {  // from 253 on, 6 times the scale overflows float32
@@ -220,7 +222,7 @@ TEST_P(StripKernels, ShowActivationsThatAreNoNumbers) {
   for (const float y : run(operands(rows, 96, 9).packed, 0, rows, quantised(x))) EXPECT_TRUE(std::isnan(y));
 }
 
-// Q8_0 weights of -128, which quantisers do not produce but files may hold, with the smallest and largest int8
+// Q8_0 weights of -128, which quantisers do not write but files may hold, with the smallest and largest int8
 // activations.
 TEST_P(Q8_0StripKernels, MultiplyTheLargestBytesExactly) {
   const int rows = GetParam().strip_rows;
@@ -228,7 +230,7 @@ TEST_P(Q8_0StripKernels, MultiplyTheLargestBytesExactly) {
   for (const int code : {-128, -127, 127})
     for (const int sign : {-1, 1}) {
       for (int r = 0; r < 2 * rows; ++r) {
-        weight.bytes[34 * r] = 0x00, weight.bytes[34 * r + 1] = 0x3C;  // 1 as a half
+        weight.bytes[34 * r] = 0x00, weight.bytes[34 * r + 1] = 0x3C;  // 1.0 in float16
         std::fill_n(&weight.bytes[34 * r + 2], kBlock, static_cast<uint8_t>(code));
       }
       const Q8Block x = q8_of(std::vector<float>(kBlock, static_cast<float>(127 * sign)));
@@ -262,7 +264,7 @@ TEST_P(Q8_0StripKernels, TakeEveryHalfAsAScale) {
   }
 }
 
-// All instruction sets except the portable one add with a single rounding, in the same order.
+// All instruction sets except the portable one use FMA, in the same order.
 TEST(StripRows, GiveTheSameBitsWhereThereIsAFusedMultiplyAdd) {
   ThreadPool pool(1);
   for (const Format format : {Format::kMxfp4, Format::kQ8_0}) {
@@ -298,13 +300,14 @@ class Packing : public testing::Test {
 };
 
 // Packing frees weights that are not shared, and leaves shared ones unchanged.
-TEST_F(Packing, LetsGoOfTheExpertsOfMadeWeightsThatNobodyElseHolds) {
+TEST_F(Packing, FreesTheExpertsOfGeneratedWeightsThatAreNotShared) {
   Weights layer_with_bytes;
   layer_with_bytes.config.num_experts = 2;
   const RandomMatrix up = random_matrix(Format::kMxfp4, 64, 32, 1, 2),
                      down = random_matrix(Format::kMxfp4, 32, 32, 2, 2);
   const std::vector<float> up_bias(128, 1), down_bias(64, 2);
-  const Matrix no_rows{.rows = 0, .cols = 0, .stored = Elements{}};  // dense layers are not what is tested
+  // Dense layers are not tested here.
+  const Matrix no_rows{.rows = 0, .cols = 0, .stored = Elements{}};
   layer_with_bytes.embedding = layer_with_bytes.unembedding = no_rows;
   LayerWeights layer;
   layer.q = layer.k = layer.v = layer.o = layer.router = no_rows;

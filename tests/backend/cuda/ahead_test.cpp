@@ -1,5 +1,5 @@
-// Tests that an answer of the CUDA backend has the same bits whether the engine waits for each step or runs one ahead of it, and the times
-// of steps by the device's clock. Needs a GPU: not part of ./test (docs/gpu.md).
+// Tests that a CUDA answer has the same bits whether the engine waits for each step or launches one step
+// ahead, and that the device's clock gives the times of steps. Needs a GPU: not part of ./test (docs/gpu.md).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace nibble::cuda {
 namespace {
 
-// A backend that the engine cannot run ahead of.
+// A backend that does not let the engine launch a step ahead.
 class StepByStep : public Backend {
  public:
   explicit StepByStep(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
@@ -26,10 +26,10 @@ class StepByStep : public Backend {
   std::unique_ptr<Backend> backend_;
 };
 
-// Of one rank, and of two that share a GPU.
+// On one rank, and on two ranks that share a GPU.
 class CudaAhead : public testing::TestWithParam<int> {
  protected:
-  // More requests than may run at once, in a cache that is too small for those that run.
+  // More requests than may run at once, and a cache too small for those that run.
   const EngineOptions options_{.num_full_pages = 30,
                                .num_sliding_pages = 40,
                                .max_batch_tokens = 64,
@@ -78,8 +78,8 @@ class CudaAhead : public testing::TestWithParam<int> {
   }
 };
 
-// The times of steps that are launched one behind the other: each begins when the one before it has ended.
-TEST_P(CudaAhead, StepsBeginAndEndOneBehindTheOtherByTheDevicesClock) {
+// The times of steps launched one after another: each begins when the previous one has ended.
+TEST_P(CudaAhead, StepsBeginAndEndOneAfterAnotherByTheDevicesClock) {
   const std::unique_ptr<Backend> tested = backend();
   const PageId page{0};
   const TokenId token{33};
@@ -95,7 +95,8 @@ TEST_P(CudaAhead, StepsBeginAndEndOneBehindTheOtherByTheDevicesClock) {
     EXPECT_LT(times->end_ns - times->begin_ns, uint64_t{10'000'000'000});
     last_end = times->end_ns;
   };
-  for (int n = 0; n < 24; ++n) {  // the first of a kind records a graph, and the others run it
+  // The first step of each kind records a graph, the others replay it.
+  for (int n = 0; n < 24; ++n) {
     const OutputRow output{.token_index = 0, .sample = n % 3 == 0 ? &drawn : &greedy};
     const nibble::Run run{.tokens = {&token, 1},
                           .first_position = n,

@@ -1,5 +1,5 @@
-// Tests the CUDA backend against the contract of all backends, and against golden data. Needs a GPU (docs/gpu.md); ./test runs a few of these
-// on one that is emulated.
+// Tests the CUDA backend against the contract of all backends, and against golden data. Needs a GPU
+// (docs/gpu.md); ./test runs a few of these tests on an emulated one.
 #include "backend/cuda/cuda_backend.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ BackendOptions options_of(int num_pages) {
   return options;
 }
 
-// Every format of dense layers and of the cache that there are kernels for.
+// Every format of dense layers and of the KV cache that has kernels.
 std::vector<Fulfilment> of_each_format() {
   constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3},
       kMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Cuda, BackendBits,
 INSTANTIATE_TEST_SUITE_P(Cuda, BackendOutputs, testing::ValuesIn(of_each_format()),
                          [](const auto& parameter) { return parameter.param.name; });
 
-// A few steps that do everything a step can do, small enough for compute-sanitizer.
+// A few steps that together use every feature of a step, small enough for compute-sanitizer.
 class CudaFewSteps : public testing::TestWithParam<Fulfilment> {};
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaFewSteps, testing::ValuesIn(of_each_format()),
                          [](const auto& parameter) { return parameter.param.name; });
@@ -63,8 +63,8 @@ TEST_P(CudaFewSteps, PrefillDecodeAndBothTogether) {
   EXPECT_EQ(feed_all(), feed_all());
 }
 
-// Warps, rings and the columns of a pass follow from the budget of shared memory; bits do not. The model has the widths of gpt-oss, because
-// narrow ones leave room for the same shapes in every budget.
+// The shared-memory budget decides the number of warps, the size of rings and the columns per pass, but not
+// the bits. The model has the widths of gpt-oss, because narrow ones get the same shapes in every budget.
 TEST(CudaBudgets, GiveTheSameBits) {
   Config config = *named_config("gpt-oss-20b");
   config.num_layers = 2;
@@ -92,8 +92,8 @@ TEST(CudaBudgets, GiveTheSameBits) {
   for (const std::vector<float>& logits : by_budget) EXPECT_EQ(logits, by_budget.front());
 }
 
-// Decode steps of one shape share a graph, or two, since steps with only greedy rows have one of their own. Whatever
-// the rows ask for, the tokens are those that the host would choose from the same logits.
+// Decode steps of one shape share one graph, or two: steps with only greedy rows have a graph of their own.
+// Whatever the rows' parameters, the tokens are those that the host chooses from the same logits.
 TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
   const auto weights = open_shared("models/tiny-gpt-oss");
   const std::unique_ptr<Backend> backend = make(weights, options_of(Fulfilment::kNumPages), pretended());
@@ -109,7 +109,7 @@ TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
   const auto num_steps = [&](size_t counter) { return backend->counters().at(counter).value; };
   for (int position = 0; position < 20; ++position) {
     const auto i = static_cast<size_t>(position);
-    const bool is_greedy = position >= 17;  // only greedy rows: a graph of their own
+    const bool is_greedy = position >= 17;  // steps with only greedy rows have a graph of their own
     const std::vector<TokenId> last{tokens[i]};
     const OutputRow outputs[]{
         {.sample = &asked[is_greedy ? 0 : i % asked.size()], .prompt = tokens, .output = last},
@@ -138,7 +138,8 @@ TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
   EXPECT_EQ(num_steps(2), 1u);
 }
 
-// The launches of a step are the same ones. A step of 9 sequences has three spare rows, whose logits nobody gets.
+// The same kernels are launched with and without a graph. A step of 9 sequences has three spare rows, whose
+// logits are not returned.
 TEST(CudaGraphs, ChangeNoBitWhereTheyAreTurnedOff) {
   const auto weights = open_shared("tests/golden/random/b");
   const std::vector<TokenId> ids = random_ids(40, weights->config.vocab, 6);
@@ -169,7 +170,8 @@ TEST(CudaGraphs, ChangeNoBitWhereTheyAreTurnedOff) {
 TEST(CudaGraphs, HaveSpareRowsThatChangeNoBit) {
   const auto weights = open_shared("tests/golden/random/b");
   const std::vector<TokenId> ids = random_ids(200, weights->config.vocab, 9);
-  const auto part_of = [&](int sequence, int step) {  // three tokens, then one in each step
+  // Three tokens first, then one per step.
+  const auto part_of = [&](int sequence, int step) {
     const auto first = static_cast<size_t>(sequence) + (step == 0 ? 0 : 2 + static_cast<size_t>(step));
     return Feeder::Part{sequence, std::span(ids).subspan(first, step == 0 ? 3 : 1)};
   };
@@ -203,8 +205,8 @@ TEST(CudaGolden, TheMiniatureModelAgreesWhetherFedAtOnceOrTokenByToken) {
   expect_golden_agreement(pretended());
 }
 
-// Sooner or later some layer's router tips in a random model, and the rows after that differ. So the better quarter of the
-// positions is held to the tolerance.
+// In a random model the router of some layer sooner or later chooses another expert, and later rows differ.
+// So only the best quarter of the positions must be within the tolerance.
 TEST(CudaGolden, RandomModelsAgreeAtTheirFirstPositions) {
   for (const char* name : {"a", "b"}) {
     const auto weights = open_shared(std::filesystem::path("tests/golden/random") / name);
@@ -236,7 +238,7 @@ Feeder feeder_with(std::shared_ptr<const Weights> weights, std::optional<BlockFo
   return {make(std::move(weights), options_of(Fulfilment::kNumPages), own), Fulfilment::kNumPages};
 }
 
-// Chunks of up to 16 tokens are left to the kernels of decoding, whose bits are others.
+// Chunks of up to 16 tokens run on the decode kernels, which give other bits.
 TEST(CudaPromptActivations, GiveTheSameBitsInChunksOfMoreThanSixteenTokens) {
   const auto weights = open_shared("tests/golden/random/b");
   const std::vector<TokenId> ids = random_ids(300, weights->config.vocab, 4);
@@ -251,7 +253,8 @@ TEST(CudaPromptActivations, GiveTheSameBitsInChunksOfMoreThanSixteenTokens) {
   }
 }
 
-// The distance from bfloat16's logits at the better quarter of the positions: at the others some router may have tipped.
+// Returns the distance from bfloat16's logits that the best quarter of the positions keeps: at the others
+// some router may have chosen another expert.
 double distance_from_bf16(const std::shared_ptr<const Weights>& weights, BlockFormat format) {
   const std::vector<TokenId> ids = random_ids(300, weights->config.vocab, 5);
   const auto vocab = static_cast<size_t>(weights->config.vocab);
@@ -271,7 +274,7 @@ double distance_from_bf16(const std::shared_ptr<const Weights>& weights, BlockFo
   return distances[distances.size() / 4];
 }
 
-// In two terms only the order of additions differs, which turns few of the roundings to bfloat16.
+// With two terms only the order of additions differs from bfloat16, which changes few roundings.
 TEST(CudaPromptActivations, AreAsFarFromBfloat16AsTheirFormat) {
   const auto weights = open_shared("models/tiny-gpt-oss");
   const GoldenSet golden = golden_of("golden.json");

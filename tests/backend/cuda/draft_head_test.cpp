@@ -1,5 +1,5 @@
-// Tests draft heads on a GPU against golden rounds, against themselves alone and in batches, and that no answer depends on one. Needs a
-// GPU: not part of ./test (docs/gpu.md).
+// Tests draft heads on a GPU: against golden rounds, alone against in batches, and that they change no
+// answer. Needs a GPU: not part of ./test (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::function<std::unique_ptr<Backend>()> making(const HeadGolden& head, Format 
   };
 }
 
-// The greedy answer may part from the golden one where bfloat16 decides a near tie.
+// The greedy answer may differ from the golden one where bfloat16 decides a near tie.
 RoundsTolerance rounds_tolerance() {
   static const GoldenSet golden =
       read_golden(std::filesystem::path(test::source_path("tests/golden")) / "golden.json");
@@ -41,8 +41,8 @@ RoundsTolerance rounds_tolerance() {
   }};
 }
 
-// A head rounds where a layer does. So its logits are as far from the golden ones as those of a model with one layer more would be, and
-// an expert that another rounding chose in a layer before it moves them as well.
+// A head rounds where a layer does. So its logits are as far from the golden ones as those of a model with
+// one more layer. They also move when rounding makes a layer before the head choose another expert.
 float draft_gap(const HeadGolden& head) {
   const HeadGoldenData data(head);
   GoldenSet logits;
@@ -59,7 +59,8 @@ class CudaDraftHead : public testing::TestWithParam<HeadGolden> {};
 INSTANTIATE_TEST_SUITE_P(, CudaDraftHead, testing::ValuesIn(kHeadGoldens),
                          [](const auto& info) { return std::string(info.param.head); });
 
-// Three drafts in five at least, four in five of the main head, lead by more than the tolerance, and must be the golden ones.
+// At least three drafts in five (four in five for the main head) lead by more than the tolerance; those must
+// be the golden ones.
 TEST_P(CudaDraftHead, MakesTheGoldenDraftsButForNearTies) {
   RoundsTolerance tolerance = rounds_tolerance();
   tolerance.draft_gap = draft_gap(GetParam());
@@ -70,7 +71,8 @@ TEST_P(CudaDraftHead, MakesTheGoldenDraftsButForNearTies) {
   EXPECT_GT(rounds.num_drafts_compared, 3 * rounds.golden.num_rounds / 2);
 }
 
-// As on the CPU: MXFP4 may take one draft in twenty, and bfloat16 one in fifty, which was a near tie.
+// As on the CPU, MXFP4 may cost one draft in twenty; bfloat16 may cost one in fifty, where the draft was a
+// near tie.
 TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
   const HeadGolden& head = kHeadGoldens[0];
   const GoldenAndFound rounds = run_golden_rounds(head, making(head, Format::kMxfp4), rounds_tolerance());
@@ -79,15 +81,16 @@ TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
   EXPECT_GT(rounds.found.in_a_round(), 0.95 * 0.98 * rounds.golden.in_a_round());
 }
 
-// A step is asked for this of one sequence. `tokens` are its next ones, of which the last num_drafted are drafts.
+// What one sequence contributes to a step. `tokens` are its next tokens; the last num_drafted of them are
+// drafts.
 struct DraftingPart {
   int sequence;
   std::span<const TokenId> tokens;
   int num_drafted{0}, num_to_draft{0};
-  TokenId next{-1};  // known: the run is a chunk of a prompt
+  TokenId next{-1};  // the prompt token after `tokens`, for a chunk that does not end the prompt; -1: none
 };
 
-// Feeds sequences step by step, in pages that each has for itself.
+// Feeds sequences step by step, each in pages of its own.
 class DraftFeeder {
  public:
   static constexpr int kPages{2 * kMaxDraftingRuns + 40};
@@ -96,7 +99,8 @@ class DraftFeeder {
 
   std::vector<Counter> counters() const { return backend_->counters(); }
 
-  // Takes all tokens but the drafts for right. `more_pages`: pages that a run has beyond its tokens.
+  // Advances each sequence by all of its tokens except the drafts. `more_pages`: pages reserved beyond those
+  // that the run's tokens need.
   StepResult feed(const std::vector<DraftingPart>& parts, int more_pages = 0) {
     std::vector<std::vector<OutputRow>> outputs(parts.size());
     std::vector<Run> runs;
@@ -150,7 +154,8 @@ void expect_same_drafts(const Drafts& found, const Drafts& expected, const std::
   }
 }
 
-// Prompts in tiles and in rows, chunks, decoding, drafts that are checked, and several sequences at once.
+// Steps with prompts in tiles and in rows, chunks, decoding, drafts that are checked, and several sequences
+// at once.
 std::vector<StepResult> mixed_steps(DraftFeeder& feeder) {
   const std::vector<TokenId> ids = random_ids(700, model_of_heads()->config.vocab, 3);
   const auto part = [&](int sequence, size_t first, size_t count, int num_drafted, int num_to_draft) {
@@ -201,13 +206,15 @@ TEST(CudaDraftHeads, DraftTheSameInAGraphAndWithout) {
       expect_same_drafts(in_graph[step].drafts[run], without[step].drafts[run],
                          fmt::format("step {}, run {}", step, run));
   }
-  // Those with a long run are no graph. The last one, which checks drafts, has 9 rows, and its graph 12.
+  // Steps with a long run use no graph. The last step, which checks drafts, has 9 rows and uses the graph of
+  // 12.
   const std::vector<Counter> counts = recorded.counters();
   EXPECT_EQ(counts.at(0).value + counts.at(1).value, 4u);
   EXPECT_EQ(counts.at(2).value, 2u);
 }
 
-// Up to 16 chains stream the weights, more share a pass; and the rows of a long step are taken in slices.
+// Up to 16 chains stream the weights, more than 16 share a pass, and the rows of a long step are processed in
+// slices.
 TEST(CudaDraftHeads, DraftTheSameAloneAndInABatch) {
   const std::vector<TokenId> ids = random_ids(400, model_of_heads()->config.vocab, 5);
   const auto prompt_of = [&](int sequence) {
@@ -260,7 +267,7 @@ TEST(CudaDraftHeads, DraftTheSameHoweverAPromptIsCutIntoChunks) {
   }
 }
 
-// Drafts that leave the pages of their run are written to a page of the head's own.
+// Drafts beyond the pages of their run are written to a page that belongs to the head.
 TEST(CudaDraftHeads, DraftTheSameAcrossTheEndOfTheirPages) {
   const std::vector<TokenId> ids = random_ids(100, model_of_heads()->config.vocab, 7);
   for (const size_t length : {17, 31, 32, 33, 64}) {
@@ -271,7 +278,7 @@ TEST(CudaDraftHeads, DraftTheSameAcrossTheEndOfTheirPages) {
   }
 }
 
-TEST(CudaDraftHeads, DraftBehindATreeAsBehindAPrompt) {
+TEST(CudaDraftHeads, DraftAfterATreeAsAfterAPrompt) {
   const HeadGoldenData golden(kHeadGoldens[0]);
   int num_others_right = 0;
   const auto make_backend = making(kHeadGoldens[0], Format::kMxfp4);
@@ -283,7 +290,7 @@ TEST(CudaDraftHeads, DraftBehindATreeAsBehindAPrompt) {
   EXPECT_GT(num_others_right, 4);
 }
 
-// Instantiates what every backend with drafts is held to, a head's and others.
+// Runs the tests of speculation that every drafting backend must pass, with a head and without.
 INSTANTIATE_TEST_SUITE_P(Backends, SpeculationOnBackend,
                          testing::Values(SpeculatingBackend{"Cuda",
                                                             [](auto weights, const BackendOptions& options) {

@@ -1,4 +1,5 @@
-// Tests steps that are launched behind drafts before anybody knows which of these are right. Needs a GPU, or one that is emulated.
+// Tests steps that are launched after drafts before the host knows which of these drafts are right. Needs a
+// GPU, or an emulated one.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -29,15 +30,15 @@ std::unique_ptr<Backend> backend_with_head() {
   return make(model_of_heads(), options, pretended());
 }
 
-// What a sequence has become.
+// The results of one sequence so far.
 struct Told {
   std::vector<TokenId> known{};
   int num_to_draft{0};
-  std::vector<SampledToken> chosen{};  // of all tokens that came
+  std::vector<SampledToken> chosen{};  // all tokens returned by the backend
   std::vector<Drafts> drafts{};        // of each step
 };
 
-// A sequence that is fed step by step, each time what is known and the drafts behind it.
+// A sequence fed step by step: each step runs the new known tokens and the drafts after them.
 struct Fed : Told {
   Fed(Told given, const SampleParams& params, SequencePages&& own)
       : Told(std::move(given)), sample(params), pages(std::move(own)) {}
@@ -45,15 +46,15 @@ struct Fed : Told {
   SequencePages pages;
 };
 
-// A step that was launched: for each sequence the tokens of its run behind those that were known before any of them.
+// A launched step: for each sequence, the tokens of its run and its outputs.
 struct FedStep {
   std::vector<std::vector<TokenId>> tokens;
   std::vector<std::vector<OutputRow>> outputs;
   std::vector<int> first_outputs, num_drafted;
 };
 
-// Runs sequences of all kinds together: greedy ones and such as draw, with drafts and without. `ahead`: each step is launched before the
-// one before it has told anything.
+// Runs greedy and sampled sequences together, with drafts and without. `ahead`: launches each step before the
+// results of the previous one are read.
 std::vector<Told> run(bool ahead) {
   const std::unique_ptr<Backend> backend = backend_with_head();
   PagePool full(kPages), sliding(kPages);
@@ -147,13 +148,13 @@ std::vector<Told> run(bool ahead) {
   return {all.begin(), all.end()};
 }
 
-TEST(CudaDraftsAhead, AStepBehindUnknownDraftsHasTheBitsOfOneBehindKnownOnes) {
+TEST(CudaDraftsAhead, AStepAfterUnknownDraftsHasTheBitsOfOneAfterKnownDrafts) {
   const std::vector<Told> expected = run(false), found = run(true);
   for (size_t n = 0; n < expected.size(); ++n) {
     SCOPED_TRACE(n);
     EXPECT_EQ(found[n].known, expected[n].known);
     ASSERT_EQ(found[n].chosen.size(), expected[n].chosen.size());
-    const size_t num_more = expected[n].chosen.size() - kSteps;  // by right drafts
+    const size_t num_more = expected[n].chosen.size() - kSteps;  // tokens added by right drafts
     EXPECT_EQ(num_more > 0, expected[n].num_to_draft > 0);
     for (size_t i = 0; i < expected[n].chosen.size(); ++i) {
       const SampledToken &a = found[n].chosen[i], &b = expected[n].chosen[i];

@@ -1,4 +1,4 @@
-// Compares the miniature model on a GPU, or shared among ranks, with golden data.
+// Compares the miniature model with golden data, on one GPU or shared by several ranks.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ inline GoldenSet golden_of(const char* file) {
   return read_golden(std::filesystem::path(test::source_path("tests/golden")) / file);
 }
 
-// The miniature model agrees, whether it is fed at once or token by token.
+// Expects agreement both when the model is fed at once and when it is fed token by token.
 inline void expect_golden_agreement(const CudaOptions& own) {
   constexpr int kPages{300};
   const auto weights = open_shared("models/tiny-gpt-oss");
@@ -56,8 +56,9 @@ inline void expect_golden_agreement(const CudaOptions& own) {
     num_compared += d.num_top_compared;
     num_wrong += d.num_top_wrong;
   }
-  // At one position in six some layer's router is so near a tie that rounding to bfloat16 may tip it. Where several
-  // tip, more changes than one other expert would explain.
+  // At one position in six, the router of some layer is so near a tie that rounding to bfloat16 may change
+  // the expert. Where this happens in several layers, the difference is larger than one other expert
+  // explains.
   EXPECT_GT(num_compared, 5000);
   EXPECT_LE(num_wrong, num_compared / 1000);
 }

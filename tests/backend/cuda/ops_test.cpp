@@ -1,5 +1,5 @@
-// Checks every row of the kernel table against plain loops on the host (src/backend/cuda/verify/checks.h). Needs a GPU, or one that is
-// emulated (emulated/emulated_gpu.h).
+// Checks every row of the kernel table against plain loops on the host (src/backend/cuda/verify/checks.h).
+// Needs a GPU, or an emulated one (emulated/emulated_gpu.h).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,13 +16,14 @@ void PrintTo(const KernelRow& row, std::ostream* out) { *out << name(row); }
 
 namespace {
 
-// The rows that are valid for this GPU; where there is none, all: the tests can be listed without one.
+// Returns the table rows that this GPU can run. Without a GPU it returns all, so that the tests can be
+// listed.
 std::vector<KernelRow> rows_to_check() {
   if (!why_no_device().empty()) return {kernel_rows().begin(), kernel_rows().end()};
   std::vector<KernelRow> rows;
   for (const KernelRow* row : rows_with_code_for(this_target(), kernel_rows())) {
     rows.push_back(*row);
-    // A kernel for more rows than cases have here takes fewer as well.
+    // A kernel for more rows than the cases here have also works with fewer.
     rows.back().from_rows = std::min(row->from_rows, kCaseLimits.num_tokens - 1);
   }
   return rows;
@@ -37,27 +38,27 @@ INSTANTIATE_TEST_SUITE_P(, CudaOps, testing::ValuesIn(rows_to_check()), [](const
 });
 
 TEST_P(CudaOps, AgreesWithPlainLoopsOnEveryShape) {
-  const KernelFinding finding = GetParam().check(GetParam(), this_target(), kCaseLimits);
+  const KernelFinding finding = verify::check_row(GetParam(), this_target(), kCaseLimits);
   EXPECT_TRUE(finding.is_right()) << finding.worst << " times the bound at " << finding.at;
   fmt::print("{:<20} {:>12} numbers, worst {:.3f} of its bound\n  {}\n", name(GetParam()),
              finding.num_compared, finding.worst, finding.at);
 }
 
-// Each of two CTAs has more strips than those that its number fixes, so that some are dealt out.
+// Each of the two CTAs has more strips than its static share, so that some strips are scheduled dynamically.
 TEST(CudaOpsOnFewMultiprocessors, UnembeddingsAgreeWithPlainLoops) {
   Target target = this_target();
   target.num_multiprocessors = 2;
   for (const KernelRow& row : rows_to_check()) {
     if (row.operation != Operation::kUnembed) continue;
-    const KernelFinding finding = row.check(row, target, kCaseLimits);
+    const KernelFinding finding = verify::check_row(row, target, kCaseLimits);
     EXPECT_GT(finding.num_compared, 0u) << name(row);
     EXPECT_TRUE(finding.is_right()) << name(row) << ": " << finding.worst << " times the bound at "
                                     << finding.at;
   }
 }
 
-// Each of three CTAs goes from one expert to the next, and to several more, with 2 to 8 columns: of the shapes that are checked, one has as
-// many experts as a token chooses, so that all tokens share them, and others have more.
+// Each of the three CTAs goes from one expert to the next and over several more, with 2 to 8 columns. Of the
+// shapes checked, one has as many experts as a token chooses, so all tokens share them; the others have more.
 TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
   for (const Budget budget : {Budget::k99, Budget::k227}) {
     Target target = this_target();
@@ -69,7 +70,7 @@ TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
           row.operation == Operation::kExpertsUp || row.operation == Operation::kExpertsDown;
       const bool is_of_few = row.pass.columns == kMaxColumns && !row.pass.takes_image && row.to_rows > 1;
       if (!is_of_experts || !is_of_few) continue;
-      const KernelFinding finding = row.check(row, target, kCaseLimits);
+      const KernelFinding finding = verify::check_row(row, target, kCaseLimits);
       EXPECT_GT(finding.num_compared, 0u) << name(row);
       EXPECT_TRUE(finding.is_right()) << name(row) << " in " << kilobytes(budget) << " KB: " << finding.worst
                                       << " times the bound at " << finding.at;
@@ -77,8 +78,8 @@ TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
   }
 }
 
-// `nibble tune` tries the kernels of a batch with fewer rows than the table gives them. Their groups then are as small as those that decoding's
-// kernels match for themselves.
+// `nibble tune` tries the kernels of a batch with fewer rows than the table gives them. Their groups are then
+// as small as the groups that the decode kernels match themselves.
 TEST(CudaOpsOfABatch, AgreeWithPlainLoopsOnFewRows) {
   for (KernelRow row : rows_to_check()) {
     const bool is_of_experts = row.operation == Operation::kRoute || row.operation == Operation::kExpertsUp ||
@@ -86,7 +87,7 @@ TEST(CudaOpsOfABatch, AgreeWithPlainLoopsOnFewRows) {
     if (!is_of_experts || row.pass.columns != kBatchColumns || !row.pass.takes_image) continue;
     row.from_rows = 1;
     row.to_rows = kMaxColumns;
-    const KernelFinding finding = row.check(row, this_target(), kCaseLimits);
+    const KernelFinding finding = verify::check_row(row, this_target(), kCaseLimits);
     EXPECT_GT(finding.num_compared, 0u) << name(row);
     EXPECT_TRUE(finding.is_right()) << name(row) << ": " << finding.worst << " times the bound at "
                                     << finding.at;

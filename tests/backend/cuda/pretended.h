@@ -1,19 +1,19 @@
-// What the tests on a GPU take it for. NIBBLE_SHARED_BUDGET and NIBBLE_MULTIPROCESSORS, which the program reads too, let a large GPU
-// run the tests as a small one does.
+// The GPU that the tests pretend to have. NIBBLE_SHARED_BUDGET and NIBBLE_MULTIPROCESSORS, which the program
+// reads too, make a large GPU run the tests as a small one does.
 #pragma once
 
 #include <cstdlib>
 #include <string>
 
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/kernel_table.h"
+#include "backend/cuda/verify/checks.h"
 
 namespace nibble::cuda {
 
 inline CudaOptions pretended() {
   CudaOptions options;
 #ifdef NIBBLE_EMULATED_GPU
-  options.has_graphs = false;  // that one has none
+  options.has_graphs = false;  // the emulated GPU has no graphs
   options.num_multiprocessors = 6;
 #endif
   if (const char* text = std::getenv("NIBBLE_SHARED_BUDGET")) options.shared_budget = std::stoi(text);
@@ -22,11 +22,11 @@ inline CudaOptions pretended() {
 }
 inline Target this_target() { return target_of(device_caps(), pretended()); }
 
-// The cases that checks of kernels run. Those that are left out where the GPU is emulated would take most of the time.
+// The cases that checks of kernels run. Those left out on the emulated GPU would take most of the time.
 #ifdef NIBBLE_EMULATED_GPU
-inline constexpr CaseLimits kCaseLimits{.hidden = 544, .num_tokens = 66, .num_positions = 700};
+inline constexpr verify::CaseLimits kCaseLimits{.hidden = 544, .num_tokens = 66, .num_positions = 700};
 #else
-inline constexpr CaseLimits kCaseLimits{};
+inline constexpr verify::CaseLimits kCaseLimits{};
 #endif
 
 }  // namespace nibble::cuda

@@ -1,4 +1,5 @@
-// Asks this GPU what `nibble verify` asks (src/backend/cuda/verify/probes/): nothing may be other than the kernels expect. Needs a GPU.
+// Runs the probes of `nibble verify` (src/backend/cuda/verify/probes/) on this GPU: everything must be as the
+// kernels expect. Needs a GPU.
 #include "backend/cuda/verify/probes/probes.h"
 
 #include <fmt/format.h>

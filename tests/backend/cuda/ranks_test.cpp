@@ -1,5 +1,6 @@
-// Tests a model that several ranks share. On one GPU they take turns (CudaOptions::gpus names it several times); where the machine has as many
-// GPUs, the same is tested with a GPU each. Needs a GPU: not part of ./test (docs/gpu.md).
+// Tests a model shared by several ranks. On one GPU they take turns (CudaOptions::gpus names it several
+// times); with enough GPUs the same is tested with one GPU per rank. Needs a GPU: not part of ./test
+// (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +66,7 @@ BackendOptions options_with(int num_pages, const DenseFormats& dense = {}, Forma
 constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3},
     kMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
 
-// As many KV caches as there are ranks with sequences of their own.
+// Returns the number of KV caches: one per rank if ranks have sequences of their own, else one.
 int num_kv_caches(const CudaOptions& own) { return own.have_own_sequences ? own.num_ranks() : 1; }
 std::unique_ptr<Backend> make_shared_backend(const std::shared_ptr<const Weights>& weights,
                                              BackendOptions options, const CudaOptions& own) {
@@ -85,13 +86,13 @@ Fulfilment shared_fulfilment(const std::string& name, const CudaOptions& own, co
 std::string name_of_bits(const testing::TestParamInfo<std::tuple<Fulfilment, const char*>>& info) {
   return std::get<0>(info.param).name;
 }
-constexpr const char* kTiny{"../../../models/tiny-gpt-oss"};  // beside the random models
+constexpr const char* kTiny{"../../../models/tiny-gpt-oss"};  // relative to the folder of the random models
 
 const CudaOptions kTwo = shared_among(one_gpu(2)), kThree = shared_among(one_gpu(3)),
                   kTwoOfExperts = with_whole_experts(kTwo), kThreeOfExperts = with_whole_experts(kThree),
                   kTwoOfSequences = with_own_sequences(kTwo), kThreeOfSequences = with_own_sequences(kThree);
 
-// Random model b has 3 heads of keys and values, and 3.5 tiles of units.
+// Random model b has 3 KV heads and 3.5 tiles of intermediate columns.
 INSTANTIATE_TEST_SUITE_P(
     CudaThreeRanks, BackendBits,
     testing::Combine(testing::Values(shared_fulfilment("bf16", kThree),
@@ -115,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendOutputs,
                                          shared_fulfilment("sequences", kTwoOfSequences)),
                          [](const auto& instance) { return instance.param.name; });
 
-// With a GPU for each rank; skipped where the machine has fewer.
+// One GPU per rank; skipped on machines with fewer GPUs.
 class CudaGpus : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -124,7 +125,7 @@ class CudaGpus : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaGpus, testing::Values(2, 4, 8), testing::PrintToStringParamName());
 
-// 8 heads of keys and values; 9.5 tiles of units, so that shares are uneven and the last one ends in half a tile.
+// 8 KV heads. 9.5 tiles of intermediate columns, so shares are uneven and the last one ends in half a tile.
 Config eight_heads() {
   Config config = *named_config("gpt-oss-20b");
   config.num_layers = 4;
@@ -139,7 +140,8 @@ Config eight_heads() {
   return config;
 }
 
-// Logits of two sequences that were fed as prompts of more and fewer rows than sums have protocols for, and then token by token.
+// Returns the logits of two sequences that are fed as prompts, with row counts on both sides of the
+// all-reduce protocols' thresholds, and then token by token.
 std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, const CudaOptions& own) {
   Feeder feeder(make_shared_backend(weights, options_with(Fulfilment::kNumPages), own), Fulfilment::kNumPages,
                 num_kv_caches(own));
@@ -155,7 +157,8 @@ std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, cons
   return logits;
 }
 
-// The relative distance of the median row, because in some the router tips where sums are rounded elsewhere.
+// Returns the relative distance of the median row. In some rows other rounding of the sums makes the router
+// choose another expert.
 double median_distance(const std::vector<float>& a, const std::vector<float>& b, int vocab) {
   EXPECT_EQ(a.size(), b.size());
   std::vector<double> distances;
@@ -188,14 +191,14 @@ TEST(CudaRanks, HaveTheLogitsOfOneGpuHoweverManyThereAre) {
           fmt::format("{}{}{}", fmt::join(parts, ":"), of_experts ? ", whole experts" : "",
                       of_sequences ? ", own sequences" : "");
       fmt::print("{}: {:.1e} from one\n", split, distance);
-      EXPECT_LT(distance, 0.01) << split;  // roundings to bfloat16 that turn
+      EXPECT_LT(distance, 0.01) << split;  // bfloat16 roundings that go the other way
       EXPECT_EQ(logits_of(weights, own), shared) << split;
     }
   }
 }
 
-// A rank may have no expert that a token chose, or that any of a step's tokens did, and fewer experts than a token chooses. Bits are the same
-// in steps of one token, of few, and of many.
+// A rank may have no expert that a token chose, or none that any token of the step chose, or fewer experts
+// than a token chooses. Bits are the same in steps of one token, of few and of many.
 TEST(CudaRanks, HaveTheLogitsOfOneGpuWhereSomeHaveNoneOfTheChosenExperts) {
   Config config = eight_heads();
   config.num_layers = 2;
@@ -223,7 +226,7 @@ TEST(CudaRanks, HaveTheLogitsOfOneGpuWhereSomeHaveNoneOfTheChosenExperts) {
   }
 }
 
-// Which GPU a rank is on changes no bit.
+// The GPU that a rank is on changes no bit.
 TEST_P(CudaGpus, GiveTheBitsThatRanksOnOneGpuHave) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(eight_heads(), "eight heads"));
   const std::vector<float> on_one = logits_of(weights, shared_among(one_gpu(GetParam())));
@@ -234,7 +237,7 @@ TEST_P(CudaGpus, GiveTheBitsThatRanksOnOneGpuHave) {
               logits_of(weights, divided(shared_among(one_gpu(GetParam())))));
 }
 
-// Which rank has a sequence changes no bit either, nor how many rows of a step each has.
+// Neither the rank that has a sequence nor the number of rows per rank changes a bit.
 TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(eight_heads(), "eight heads"));
   const std::vector<TokenId> ids = random_ids(150, weights->config.vocab, 7);
@@ -246,7 +249,8 @@ TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
                     Fulfilment::kNumPages, count);
     };
     Feeder together = feeder();
-    // Sequence n is the n-th rank's, and all have the same text: as prompts in tiles, in few rows, and token by token, among others.
+    // Sequence n belongs to rank n modulo the number of ranks, and all have the same text. They are fed
+    // together as prompts in tiles, in few rows, and token by token.
     std::vector<Feeder::Part> parts;
     for (int n = 0; n < 2 * count; ++n) parts.push_back({n, all.first(n < count ? 100 : 40)});
     together.feed(parts);
@@ -263,7 +267,7 @@ TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
   }
 }
 
-// Steps that choose tokens are recorded, and padded, with rows of each rank's own.
+// Steps that choose tokens are recorded in graphs, and each rank pads them with rows of its own.
 TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) {
   const auto weights = open_shared("models/tiny-gpt-oss");
   constexpr int kSequences{11}, kPages{Fulfilment::kNumPages};
@@ -278,7 +282,7 @@ TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) 
         std::vector<OutputRow> outputs;
         const int end = std::min(count, first + at_once);
         for (int n = first; n < end; ++n) {
-          // Most of them are the second rank's.
+          // Most sequences belong to the second rank.
           pages.push_back({static_cast<PageId>(n % 4 == 0 ? n : kPages + n)});
           const auto last = static_cast<int>(texts[n].size()) - 1;
           outputs.push_back({.token_index = step == 0 ? last : 0, .sample = &greedy});
@@ -301,7 +305,7 @@ TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) 
     EXPECT_EQ(texts_of(at_once, kSequences), alone) << at_once;
 }
 
-// NCCL adds up in the order of ranks too. NIBBLE_TEST_NCCL names its library; it takes a GPU for each rank.
+// NCCL sums in the order of ranks too. NIBBLE_TEST_NCCL is the path of its library; needs one GPU per rank.
 TEST_P(CudaGpus, HaveTheSameBitsWhereNcclConnectsThem) {
   const char* const library = std::getenv("NIBBLE_TEST_NCCL");
   if (!library) GTEST_SKIP() << "NIBBLE_TEST_NCCL names no library";
@@ -317,7 +321,7 @@ TEST_P(CudaGpus, HaveTheSameBitsWhereNcclConnectsThem) {
             std::string::npos);
 }
 
-// Weights that the device makes have shares as those that come from the host.
+// Weights generated on the device are split like those copied from the host.
 TEST(CudaRanks, HaveTheSameSharesOfWeightsThatTheDeviceMakes) {
   const Config config = eight_heads();
   const auto copied = std::make_shared<const Weights>(make_synthetic(config, "copied")),
@@ -353,7 +357,7 @@ TEST(CudaRanks, RefuseWhatTheyCannotRun) {
             std::string::npos);
 }
 
-// The most rows of a sum here, and the ranks that share it.
+// The largest number of rows of a sum in these tests, and the numbers of ranks that share it.
 #ifdef NIBBLE_EMULATED_GPU
 constexpr int kMostSummed{300};
 constexpr int kCountsOfRanks[]{2, 3, 8};
@@ -362,7 +366,7 @@ constexpr int kMostSummed{kSumRows};
 constexpr int kCountsOfRanks[]{2, 3, 4, 8};
 #endif
 
-// The links of ranks with nothing else on them. Sums are in the place of x, from some row of a step on.
+// Tests the all-reduce of ranks alone. Each sum replaces the rows of x from kFirstRow on.
 class SumTest : public testing::Test {
  protected:
   static constexpr int kHidden{352}, kParts{4}, kFirstRow{3}, kStepRows{kFirstRow + kMostSummed};
@@ -423,11 +427,11 @@ class SumTest : public testing::Test {
     return static_cast<float>(static_cast<int>(bits % 2000001) - 1000000) * 1.7e-5f;
   }
 
-  // Of the parts that may be left out some are: of one rank all, in every third row.
+  // Whether a part has weight 0: one part in three, and in every third row all parts of rank 1.
   static bool is_left_out(int rank, int part, int row) {
     return (row + part + 2 * rank) % 3 == 0 || (rank == 1 && row % 3 == 0);
   }
-  // Terms of a sum of so many rows: parts lie as experts leave them.
+  // Fills in the terms of a sum of `num_rows` rows. Parts have the layout that experts_down() writes.
   void put_terms(int num_rows, int seed) {
     const size_t num_floats = static_cast<size_t>(num_rows) * kHidden, first = size_t{kFirstRow} * kHidden;
     std::vector<float> x;
@@ -451,7 +455,7 @@ class SumTest : public testing::Test {
       fill_on_device(ranks_[r]->normed.as<void>(), 0, normed_bytes(), "testing sums");
     }
   }
-  // What x becomes by so many sums.
+  // Returns x after `times` sums.
   std::vector<float> expected_sums(int num_rows, int seed, int times = 1, bool leaves_out = false) const {
     std::vector<float> sums;
     for (size_t i = 0; i < static_cast<size_t>(num_rows * kHidden); ++i) {
@@ -478,7 +482,8 @@ class SumTest : public testing::Test {
     check(cudaMemcpy(values.data(), from, count * sizeof(T), cudaMemcpyDeviceToHost), "testing sums");
     return values;
   }
-  // The sums of a rank. Where rows have owners who alone need them, those of others are left out, here and in `expected`.
+  // Returns the sums of a rank. Where only the owner of a row needs its sum, the rows of other owners are set
+  // to 0, here and in `expected`.
   std::vector<float> sums_of(size_t r, int num_rows, bool has_norm, std::vector<float>& expected) const {
     std::vector<float> sums = copied(r, ranks_[r]->x.as<float>() + size_t{kFirstRow} * kHidden,
                                      static_cast<size_t>(num_rows) * kHidden);
@@ -494,7 +499,7 @@ class SumTest : public testing::Test {
   std::vector<uint16_t> normed_by(size_t r) const {
     return copied(r, ranks_[r]->normed.as<uint16_t>(), normed_bytes() / 2);
   }
-  // What rms_norm() leaves of these sums.
+  // Returns the output of rms_norm() for these sums.
   std::vector<uint16_t> expected_norms(const std::vector<float>& sums, int norm_image_rows) const {
     use_device(devices_[0]);
     const TestRank& rank = *ranks_[0];
@@ -511,14 +516,14 @@ class SumTest : public testing::Test {
     args.norm.eps = kEps;
     args.num_tokens = kFirstRow + num_rows;
     args.normed = normed.as<__nv_bfloat16>();
-    args.image_rows = norm_image_rows;
+    if (norm_image_rows) args.normed = Activations::image(normed.as<__nv_bfloat16>(), norm_image_rows);
     rms_norm({Stream(rank.stream), this_target()}, args);
     return copied(0, normed.as<uint16_t>(), normed_bytes() / 2);
   }
   struct Kind {
     bool has_norm{true};
     int image_rows{0};
-    bool leaves_out{false};  // parts of weight 0
+    bool leaves_out{false};  // leaves out parts of weight 0
   };
   void launch_sum(size_t r, int number, int num_rows, const Kind& kind, Turn turn) const {
     use_device(devices_[r]);
@@ -547,7 +552,8 @@ class SumTest : public testing::Test {
   std::vector<std::unique_ptr<TestRank>> ranks_;
 };
 
-// Whatever way the numbers take, the sums are those of a loop over the ranks, and the norms those of rms_norm().
+// Whatever way the numbers are sent, the sums equal those of a loop over the ranks, and the norms those of
+// rms_norm().
 TEST_F(SumTest, HasTheSameBitsOnEveryRankInTheOrderOfRanks) {
   for (const int num_ranks : kCountsOfRanks) {
     ranks_.clear();
@@ -557,7 +563,7 @@ TEST_F(SumTest, HasTheSameBitsOnEveryRankInTheOrderOfRanks) {
     for (const int num_rows :
          {1, 2, 3, 16, 17, most_words - 1, most_words, most_words + 1, 299, 300, 2048, 8192}) {
       if (num_rows > kMostSummed) continue;
-      // As ranks that have whole experts leave out the pairs of others, of which there may be all.
+      // Ranks with whole experts leave out the (token, expert) pairs of other ranks, possibly all pairs.
       for (const Kind kind : {Kind{false, 0}, Kind{true, 0}, Kind{true, image_rows()}, Kind{false, 0, true},
                               Kind{true, image_rows(), true}}) {
         put_terms(num_rows, number);
@@ -596,7 +602,7 @@ TEST_F(SumTest, IsGivenUpWhereARankDoesNotCome) {
     }
 }
 
-// A hundred thousand sums, with a delay before some of a rank's launches.
+// Up to a hundred thousand sums per number of rows, with random delays before some launches of a rank.
 TEST_F(SumTest, ComesOutRightWhicheverGpuIsLate) {
   if (num_gpus() < 2) GTEST_SKIP() << "this machine has one GPU";
   make_ranks({0, 1});
@@ -638,7 +644,8 @@ TEST_F(SumTest, ComesOutRightWhicheverGpuIsLate) {
             << num_rows << " rows, rank " << r;
       }
     }
-    for (const auto& rank : ranks_) {  // the next number of rows begins with other tags
+    // New tags for the next number of rows.
+    for (const auto& rank : ranks_) {
       rank->links.tags_per_step += 1'000'000;
     }
   }

@@ -1,4 +1,4 @@
-// Tests the tokens that the device chooses against sample() of the host. Needs a GPU: not part of ./test
+// Tests the tokens that the device chooses against sample() on the host. Needs a GPU: not part of ./test
 // (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class FixedMask : public TokenMask {
   std::vector<uint32_t> words_;
 };
 
-// A row of logits and the parameters that its token is chosen with.
+// A row of logits and the parameters for choosing its token.
 struct Question {
   std::vector<float> logits;
   SampleParams params{};
@@ -46,17 +46,18 @@ struct Question {
   Tokens prompt{}, output{};
   bool is_wanted{true};
   std::shared_ptr<FixedMask> mask{};
-  bool is_last_unknown{false};  // to the host: the last token of the output is only in the device's input
+  // The host does not know the last token of the output; only the device's input holds it.
+  bool is_last_unknown{false};
 
   OutputRow row() const {
     return {.sample = is_wanted ? &params : nullptr, .prompt = prompt, .output = output, .mask = mask.get()};
   }
 };
 
-// Bytes that are neither a token nor a count nor a number.
+// A byte pattern that is no token, no count and no valid number.
 constexpr int kPoison{0xFF};
 
-// Asks all questions in one launch. The logits must be unchanged afterwards.
+// Samples all questions in one launch. The logits must be unchanged afterwards.
 std::vector<SampledToken> ask_device(const std::vector<Question>& questions) {
   const OwnedStream stream;
   const auto count = questions.size(), vocab = questions[0].logits.size();
@@ -110,17 +111,18 @@ SampledToken ask_host(const Question& question) {
   return nibble::sample(scratch, question.row(), question.position);
 }
 
-// How far the device's sum of the weights of V tokens may be off, as a share of the whole sum. A weight is 2^(x c)
-// with x = l - max, c = log2(e) / t. x, log2(e), the quotient and the product are each rounded by 2^-24, which leaves
-// 4 |x / t| 2^-24 in the weight; exp2f is off by 2 ulp (CUDA's programming guide), which is 4 * 2^-24. The mean of |x
-// / t| over the weights is at most ln V: with the logarithm of the weights' sum, which is not negative, it adds up to
-// the entropy. Rounding to an integer adds 2^-45 for each token. The host rounds less: no log2(e), and 1 ulp in expf.
+// Largest error of the device's sum of the weights of V tokens, as a share of the whole sum. A weight is
+// 2^(x c) with x = l - max, c = log2(e) / t. x, log2(e), the quotient and the product are each rounded by
+// 2^-24, which leaves 4 |x / t| 2^-24 in the weight; exp2f is off by 2 ulp (CUDA's programming guide), which
+// is 4 * 2^-24. The mean of |x / t| over the weights is at most ln V: with the logarithm of the weights' sum,
+// which is not negative, it adds up to the entropy. Rounding to an integer adds 2^-45 for each token. The
+// host rounds less: no log2(e), and 1 ulp in expf.
 double sum_tolerance(size_t vocab) {
   const auto v = static_cast<double>(vocab);
   return (4 * std::log(v) + 4) * 0x1p-24 + v * 0x1p-45;
 }
 
-// The logits after steps 0 to 2 of backend/sample.h, computed in float32 as there.
+// Returns the logits after steps 0 to 2 of backend/sample.h, computed in float32 as there.
 std::vector<float> adjusted(const Question& question) {
   const SampleParams& p = question.params;
   std::vector<float> logits = question.logits;
@@ -144,7 +146,7 @@ std::vector<float> adjusted(const Question& question) {
   return logits;
 }
 
-// Whether the draw may fall on `token` with sums that are off by `tolerance`: everything in double precision.
+// Returns whether the draw may choose `token` if sums are off by `tolerance`. Computes in double precision.
 bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
   const SampleParams& p = question.params;
   const std::vector<float> logits = adjusted(question);
@@ -175,7 +177,7 @@ bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
       double before = 0;
       for (const size_t v : kept) {
         const double after = before + weight(v);
-        // both the sum up to the border and the whole sum may be off
+        // Both the sum up to the border and the whole sum may be off.
         if (v == static_cast<size_t>(token) && before / total - 2 * tolerance <= unit &&
             unit < after / total + 2 * tolerance)
           return true;
@@ -186,7 +188,8 @@ bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
   return false;
 }
 
-// Compares row by row. Returns how many tokens differ from the host's; each of those must be explained by rounding.
+// Compares row by row. Returns the number of tokens that differ from the host's; rounding must explain each
+// of them.
 int compare_with_host(const std::vector<Question>& questions, const std::string& what) {
   const std::vector<SampledToken> device = ask_device(questions);
   int num_others = 0;
@@ -209,7 +212,7 @@ int compare_with_host(const std::vector<Question>& questions, const std::string&
     if (p.num_logprobs < 0) {
       EXPECT_EQ(device[i].logprob, 0) << where;
     } else if (device[i].token == host.token) {
-      // both logarithms of the sum may be off, and the results are rounded
+      // Both logarithms of the sum may be off, and the results are rounded.
       const double allowed = 2 * tolerance + std::abs(double{host.logprob}) * 0x1p-23;
       EXPECT_NEAR(device[i].logprob, host.logprob, allowed) << where;
     }
@@ -242,7 +245,7 @@ class Dice {
   uint64_t seed_, next_{0};
 };
 
-// Nearly normal values with the given deviation; a few are large, as in a model's logits.
+// Returns roughly normal values with the given deviation; a few are large, as in a model's logits.
 std::vector<float> bell(size_t vocab, double deviation, Dice& dice) {
   std::vector<float> logits;
   for (size_t v = 0; v < vocab; ++v) {
@@ -302,7 +305,7 @@ const Shape kShapes[]{
      }},
 };
 
-// Random parameters; each is at its neutral value in half of the rows.
+// Returns random parameters; each has its neutral value in half of the rows.
 Question random_question(size_t vocab, const std::vector<float>& logits, Dice& dice) {
   Question question{.logits = logits};
   SampleParams& p = question.params;
@@ -316,12 +319,13 @@ Question random_question(size_t vocab, const std::vector<float>& logits, Dice& d
   if (half()) p.presence_penalty = dice.any_of<float>({1, -0.5f});
   if (half()) p.frequency_penalty = dice.any_of<float>({0.3f, -0.1f});
   if (half())
-    for (int i = 0; i < std::min(v, 5); ++i)  // of different tokens
+    // Biases for different tokens.
+    for (int i = 0; i < std::min(v, 5); ++i)
       p.logit_bias.push_back({(dice.below(2) + 2 * i) % v, dice.any_of<float>({-100, 2.5f, 100})});
   if (p.logit_bias.size() > 1 && vocab < 10) p.logit_bias.resize(1);
   if (half()) {
     std::vector<uint32_t> words(mask_words(v));
-    const int share = dice.any_of<int>({1, 8, 31, 32});  // of 32 tokens; a word may have none
+    const int share = dice.any_of<int>({1, 8, 31, 32});  // allowed tokens out of 32; a word may have none
     for (uint32_t& word : words)
       for (int bit = 0; bit < 32; ++bit) word |= static_cast<uint32_t>(dice.below(32) < share) << bit;
     question.mask = std::make_shared<FixedMask>(std::move(words));
@@ -331,14 +335,15 @@ Question random_question(size_t vocab, const std::vector<float>& logits, Dice& d
   question.position = dice.below(131072);
   const int num_prompt = dice.below(40), num_output = dice.below(3000);
   for (int i = 0; i < num_prompt; ++i) question.prompt.push_back(dice.below(vocab));
-  for (int i = 0; i < num_output; ++i)  // the early ids more often
+  // Low ids occur more often.
+  for (int i = 0; i < num_output; ++i)
     question.output.push_back(static_cast<TokenId>(std::pow(dice.unit(), 3) * static_cast<double>(vocab)));
   return question;
 }
 
 class CudaSampleOfVocab : public testing::TestWithParam<size_t> {};
 
-TEST_P(CudaSampleOfVocab, ChoosesWhatTheHostDoesWhateverIsAskedOfARow) {
+TEST_P(CudaSampleOfVocab, ChoosesLikeTheHostForAnyParameters) {
   const size_t vocab = GetParam();
   Dice dice(vocab);
   int num_asked = 0, num_others = 0;
@@ -352,8 +357,8 @@ TEST_P(CudaSampleOfVocab, ChoosesWhatTheHostDoesWhateverIsAskedOfARow) {
     }
   }
   fmt::print("V {}: {} of {} tokens are others than the host's\n", vocab, num_others, num_asked);
-  // Where 200,000 tokens share the probability, the border between two tokens is off by a share of a token, which
-  // changes some hundredths of the draws.
+  // Where 200,000 tokens share the probability, rounding moves the border between two tokens by a fraction of
+  // a token, which changes a few hundredths of the draws.
   EXPECT_LE(num_others, num_asked / 50);
 }
 INSTANTIATE_TEST_SUITE_P(Vocab, CudaSampleOfVocab,
@@ -400,7 +405,7 @@ TEST(CudaSample, TopKKeepsTheLowerIdsOfEqualTokens) {
   for (int v = 0; v < 1000; ++v) EXPECT_EQ(counts[v] > 0, v < 9 || v == 700) << v;
 }
 
-// The bits of a token and of every log-probability.
+// Returns the bits of a token and of all its log-probabilities.
 std::vector<uint32_t> bits(const std::vector<SampledToken>& sampled, size_t i) {
   std::vector<uint32_t> all{static_cast<uint32_t>(sampled[i].token)};
   const auto add = [&](float value) { std::memcpy(&all.emplace_back(), &value, sizeof value); };
@@ -412,8 +417,9 @@ std::vector<uint32_t> bits(const std::vector<SampledToken>& sampled, size_t i) {
   return all;
 }
 
-// A token that the host does not know yet is among those with an adjustment, or is not, or is the only one of the output.
-TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsAsItCountsOthers) {
+// Covers a token unknown to the host that also has an adjustment, that has none, and that is the only token
+// of the output.
+TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsLikeAnyOther) {
   Dice dice(4);
   const std::vector<float> logits = bell(201088, 2, dice);
   std::vector<Question> known;
@@ -422,7 +428,7 @@ TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsAsItCountsOthers) {
     Question& question = known.back();
     question.params.frequency_penalty = 3;
     if (i % 3 == 0) question.output.clear();
-    question.output.push_back(i % 4 == 0 ? 12345 : 1);  // the likeliest of the early ids comes often
+    question.output.push_back(i % 4 == 0 ? 12345 : 1);  // the likeliest of the low ids occurs often
     if (i % 5 == 0) question.prompt.push_back(question.output.back());
     if (i % 7 == 0) question.params.logit_bias.push_back({question.output.back(), 1.5f});
   }
@@ -446,14 +452,15 @@ TEST(CudaSample, GivesARowTheSameBitsAloneInAnyCompanyAndEveryTime) {
   }
 }
 
-// Pearson's statistic with k degrees of freedom exceeds k + 2 sqrt(k x) + 2 x with a chance of at most e^-x (Laurent and
-// Massart 2000): 1e-4 for x = 9.2. Draws are a function of (seed, position): the counts are the same on every run.
+// Pearson's statistic with k degrees of freedom exceeds k + 2 sqrt(k x) + 2 x with a probability of at most
+// e^-x (Laurent and Massart 2000): 1e-4 for x = 9.2. Draws are a function of (seed, position), so the counts
+// are the same in every run.
 TEST(CudaSample, DrawsComeAsOftenAsTheirShare) {
   struct Draws {
     const char* name;
     SampleParams params;
-    std::vector<double>
-        weights;  // for the logits log(1) .. log(8), worked out by hand (tests/backend/sample_test.cpp)
+    // `weights` are for the logits log(1) .. log(8), computed by hand (tests/backend/sample_test.cpp).
+    std::vector<double> weights;
   };
   std::vector<Draws> cases;
   const auto add = [&](const char* name, const SampleParams& params, const std::vector<double>& weights) {
@@ -472,7 +479,8 @@ TEST(CudaSample, DrawsComeAsOftenAsTheirShare) {
   for (const Draws& draws : cases) {
     std::vector<Question> questions;
     question.params = draws.params;
-    for (int i = 0; i < kDraws; ++i) {  // half of the draws vary the position, half the seed
+    // Half of the draws vary the position, half the seed.
+    for (int i = 0; i < kDraws; ++i) {
       question.position = i % 2 ? i : 3;
       question.params.seed = i % 2 ? 5 : static_cast<uint64_t>(i);
       questions.push_back(question);

@@ -1,5 +1,5 @@
-// Tests that embed brings the input that the host has put there for its step, whatever became of the launches before it. Needs a GPU, or one
-// that is emulated.
+// Tests that embed() copies to the device the input that the host wrote for its step, even after failed
+// launches. Needs a GPU, or an emulated one.
 #include "backend/cuda/step/step_input.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr int kVocab{100}, kHidden{8};
 constexpr size_t kInputBytes{4096};
 
-// A step of two sequences, of which each has a token and two pages of either kind.
+// A step of two sequences, each with one token and two pages of each kind.
 class StepInputs : public testing::Test {
  protected:
   StepInputs() {
@@ -69,7 +69,7 @@ class StepInputs : public testing::Test {
     check(cudaMemcpy(&step, step_.data(), sizeof step, cudaMemcpyDeviceToHost), "reading");
     return step;
   }
-  // Compares what embed has brought with the batch.
+  // Compares the input that embed() copied with the batch.
   void expect_input(const StepShape& shape, TokenId token) {
     alignas(16) std::array<uint8_t, kInputBytes> brought;
     check(cudaMemcpy(brought.data(), device_input_.data(), brought.size(), cudaMemcpyDeviceToHost),
@@ -103,7 +103,7 @@ TEST_F(StepInputs, TheHostIsAStepAhead) {
   StepShape shape = upload(1);
   for (TokenId token = 1; token < 20; ++token) {
     upload_->count_launch();
-    const StepShape next = upload(token + 1);  // before the device has begun with this one
+    const StepShape next = upload(token + 1);  // before the device has begun the current step
     run_embed(shape);
     expect_input(shape, token);
     EXPECT_EQ(outputs_[token % 2].as<StepOutput>()->step, upload_->step());
@@ -132,7 +132,7 @@ TEST_F(StepInputs, ALaunchThatFailedBeforeItsEmbedTakesNoTurn) {
   }
 }
 
-TEST_F(StepInputs, ALaunchThatFailedBehindItsEmbedTakesATurn) {
+TEST_F(StepInputs, ALaunchThatFailedAfterItsEmbedTakesATurn) {
   for (TokenId token = 1; token < 30; token += 3) {
     run_embed(upload(token));
     const StepShape shape = upload(token + 1);
@@ -143,8 +143,8 @@ TEST_F(StepInputs, ALaunchThatFailedBehindItsEmbedTakesATurn) {
   EXPECT_EQ(upload_->step(), device_step());
 }
 
-// The second of two ranks with sequences of their own gets all rows, and for attention its own ones alone, with the numbers that their pages
-// have in its KV cache. They are padded with rows of nobody.
+// With sequences of its own, the second of two ranks gets all rows, and for attention only its own rows, with
+// page ids relative to its own KV cache. Its rows are padded with spare ones.
 TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   options_.num_kv_caches = 2;
   upload_.emplace(config_, options_, work_, /*rank=*/1);
@@ -174,8 +174,8 @@ TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   for (int row = 0; row < 4; ++row) EXPECT_EQ(in.rows[row].token, tokens[row]);
   EXPECT_EQ(std::vector<int>(in.own_rows, in.own_rows + 2), (std::vector<int>{1, 3}));
   EXPECT_EQ(std::vector<int>(in.own_of_rows, in.own_of_rows + 4), (std::vector<int>{-1, 0, -1, 1}));
-  const uint32_t own_pages[]{5, 0,
-                             static_cast<uint32_t>(options_.num_full_pages)};  // the last is the spare one
+  // The last is the spare page.
+  const uint32_t own_pages[]{5, 0, static_cast<uint32_t>(options_.num_full_pages)};
   const int positions[]{1, 3, 0};
   for (int row = 0; row < kLeastOwnRows; ++row) {
     const RowInput& own = in.step().rows[row];
@@ -185,7 +185,8 @@ TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   }
 }
 
-// A tree whose paths fork and go on, between a sequence that decodes and a chain of drafts, with spare rows behind them.
+// A tree with forks and longer branches, between a sequence that decodes and a chain of drafts, followed by
+// spare rows.
 TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
   options_.max_batch_tokens = 24;
   for (int turn : {0, 1}) {

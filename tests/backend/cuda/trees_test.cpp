@@ -1,4 +1,5 @@
-// Tests that trees of drafts leave what chains would have: outputs of attention, and the cache. Needs a GPU, or one that is emulated.
+// Tests that trees of drafts leave the same attention outputs and the same cache as chains. Needs a GPU, or
+// an emulated one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,10 +23,10 @@ using verify::kHeadDim;
 
 constexpr int kTreeHeads{4}, kTreeKvHeads{2}, kTreeWidth{(kTreeHeads + 2 * kTreeKvHeads) * kHeadDim};
 
-// Rows of q, k and v, in one part.
+// Rows of concatenated q, k and v.
 using Rows = std::vector<std::vector<float>>;
 
-// A sequence whose cache holds random keys and values before these rows, which append has put behind them.
+// A sequence whose cache holds random keys and values before these rows. append() adds those of the rows.
 class TreeSequence {
  public:
   TreeSequence(int first_position, const std::vector<int>& parents, int window, Format kv, const Rows& rows)
@@ -44,7 +45,7 @@ class TreeSequence {
     stream_.wait();
   }
 
-  // [rows, heads D] of attention.
+  // Returns the output of attention, [rows, heads D].
   std::vector<uint16_t> attended() const {
     const auto num_heads = static_cast<size_t>(num_rows_) * kTreeKvHeads;
     const DeviceArray<float> sinks(std::vector<float>(kTreeHeads, 0.5f)),
@@ -63,7 +64,7 @@ class TreeSequence {
     EXPECT_TRUE(comparison.finding().is_right());
     return bits;
   }
-  // The key and the value of all heads in a slot, as they lie in the cache now.
+  // Returns the key and value of all heads in a slot, in cache layout.
   std::vector<uint16_t> in_slot(const std::vector<uint16_t>& bits, int slot) const {
     std::vector<uint16_t> row;
     for (int head = 0; head < kTreeKvHeads; ++head)
@@ -110,7 +111,7 @@ class TreeSequence {
   OwnedStream stream_;
 };
 
-// Known tokens and drafts behind them, of which the row of some has no output.
+// Known tokens, then a tree of drafts; the rows of some drafts have no output.
 struct TreeOfTest {
   int first_position, num_known;
   std::vector<int> parents;  // of the drafts; -1: the last known token
@@ -125,10 +126,11 @@ struct TreeOfTest {
   }
 };
 
-// At a page's beginning, with branches over two and three pages, and at edges of windows and chunks.
+// Trees at the beginning of a page, with branches over two and three pages, and at edges of windows and
+// chunks.
 std::vector<TreeOfTest> trees_of_test() {
   const std::vector<int> forks{-1, -1, 0, 1, 1, 3, 4, 6, 6, 8};
-  // A fork, then a long chain in one branch, and in the end one in the other.
+  // A fork, then a long chain in one branch, and finally a draft in the other.
   std::vector<int> long_ones{-1, -1};
   for (int draft = 2; draft < 60; ++draft) long_ones.push_back(draft == 40 ? 0 : draft - 1);
   return {{0, 1, forks, {3, 8}},
@@ -150,7 +152,7 @@ Rows random_rows(int num_rows, uint64_t seed) {
   return rows;
 }
 
-// The rows that lead to one, itself the last.
+// Returns the rows on the path to `row`, including it.
 std::vector<int> path_to(const std::vector<int>& parents, int row) {
   std::vector<int> path;
   for (; row >= 0; row = parents[static_cast<size_t>(row)]) path.insert(path.begin(), row);
@@ -193,7 +195,7 @@ TEST(TreesOnGpu, ARowHasTheBitsThatItHasInAChain) {
   });
 }
 
-// For each row of the tree: the step's choices lead to it, and then to nothing that was drafted.
+// For each row of the tree: the chosen tokens lead to this row, and then to a token that was not drafted.
 TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
   size_t num_moved = 0, num_without_output = 0;
   for_each_cache([&](Format kv, int window) {
@@ -205,7 +207,8 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
       for (size_t row = 0; row < num_rows; ++row) tokens[row] = 100 + static_cast<TokenId>(row);
       for (int end = tree.num_known - 1; end < tree.num_rows(); ++end) {
         SCOPED_TRACE(testing::Message() << "to row " << end << " of the tree at " << tree.first_position);
-        // The choices of the rows, once for the host and once for the device. The run's first output is not the step's.
+        // The choices of the rows, once for the host and once for the device. The first output of the run is
+        // not the first of the step.
         constexpr int kFirstRow{0}, kFirstOutput{3};
         const SampleParams greedy;
         std::vector<OutputRow> outputs;
@@ -233,7 +236,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
                                                      chosen);
         num_without_output += expected.back() != end;
 
-        // Two layers, which have the same pages each in its own cache.
+        // Two layers with the same page ids, each in its own cache.
         const TreeSequence sequence(tree.first_position, parents, window, kv, rows),
             other(tree.first_position, parents, window, kv, rows);
         const std::vector<uint16_t> before = sequence.cache_bits();
@@ -247,7 +250,8 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
         const DeviceArray<SampleRow> device_sample(sample);
         const DeviceArray<SampleResult> device_results(results);
         const DeviceArray<DraftRun> runs(
-            std::vector<DraftRun>{{},  // there is no such run
+            // A run without rows.
+            std::vector<DraftRun>{{},
                                   {kFirstRow, tree.num_rows(), static_cast<int>(tree.parents.size()), -1,
                                    kFirstOutput, static_cast<int>(outputs.size()), -1, true}});
         const DeviceArray<LayerPages> layers(std::vector<LayerPages>{sequence.pages(), other.pages()});
@@ -281,7 +285,8 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
         const std::vector<uint16_t> as_chain = alone.cache_bits();
         for (const TreeSequence* layer : {&sequence, &other}) {
           const std::vector<uint16_t> after = layer->cache_bits();
-          std::vector<uint16_t> undone = after;  // what moved put back: nothing else has changed
+          // The cache with the moved rows restored: nothing else may have changed.
+          std::vector<uint16_t> undone = after;
           for (int i = 0; i < static_cast<int>(chain.size()); ++i) {
             const int slot = tree.first_position + i;
             ASSERT_EQ(layer->in_slot(after, slot), alone.in_slot(as_chain, slot)) << "slot " << slot;

@@ -1,5 +1,5 @@
-// Tests that `nibble tune` finds every kernel right with the numbers of rows that it can take, and gets a time of each. Needs a GPU: not
-// part of ./test (docs/gpu.md).
+// Tests that `nibble tune` finds every kernel correct for all numbers of rows that it can take, and measures
+// a time for each. Needs a GPU: not part of ./test (docs/gpu.md).
 #include <gtest/gtest.h>
 
 #include <set>
@@ -16,7 +16,7 @@ namespace {
 
 TEST(CudaTrials, EveryKernelIsRightAndTimedWithRowsThatTheTableGivesToOthers) {
   size_t num_reports = 0, total = 0;
-  const std::vector<int> rows{2, 7, 9, 24, 129, 300};  // 9 is the 12 of a graph
+  const std::vector<int> rows{2, 7, 9, 24, 129, 300};  // 9 rows run in the graph of 12
   const KernelTrials tried = try_kernels(open_shared("models/tiny-gpt-oss")->config, BackendOptions{},
                                          pretended(), rows, 1, [&](size_t done, size_t all) {
                                            ++num_reports;

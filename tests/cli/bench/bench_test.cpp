@@ -39,7 +39,7 @@ TEST(Bench, ABadListIsAnsweredWithWhatIsAccepted) {
                 AllOf(HasSubstr(std::string("-p '") + text + "'"), HasSubstr("from 0 to 2048")));
 }
 
-// what repetitions say
+// statistics of repetitions
 
 TEST(Bench, RepetitionsHaveMeanDeviationAndMedian) {
   const SampleStatistics statistics = statistics_of(std::array{98.0, 104.0, 98.0});
@@ -64,13 +64,14 @@ TEST(Bench, ADeviationOfMoreThanATenthIsNoisy) {
 TEST(Bench, RepetitionsThatAgreeInFiveDigitsAreSuspicious) {
   EXPECT_EQ(statistics_of(std::array{1234.11, 1234.12, 1234.09}).note, "suspiciously equal");
   EXPECT_EQ(statistics_of(std::array{1234.1, 1234.2, 1233.9}).note, "");
-  EXPECT_EQ(statistics_of(std::array{1234.11, 1234.12}).note, "");  // two may agree by chance
+  EXPECT_EQ(statistics_of(std::array{1234.11, 1234.12}).note, "");  // two may be equal at random
 }
 
-// whether two sets of repetitions differ
+// comparing two sets of repetitions
 
-TEST(Bench, TheRankTestGivesTheChancesOfTheTables) {
-  // Exact two-sided chances: 2/252, 8/252, 2/70, 1. The normal approximation is within a half of them, and never below.
+TEST(Bench, TheRankTestGivesTheProbabilitiesOfTheTables) {
+  // Exact two-sided probabilities: 2/252, 8/252, 2/70, 1. The normal approximation exceeds them by up to a
+  // half and is never below.
   EXPECT_NEAR(rank_test(std::array{1.0, 2.0, 3.0, 4.0, 5.0}, std::array{6.0, 7.0, 8.0, 9.0, 10.0}), 0.0079,
               0.005);
   EXPECT_NEAR(rank_test(std::array{1.0, 2.0, 3.0, 4.0, 8.0}, std::array{5.0, 6.0, 7.0, 9.0, 10.0}), 0.0556,
@@ -81,7 +82,7 @@ TEST(Bench, TheRankTestGivesTheChancesOfTheTables) {
 }
 
 TEST(Bench, TiesCountHalfForEach) {
-  // Won pairs 1 of 16; without the correction for ties the variance would be 12 and the chance 0.061.
+  // Pairs won: 1 of 16. Without the correction for ties the variance would be 12 and the probability 0.061.
   EXPECT_NEAR(rank_test(std::array{1.0, 1.0, 2.0, 2.0}, std::array{2.0, 3.0, 3.0, 3.0}), 0.0471, 0.0005);
 }
 
@@ -96,7 +97,7 @@ TEST(Bench, SpeedsThatLieApartDifferBeyondTheNoise) {
 TEST(Bench, SpeedsThatOverlapAreWithinTheNoiseHoweverFarTheirMeans) {
   const std::array a{100.0, 101.0, 99.0, 100.5, 100.2};
   EXPECT_EQ(compare_speeds(a, std::array{100.1, 99.5, 100.7, 98.0, 101.5}).b_is, Comparison::kWithinNoise);
-  // One repetition that was disturbed moves the mean by a sixth and the median by nothing.
+  // One disturbed repetition moves the mean by a sixth and leaves the median unchanged.
   EXPECT_EQ(compare_speeds(a, std::array{100.1, 99.5, 100.7, 20.0, 100.3}).b_is, Comparison::kWithinNoise);
 }
 
@@ -147,7 +148,7 @@ TEST(Bench, ATestLongerThanTheContextIsRefused) {
   EXPECT_THAT(error_of([&] { room_for({&short_test, 1}, kConfig, setup); }), HasSubstr("100 are allowed"));
 }
 
-// Notes what it is asked, and that every position that a token sees has a page.
+// Records every step, and checks that every position that a token sees has a page.
 class WatchedBackend : public ScriptedBackend {
  public:
   using ScriptedBackend::ScriptedBackend;
@@ -205,7 +206,7 @@ Outcome run(const std::vector<BenchTest>& tests, int max_batch_tokens, int num_r
 TEST(Bench, APromptIsRunInChunksAndItsLastTokenAloneIsFollowedByOne) {
   const Outcome outcome = run({{BenchKind::kPrefill, 10, 0}}, 4, 1);
   using Step = WatchedBackend::Step;
-  EXPECT_THAT(outcome.steps, ElementsAre(Step{0, 4, 0}, Step{4, 4, 0}, Step{8, 2, 1},  // to warm up
+  EXPECT_THAT(outcome.steps, ElementsAre(Step{0, 4, 0}, Step{4, 4, 0}, Step{8, 2, 1},  // warm-up
                                          Step{0, 4, 0}, Step{4, 4, 0}, Step{8, 2, 1}));
   EXPECT_EQ(outcome.results[0].num_steps, 3);
 }
@@ -213,7 +214,7 @@ TEST(Bench, APromptIsRunInChunksAndItsLastTokenAloneIsFollowedByOne) {
 TEST(Bench, EachRepetitionDecodesTheSameTokensAtTheSamePositions) {
   const Outcome outcome = run({{BenchKind::kDecode, 3, 0}}, 512, 2);
   using Step = WatchedBackend::Step;
-  ASSERT_EQ(outcome.steps.size(), 9u);  // one to warm up and two
+  ASSERT_EQ(outcome.steps.size(), 9u);  // one warm-up and two repetitions
   for (size_t i = 0; i < 9; ++i) {
     EXPECT_EQ(outcome.steps[i], (Step{static_cast<int>(i % 3), 1, 1}));
     EXPECT_EQ(outcome.tokens[i], outcome.tokens[i % 3]);
@@ -233,7 +234,7 @@ TEST(Bench, TheCacheIsFilledOnceForAllTestsOfADepth) {
                                          Step{9, 1, 1}, Step{9, 1, 1}));
 }
 
-// The pages are checked by the backend: the window of 128 has left the start behind, and 300 tokens at once need more
+// The backend checks the pages: the start has left the window of 128, and 300 tokens at once need more
 // sliding pages than chunks of 32.
 TEST(Bench, WhatARepetitionSeesIsThereForTheNext) {
   run({{BenchKind::kPrefill, 300, 1000}, {BenchKind::kDecode, 200, 1000}, {BenchKind::kDecode, 40, 1100}}, 32,
@@ -248,7 +249,7 @@ TEST(Bench, BytesAreTheMeanOverTheStepsThatAreTimed) {
   EXPECT_THAT(outcome.results[0].bytes_per_step, DoubleEq(decode));
   EXPECT_THAT(outcome.results[0].bytes_per_token(), DoubleEq(decode));
 
-  // The first of the two chunks reads no unembedding.
+  // The first of the two chunks does not read the unembedding.
   const double unembed = 2.0 * kConfig.vocab * kConfig.hidden;
   const auto both = static_cast<double>(total(step_costs(kConfig, {}, 4, 54)).bytes_touched() +
                                         total(step_costs(kConfig, {}, 2, 56)).bytes_touched());
@@ -297,14 +298,15 @@ const BenchSetup kSetup{
     .read_bandwidth = 50e9,
     .tuning = std::nullopt,
     .counters = {{"steps that hit", "hit", 7}, {"steps that missed", "missed", 2}}};
-// 100 tokens per second of 0.2 GB each are 20 GB/s.
+// 100 tok/s of 0.2 GB each are 20 GB/s.
 const BenchResult kResult{{BenchKind::kDecode, 32, 4096}, {98, 104, 98}, 32, 0.2e9};
 
 BenchResult result_of(const BenchTest& test, std::vector<double> tokens_per_second) {
   return {test, std::move(tokens_per_second), 1, 0.2e9};
 }
 
-int width_of(const std::string& line) {  // of UTF-8, in characters
+// Returns the width of UTF-8 text in characters.
+int width_of(const std::string& line) {
   return static_cast<int>(std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
@@ -338,7 +340,7 @@ TEST(Bench, SeveralDepthsAndLengthsMakeAGridWithARowForEachDepth) {
             "|   depth |      pp512 |     pp2048 |     pp8192 |     tg32 (share) |    tg128 (share) |");
   EXPECT_EQ(lines[1],
             "| ------: | ---------: | ---------: | ---------: | ---------------: | ---------------: |");
-  // 132.5 tok/s of 1 MB each are 0.27 % of 50 GB/s, as are 228.5 half a per cent.
+  // 132.5 tok/s of 1 MB each are 0.27 % of 50 GB/s; 228.5 tok/s are just under half a per cent.
   EXPECT_EQ(lines[3],
             "|    4096 |     612.50 |       2148 |       8292 |     132.50 (0 %) |     228.50 (0 %) |");
   for (const std::string& line : lines) EXPECT_LE(width_of(line), 100);

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// The parts of a record of bench --json that are compared.
+// The parts of a `bench --json` record that are compared.
 Json run(const std::vector<std::pair<std::string, std::vector<double>>>& tests) {
   Json run = Json::parse(R"({
       "nibble": {"version": "0.1.0", "commit": "aaaa", "dirty": false, "build": "Release", "compiler": "GNU 12"},
@@ -73,7 +73,7 @@ TEST(Compare, AnotherMachineProgramOrNumberOfThreadsIsSaid) {
   b["machine"]["device"] = {{"name", "A GPU"}};
   b["threads"] = 8;
   b["nibble"]["commit"] = "bbbb";
-  b["kernels"][0]["kernel"] = "two";  // what is measured, not what is computed
+  b["kernels"][0]["kernel"] = "two";  // changes only the speed, not the results
   EXPECT_THAT(compared(a, b),
               AllOf(HasSubstr("- CPU: A CPU in A, Another in B\n"), HasSubstr("- threads: 4 in A, 8 in B\n"),
                     HasSubstr("- commit: aaaa in A, bbbb in B\n"),
@@ -132,7 +132,7 @@ class CompareFiles : public testing::Test {
   std::filesystem::path path_{testing::TempDir() + fmt::format("compared_records_{}.jsonl", getpid())};
 };
 
-TEST_F(CompareFiles, RunsStandOneBehindTheOther) {
+TEST_F(CompareFiles, RunsFollowEachOther) {
   const std::string line = run({{"tg32", kSlow}}).dump(), pretty = run({{"tg32", kFast}}).dump(2);
   const Runs runs = read_runs(write(line + '\n' + pretty + "\n\n"));
   ASSERT_EQ(runs.size(), 2u);

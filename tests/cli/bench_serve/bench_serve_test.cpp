@@ -23,7 +23,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// events
+// server-sent events
 
 TEST(EventStream, GivesTheDataOfEachEventAndNothingElse) {
   EXPECT_THAT(EventStream().push("data: {\"a\":1}\n\n"), ElementsAre("{\"a\":1}"));
@@ -59,7 +59,7 @@ TEST(BenchServe, AnEventHasTextWhereverItMayStand) {
     EXPECT_FALSE(read_event(data).has_text) << data;
 }
 
-TEST(BenchServe, AnEventTellsUsageAndErrors) {
+TEST(BenchServe, AnEventHasUsageAndErrors) {
   const StreamEvent usage = read_event(
       R"({"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4}}})");
   EXPECT_EQ(usage.num_prompt_tokens, 7);
@@ -101,11 +101,12 @@ TEST(BenchServe, ALengthIsFixedUniformOrExponential) {
   const LengthDistribution exponential = read_length("exp:100", "-x");
   EXPECT_EQ(exponential.draw(0), 1);
   EXPECT_EQ(exponential.draw(0.5), 69);           // ln 2 times the mean
-  EXPECT_EQ(exponential.draw(1 - 0x1p-53), 800);  // cut
+  EXPECT_EQ(exponential.draw(1 - 0x1p-53), 800);  // cut off at 8 times the mean
   double sum = 0;
   constexpr int kNumDraws{20000};
   for (uint64_t i = 0; i < kNumDraws; ++i) sum += exponential.draw(random_unit(5, i));
-  // The mean of draws has a standard deviation of 100 / sqrt(20000) = 0.7; the cut takes 100 e^-8 = 0.03.
+  // The mean of the draws has a standard deviation of 100 / sqrt(20000) = 0.7; the cut-off lowers it by 100
+  // e^-8 = 0.03.
   EXPECT_NEAR(sum / kNumDraws, 100, 3);
 }
 
@@ -158,7 +159,7 @@ TEST(BenchServe, ARequestFollowsFromTheSeed) {
   EXPECT_EQ(body["stream_options"]["include_usage"], true);
 }
 
-TEST(RequestBody, HasWhatWasSaidBesideOrInPlaceOfItsOwn) {
+TEST(RequestBody, ExtraFieldsAreAddedOrReplaceItsOwn) {
   Workload workload = workload_of(BenchApi::kCompletions);
   auto expected = request_body(workload, 3);
   workload.extra_body = {{"regex", "[a-z]+"}, {"ignore_eos", false}};
@@ -173,11 +174,11 @@ TEST(BenchServe, ArrivalsAreAPoissonProcess) {
   ASSERT_EQ(times.size(), size_t{kCount});
   EXPECT_EQ(times[0], 0);
   EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
-  // Gaps have mean and standard deviation 1/4; the mean of 10^4 of them deviates by a hundredth of that.
+  // Gaps have a mean and standard deviation of 1/4, so the mean of 10^4 gaps deviates by a hundredth of that.
   EXPECT_NEAR(times.back() / (kCount - 1), 0.25, 5 * 0.0025);
   int num_long = 0;
   for (size_t i = 1; i < times.size(); ++i) num_long += times[i] - times[i - 1] > 0.25;
-  // exp(-1) of them are longer than the mean; binomial, standard deviation 48.
+  // A share of exp(-1) is longer than the mean; binomial with a standard deviation of 48.
   EXPECT_NEAR(num_long, kCount * std::exp(-1.0), 5 * 48);
 }
 
@@ -196,7 +197,7 @@ TEST(BenchServe, PercentilesAreThoseOfNumpy) {
   EXPECT_EQ(some.most, 16);
 }
 
-// Two answers of 3 and 2 tokens that overlap, one that failed, one whose usage is not told.
+// Two overlapping answers of 3 and 2 tokens, one that failed, and one without usage.
 std::vector<TimedAnswer> some_answers() {
   std::vector<TimedAnswer> answers(4);
   answers[0] = {.sent = 10,
@@ -259,7 +260,7 @@ TEST(BenchServe, ALoadComesToThroughputAndTimes) {
 TEST(BenchServe, AnAnswerWithoutTextHasAnEndAndNoFirstToken) {
   std::vector<TimedAnswer> answers(1);
   answers[0].ended = 2;
-  answers[0].num_output_tokens = 4;  // control tokens
+  answers[0].num_output_tokens = 4;  // more than were streamed: control tokens count
   const LoadSummary summary = summarise(answers);
   EXPECT_FALSE(summary.ttft || summary.itl || summary.tpot);
   EXPECT_EQ(summary.e2e->p50, 2);
@@ -299,7 +300,7 @@ TEST(BenchServe, TheReportHasFiguresAndErrorsByKind) {
   const auto& load = json["loads"][0];
   EXPECT_EQ(json["date"], "2026-11-22T02:36:02Z");
   EXPECT_EQ(json["num_warmups"], 2);
-  EXPECT_TRUE(json["kernels"].is_null());  // the server's
+  EXPECT_TRUE(json["kernels"].is_null());  // kernels are those of the server, which the record does not know
   EXPECT_EQ(json["api"], "chat");
   EXPECT_TRUE(load["num_clients"].is_null());
   EXPECT_EQ(load["rate"], 2.5);
@@ -313,8 +314,8 @@ TEST(BenchServe, TheReportHasFiguresAndErrorsByKind) {
 TEST(BenchServe, ItsKeyIsNotInTheRecord) {
   CLI::App app{"", "nibble"};
   Settings settings;
-  const Action action =
-      define_bench(*app.add_subcommand("bench"), settings);  // it owns what flags are read into
+  // `action` owns the variables that the flags are read into.
+  const Action action = define_bench(*app.add_subcommand("bench"), settings);
   app.parse("bench serve http://a --api-key hush --clients 1,4");
   const std::string line = command_line(*app.get_subcommand("bench")->get_subcommand("serve"));
   EXPECT_EQ(line, "nibble bench serve http://a --api-key ... --clients 1,4");

@@ -24,15 +24,15 @@ const Tokenizer kTokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-
 TEST(EvalText, AModelThatKnowsNothingHasThePerplexityOfItsVocabulary) {
   ScriptedBackend backend(kTinyConfig, 0, {0});  // all logits are equal
   const BackendOptions room = backend_options(kTinyConfig, resolve({}), {10, 1});
-  const std::string text(25, '\x01');  // a token for each byte
+  const std::string text(25, '\x01');  // one token per byte
   ASSERT_EQ(kTokenizer.encode(text, SpecialTokens::kOrdinary).size(), 25u);
 
   const Perplexity result =
       measure_perplexity(backend, room, kTokenizer, cut_windows(kTokenizer, text, 10, {}));
   EXPECT_NEAR(result.per_token, 4096, 1e-6);
-  EXPECT_NEAR(result.bits_per_byte, 12, 1e-9);  // log2 of 4,096, and a token is a byte
+  EXPECT_NEAR(result.bits_per_byte, 12, 1e-9);  // log2 of 4,096, with one byte per token
   EXPECT_EQ(result.num_windows, 2);             // the last 5 tokens fill no window
-  EXPECT_EQ(result.num_scored, 18u);            // 9 of each window
+  EXPECT_EQ(result.num_scored, 18u);            // 9 per window
 }
 
 TEST(EvalText, AShortTextIsOneWindowAndALimitLeavesOutTheRest) {
@@ -49,7 +49,7 @@ TEST(EvalText, AShortTextIsOneWindowAndALimitLeavesOutTheRest) {
   EXPECT_THROW(cut_windows(kTokenizer, "\x01", 10, {}), InputError);
 }
 
-// All logits are equal but that of token 5, which is e times as likely as any other.
+// Makes all logits equal except that of token 5, which is e times as likely as any other.
 class BiasedBackend : public ScriptedBackend {
  public:
   using ScriptedBackend::ScriptedBackend;
@@ -74,7 +74,8 @@ TEST(EvalCompare, AModelIsNoWayFromItself) {
   EXPECT_EQ(result.num_scored, 198u);
 }
 
-// With V = 4,096 tokens p is 1 / V for each. q is e / (V - 1 + e) for one token, and 1 / (V - 1 + e) for each other.
+// With V = 4,096 tokens, p is 1 / V for each. q is e / (V - 1 + e) for one token and 1 / (V - 1 + e) for the
+// others.
 TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
   ScriptedBackend plain(kTinyConfig, 0, {0});
   BiasedBackend biased(kTinyConfig, 0, {0});
@@ -83,7 +84,7 @@ TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
       compare_models(biased, plain, room, cut_windows(kTokenizer, std::string(250, '\x01'), 100, 1));
   const double vocab = 4096, sum = vocab - 1 + std::exp(1.0);
   EXPECT_NEAR(result.mean_kl, std::log(sum / vocab) - 1 / vocab, 1e-12);
-  EXPECT_NEAR(result.p99_kl, result.mean_kl, 1e-12);  // every token has the same
+  EXPECT_NEAR(result.p99_kl, result.mean_kl, 1e-12);  // the divergence is equal at every token
   EXPECT_EQ(result.top1_agreement, 0);
   EXPECT_NEAR(result.unquantised_perplexity, vocab, 1e-6);
   ASSERT_NE(kTokenizer.encode("\x01", SpecialTokens::kOrdinary).front(), 5);
@@ -99,7 +100,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-// True if a model that says `said` solves a task with this kind and answer.
+// Returns whether the answer `said` solves a task of this kind with this expected answer.
 bool solves(const std::string& said, std::optional<std::string> called, const std::string& expected) {
   Task task = read_tasks(one_line(kTask), "tasks").front();
   task.called = std::move(called);

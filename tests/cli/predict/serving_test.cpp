@@ -1,4 +1,4 @@
-// Arithmetic of replicas, held to two servers of the bundled model behind a proxy that were measured.
+// Compares the arithmetic of replicas with measurements of two servers of the bundled model behind a proxy.
 #include "cli/predict/serving.h"
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@
 namespace nibble::cli {
 namespace {
 
-// How a record of two replicas was made: its `setup`.
+// The `setup` of a record of two replicas.
 struct ReplicaSetup {
   bool by_prefix, is_large;
   auto operator<=>(const ReplicaSetup&) const = default;
 };
 
-// The measured shares of all prompts' tokens that were cached.
+// Returns the measured shares of prompt tokens found in the cache.
 std::map<ReplicaSetup, std::vector<double>> measured_shares() {
   std::ifstream file(test::source_path("records/replicas.jsonl"));
   std::map<ReplicaSetup, std::vector<double>> shares;
@@ -38,11 +38,12 @@ std::map<ReplicaSetup, std::vector<double>> measured_shares() {
   return shares;
 }
 
-// 400 chats of 650 tokens: the first 576 are the chat's own beginning and one of 40 beginnings. Each of these is new to each replica that is
-// asked for it; of the others the arithmetic says how many are found. Four clients: two on each replica.
+// 400 chats of 650 tokens. The first 576 tokens are one of 40 prefixes. The first request with a prefix
+// misses on each replica that gets it; for the others the arithmetic gives the share of hits. Four clients,
+// two per replica.
 TEST(Serving, PrefixesAreFoundAsOftenAsTwoReplicasFoundThem) {
   const Request chat{650, 16, 576, 40};
-  const Config config = *named_config("gpt-oss-20b");  // windows of 128, as the bundled model
+  const Config config = *named_config("gpt-oss-20b");  // windows of 128, as in the bundled model
   constexpr double kNumRequests{400};
   constexpr int kClientsOfReplica{2};
   const auto shares = measured_shares();
@@ -60,8 +61,8 @@ TEST(Serving, PrefixesAreFoundAsOftenAsTwoReplicasFoundThem) {
   }
 }
 
-// The share of requests whose beginning a scheduler finds, of `num_requests` with so many at once, all equally likely; those before are not
-// counted.
+// Returns the share of `num_requests` requests whose prefix the scheduler finds, with `num_running` requests
+// at a time and all prefixes equally likely. The first requests are not counted.
 double share_found_by_scheduler(const BackendOptions& options, const Request& request, int num_running) {
   constexpr uint64_t kNumBefore{400}, kNumRequests{1200};
   Scheduler scheduler({.max_batch_tokens = options.max_batch_tokens,
@@ -97,8 +98,9 @@ double share_found_by_scheduler(const BackendOptions& options, const Request& re
   return static_cast<double>(num_found) / kNumRequests;
 }
 
-// Pools as servers size them, whether full pages are scarce or not. Sequences that run at the same time share beginnings that the
-// arithmetic takes for lost, and beginnings that run again leave pages behind that it does not count.
+// Pools of the size that servers use, with full pages scarce and not. The arithmetic is approximate: it
+// counts prefixes that concurrent sequences share as missed, and does not count the pages that repeated
+// prefixes leave.
 TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
   const Config config = *named_config("gpt-oss-20b");
   double least = 1, most = 0;
@@ -123,7 +125,7 @@ TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
   EXPECT_GT(most, 0.95);
 }
 
-// Pages of full layers for 100 beginnings of 10 pages, and sliding ones for all of these.
+// The pools hold 100 prefixes of 10 full pages, and sliding pages for all of them.
 constexpr Request kShared{
     .prompt_tokens = 320, .answer_tokens = 0, .prefix_tokens = 320, .num_prefixes = 100};
 
@@ -131,14 +133,15 @@ TEST(Serving, APrefixIsFoundWhereAllHaveRoom) {
   EXPECT_EQ(found_share({1000, 1000, 128}, kShared, 100), 1);
   EXPECT_EQ(found_share({0, 1000, 128}, kShared, 100), 0);
   EXPECT_EQ(found_share({1000, -5, 128}, kShared, 100), 0);
-  // Requests leave nothing of their own behind: half of the room holds half of the beginnings, on two replicas all of them.
+  // Requests leave no pages of their own. So half of the room holds half of the prefixes, or all of them if
+  // they are divided between two replicas.
   EXPECT_NEAR(found_share({500, 1000, 128}, kShared, 100), 0.5, 1e-6);
   EXPECT_EQ(found_share({500, 1000, 128}, kShared, 50), 1);
-  // To go on at position 320 takes the sliding pages of positions 193 and later: 4 of them.
+  // Resuming at position 320 needs the sliding pages from position 193 on: 4 pages.
   EXPECT_NEAR(found_share({1000, 100, 128}, kShared, 100), 0.25, 1e-6);
 }
 
-TEST(Serving, WhatRequestsLeaveBehindTakesRoomFromPrefixes) {
+TEST(Serving, PagesLeftByRequestsTakeRoomFromPrefixes) {
   Request request = kShared;
   double last = 1.1;
   for (const int own : {0, 32, 64, 640}) {
@@ -147,18 +150,19 @@ TEST(Serving, WhatRequestsLeaveBehindTakesRoomFromPrefixes) {
     EXPECT_LT(share, last) << own;
     last = share;
   }
-  // With 20 pages each, as many requests ago as fill 1,000 pages: 100 (1 - e^(-T / 100)) 10 + 20 T = 1,000, T = 35.17.
+  // With 20 pages per request, a prefix is found if it was used within the last T requests, which fill the
+  // 1,000 pages: 100 (1 - e^(-T / 100)) 10 + 20 T = 1,000, T = 35.17.
   EXPECT_NEAR(last, 1 - std::exp(-0.3517), 1e-4);
 }
 
-// A step takes a second for each row.
+// A step takes one second per row.
 double rows_of(const PredictedStep& step) { return step.num_rows(); }
 
 TEST(Serving, ARoundIsItsPromptsAndItsAnswers) {
   const Request request{100, 11, 0, 1};
   const ServingRound alone = round_of(request, 1, 0, 1024, rows_of);
   EXPECT_DOUBLE_EQ(alone.prompt_seconds, 100);
-  EXPECT_DOUBLE_EQ(alone.answer_seconds, 10);  // the prompt's step gives the first token
+  EXPECT_DOUBLE_EQ(alone.answer_seconds, 10);  // the prefill step gives the first token
   const ServingRound four = round_of(request, 4, 0, 1024, rows_of);
   EXPECT_DOUBLE_EQ(four.prompt_seconds, 400);
   EXPECT_DOUBLE_EQ(four.answer_seconds, 40);
@@ -171,7 +175,8 @@ TEST(Serving, StepsSeeWhatIsBeforeThem) {
     steps.push_back(step);
     return 1.0;
   };
-  // Of 96 tokens 64 are found. Two prompts share a step of 64 rows, so four take two; then 9 steps of four tokens each.
+  // 64 of 96 tokens are found. Two prompts share a step of 64 rows, so four prompts take two steps. Then come
+  // 9 steps of four tokens each.
   const ServingRound round = round_of({96, 10, 64, 1}, 4, 1, 64, note);
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(steps[0].num_tokens, 32);

@@ -22,7 +22,8 @@ class PrinterTest : public testing::Test {
     std::fclose(thoughts_);
     std::fclose(answer_);
   }
-  std::FILE* thoughts_ = std::tmpfile();  // no terminals: words in place of dimming
+  // Not a terminal, so words mark the reasoning instead of dimmed text.
+  std::FILE* thoughts_ = std::tmpfile();
   std::FILE* answer_ = std::tmpfile();
 };
 

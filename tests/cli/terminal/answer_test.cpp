@@ -17,7 +17,7 @@ namespace {
 
 using harmony::Part;
 
-// The vocabulary is the miniature model's; a scripted backend gives the answer that the test wants.
+// Uses the vocabulary of the miniature model; a scripted backend gives the wanted answer.
 class AnswerTest : public testing::Test {
  protected:
   Answer ask(const std::string& said, const std::vector<std::string>& stop, bool is_raw = false) {
@@ -25,7 +25,8 @@ class AnswerTest : public testing::Test {
     const ResolvedSettings setup = resolve(settings);
     const std::vector<TokenId> prompt{1, 2, 3};
     ScriptedBackend backend(config_, prompt.size(), tokenizer_.encode(said, SpecialTokens::kRecognise));
-    const Capacity capacity{131'072, 1};  // an answer without end ends there: long after it was cancelled
+    // An endless answer ends there, long after it should have been cancelled.
+    const Capacity capacity{131'072, 1};
     Engine engine(backend, tokenizer_,
                   engine_options(setup, backend_options(config_, setup, capacity), capacity));
     const GenerationRequest request = make_request(prompt, settings, config_, tokenizer_, capacity.context);
@@ -47,7 +48,7 @@ constexpr const char* kAnswer{
     "thought.<|end|><|start|>assistant<|channel|>final<|message|>It is 42. "
     "END it.<|return|>"};
 
-TEST_F(AnswerTest, ThoughtsAndAnswerAreToldApart) {
+TEST_F(AnswerTest, ReasoningAndAnswerAreSeparated) {
   const Answer answer = ask(kAnswer, {});
   EXPECT_EQ(answer.text, "It is 42. END it.");
   EXPECT_EQ(answer.reasoning, "Add them. END of thought.");
@@ -65,7 +66,7 @@ TEST_F(AnswerTest, AStopStringIsLookedForInTheAnswerAndNotInThoughts) {
   EXPECT_EQ(answer.finished.reason, FinishReason::kStopString);
 }
 
-TEST_F(AnswerTest, WhatCouldHaveBecomeAStopStringIsToldAtTheEnd) {
+TEST_F(AnswerTest, APossibleStopStringIsShownAtTheEnd) {
   EXPECT_EQ(ask("<|channel|>final<|message|>It is EN<|return|>", {"END"}).text, "It is EN");
 }
 
@@ -84,7 +85,8 @@ TEST_F(AnswerTest, ARawTextIsAllAnswer) {
 
 TEST_F(AnswerTest, AListenerThatHasEnoughEndsIt) {
   wants_to_stop_ = true;
-  const Answer answer = ask("<|channel|>final<|message|>for ever and ever", {});  // begins again at its end
+  // The script starts again at its end.
+  const Answer answer = ask("<|channel|>final<|message|>for ever and ever", {});
   EXPECT_EQ(answer.finished.reason, FinishReason::kCancelled);
 }
 

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr std::chrono::seconds kProbeTestLimit{60};
 
-// The verdict on a probe that is this shell script.
+// Returns the verdict on a probe that runs this shell script.
 ProbeVerdict verdict_of_probe(const std::string& script, std::chrono::milliseconds limit = kProbeTestLimit) {
   return probe_verdict_of(run_child({"/bin/sh", "-c", script}, limit));
 }
@@ -64,7 +64,7 @@ TEST(ProbeVerdict, ACrashAHangAndNonsenseAreResults) {
   EXPECT_EQ(verdict_of_probe(R"(echo '{"result": "ok", "found": "x"}')").result, "crashed");
 }
 
-// What a report says of itself is what setup/verified.h reads.
+// setup/verified.h must be able to read the report.
 TEST(VerifyReport, IsReadAsItWasKept) {
   const std::string folder = testing::TempDir() + "nibble_report_test";
   std::filesystem::remove_all(folder);

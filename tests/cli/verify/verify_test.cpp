@@ -17,7 +17,7 @@ using Result = Verdict::Result;
 
 constexpr std::chrono::seconds kLong{60};
 
-// The verdict on a row whose check is this shell script.
+// Returns the verdict on a table row whose check runs this shell script.
 Verdict verdict_of_script(const std::string& script, std::chrono::milliseconds limit = kLong) {
   return verdict_of(run_child({"/bin/sh", "-c", script}, limit));
 }

@@ -1,4 +1,5 @@
-"""litellm and instructor, which the newest openai package keeps from being installed beside the others. Run by tests/e2e/test_openai2.py."""
+"""litellm and instructor, which cannot be installed together with the newest openai package. Run by
+tests/e2e/test_openai2.py."""
 
 import json
 import os
@@ -24,7 +25,7 @@ def watch():
         yield
 
 
-# litellm. The first of the models has OpenAI's API, then come vLLM's, Anthropic's and Ollama's.
+# litellm: the first model uses OpenAI's API, the others vLLM's, Anthropic's and Ollama's.
 
 MODELS = {"openai/tiny": "/v1", "hosted_vllm/tiny": "/v1", "anthropic/tiny": "", "ollama_chat/tiny": ""}
 every_model = pytest.mark.parametrize("model", MODELS)
@@ -43,7 +44,7 @@ def test_litellm_is_answered(model):
     assert "".join(parts) == ANSWER and len(parts) > 2
 
 
-@pytest.mark.parametrize("model", [model for model in MODELS if not model.startswith("ollama")])  # whose API has no choice of tools
+@pytest.mark.parametrize("model", [model for model in MODELS if not model.startswith("ollama")])  # Ollama's API has no tool_choice
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}], ids=["required", "named"])
 def test_litellm_gets_the_call_that_it_demands(model, choice):
     tools = [{"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}]
@@ -108,7 +109,8 @@ class City(BaseModel):
 
 
 def test_instructor_gets_calls_that_the_model_chooses_to_make():
-    # The mode sends tool_choice "auto", so that nothing holds the arguments: the miniature model was taught tools with a city.
+    # This mode sends tool_choice "auto", so no constraint applies to the arguments. The miniature model was trained on
+    # tools with a city.
     told = list(create("PARALLEL_TOOLS", Iterable[City]))
     assert told and all(isinstance(call, City) for call in told)
 

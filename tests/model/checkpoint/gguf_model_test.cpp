@@ -26,7 +26,7 @@ using testing::HasSubstr;
 
 const std::string kTinyFolder = test::source_path("models/tiny-gpt-oss");
 
-// The weights of a file, all converted to elements.
+// Opens the weights of a file, all converted to elements.
 Weights open_converted(const std::filesystem::path& file) {
   ThreadPool pool(3);
   return *with_elements(std::make_shared<const Weights>(open_weights(file)), false, pool);
@@ -37,7 +37,8 @@ void write(const TensorSource& source, const std::filesystem::path& file, const 
   write_gguf(source, file, options, pool);
 }
 
-// F32 tensors of the file stay F32 in memory, with the same values as the checkpoint's BF16.
+// Converts F32 tensors to BF16: tensors stored as F32 stay F32 in memory, with the values of the checkpoint's
+// BF16.
 std::map<std::string, std::string> in_bf16(std::map<std::string, std::string> all,
                                            const std::map<std::string, std::string>& like) {
   for (auto& [name, bytes] : all) {
@@ -103,7 +104,8 @@ TEST(GgufModel, BlocksAreConvertedOnceAndReported) {
   EXPECT_EQ(num_reports, 0u);
 }
 
-// Row by row, in experts and dense matrices; for a backend that takes blocks only the router is converted.
+// Compares row by row, in experts and dense matrices. For a backend that supports blocks only the router is
+// converted.
 TEST(GgufModel, BlocksHaveTheValuesOfConvertedElements) {
   const TestFolder folder;
   const auto file = folder.path() / "model.gguf";
@@ -149,7 +151,8 @@ TEST(GgufModel, BlocksHaveTheValuesOfConvertedElements) {
   }
 }
 
-// Rows 2i and 2i + 1 of gate_up are gate i and up i; the blocks' own nibble order is ggml_blocks' test.
+// Rows 2i and 2i + 1 of gate_up are gate i and up i. ggml_blocks_test.cpp tests the nibble order of the
+// blocks.
 TEST(GgufModel, GateAndUpAreEverySecondRow) {
   const TestFolder folder;
   write(synthetic_source(small_config(), "synthetic"), folder.path() / "model.gguf");
@@ -195,7 +198,7 @@ TEST(GgufModel, Q8AndMxfp4MatricesAreTheirValuesInBf16) {
   }
 }
 
-// A GGUF file of the small model, which tests damage and open.
+// A GGUF file of the small model, which tests damage and then open.
 class DamagedGguf : public testing::Test {
  protected:
   DamagedGguf() {
@@ -307,7 +310,8 @@ TEST_F(DamagedGguf, AKeyThatContradictsAnotherIsRefused) {
   EXPECT_THAT(error_of_opening(), HasSubstr("freq_base_swa' is 10000; accepted: 150000"));
 }
 
-// Writes metadata of the small model with one entry changed, and an embedding for its vocabulary.
+// Writes the metadata of the small model with one change, and an embedding for its vocabulary. Returns the
+// error.
 std::string error_of_config(const std::function<void(GgufMetadata&)>& add, Config config = small_config()) {
   const TestFolder folder;
   GgufMetadata metadata;

@@ -61,7 +61,7 @@ void expect_words(const RandomWords& words, const void* made, size_t num_bytes) 
   }
 }
 
-// `count` consecutive matrices, of which `made` is the first.
+// Compares `count` consecutive matrices, of which `made` is the first.
 void expect_recipe(const Matrix& described, const Matrix& made, int count = 1) {
   EXPECT_EQ(described.rows, made.rows);
   EXPECT_EQ(described.cols, made.cols);
@@ -107,14 +107,14 @@ TEST(Synthetic, AreTheSameEveryTimeAndOtherWithAnotherSeed) {
   for (const auto& [name, bytes] : first) EXPECT_NE(bytes, other.at(name)) << name;
 }
 
-TEST(Synthetic, NoTwoTensorsAreAlike) {
+TEST(Synthetic, NoTwoTensorsAreEqual) {
   const Weights weights = make_synthetic(small_config(), "x");
   EXPECT_NE(values(weights.layers[0].q), values(weights.layers[1].q));
   EXPECT_NE(values(weights.layers[0].k), values(weights.layers[0].v));
   EXPECT_NE(values(weights.layers[0].gate_up.matrix(0)), values(weights.layers[0].gate_up.matrix(1)));
 }
 
-// Since scales are powers of two, the rms is within a factor of sqrt(2) of the target.
+// Scales are powers of two, so the RMS is within a factor of sqrt(2) of the target.
 TEST(Synthetic, LinearLayersKeepTheRmsOfWhatGoesIn) {
   const Weights weights = make_synthetic(small_config(), "x");
   const LayerWeights& layer = weights.layers[1];
@@ -154,12 +154,13 @@ TEST(Synthetic, EveryCodeIsAboutEquallyFrequent) {
     ++counts[pair & 15];
     ++counts[pair >> 4];
   }
-  // 131,072 codes are 8,192 of each value with a standard deviation of 88; six deviations do not occur by chance.
+  // 131,072 codes: 8,192 of each value, with a standard deviation of 88. Six deviations do not occur at
+  // random.
   for (const int count : counts) EXPECT_NEAR(count, num_bytes * 2 / 16, 6 * 88);
 }
 
-// Normalised random inputs choose every expert: 4,000 inputs that choose 4 of 32 would give 500 each if routing were
-// uniform.
+// Normalised random inputs choose every expert: 4,000 inputs that choose 4 of 32 would give 500 each with
+// uniform routing.
 TEST(Synthetic, RoutingPrefersNoExpert) {
   Config config = small_config();
   config.hidden = 512;
@@ -205,7 +206,8 @@ TEST(Synthetic, NothingIsLeftOfAFolderWhoseWritingBreaksOff) {
   const TestFolder folder;
   std::filesystem::create_directory(folder.path() / "old");
   const auto break_off = [&](size_t done, size_t total) {
-    if (done == total) throw InputError("broken off");  // with all but the small files written
+    // Everything except the small files is written by then.
+    if (done == total) throw InputError("broken off");
   };
   for (const char* name : {"new", "old"})
     EXPECT_EQ(error_of([&] {

@@ -1,4 +1,4 @@
-// Tests how the files of draft heads are read: three spellings of one network, and what is refused of them.
+// Tests how the files of draft heads are read: three formats of one network, and what is refused.
 #include "model/draft_head/draft_head.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ std::string head_refusal(const char* spelling, const std::function<void(json&)>&
 }
 
 TEST(DraftHeadConfig, NamesLayersByWhatComesOutOfThemInEverySpelling) {
-  // The files say [1, 3, 4], [1, 2, 4], and, by the inputs of the layers behind, [2, 4, 5].
+  // The files say [1, 3, 4], [1, 2, 4] and, as the indices of the layers that follow, [2, 4, 5].
   EXPECT_EQ(parse_head(config_of("specforge")).taps, (std::array{1, 3, 4}));
   EXPECT_EQ(parse_head(config_of("modelopt")).taps, (std::array{1, 2, 4}));
   EXPECT_EQ(parse_head(config_of("speculators")).taps, (std::array{1, 3, 4}));
@@ -117,14 +117,14 @@ TEST(DraftHeadConfig, WhatIsUnknownOrOfAnotherModelIsRefusedByName) {
               HasSubstr("accepted: 3 ascending layers of 1 to 6"));
 }
 
-// A copy of a head whose tensors and configuration a test may change.
+// A copy of a head whose tensors and configuration a test can change.
 class CopiedHead {
  public:
   explicit CopiedHead(const char* spelling)
       : file_(read_text_file(head_folder(spelling) / "model.safetensors", size_t{1} << 30)),
         config_(config_of(spelling)) {}
   json& config() { return config_; }
-  // Replaces a text of the header by another of the same length.
+  // Replaces text in the header by other text of the same length.
   CopiedHead& replace(const std::string& from, const std::string& to) {
     EXPECT_EQ(from.size(), to.size());
     const size_t at = file_.find(from);
@@ -136,7 +136,7 @@ class CopiedHead {
     file_.resize(file_.size() - num_bytes);
     return *this;
   }
-  // The header says where d2t lies.
+  // Sets an element of d2t, whose position the header gives.
   CopiedHead& set_d2t(size_t index, int64_t difference) {
     uint64_t length{0};
     std::memcpy(&length, file_.data(), sizeof(length));
@@ -189,7 +189,7 @@ TEST(OpenDraftHead, WhatDoesNotFitIsRefusedInALine) {
   CopiedHead with_norm("modelopt");
   with_norm.config()["eagle_config"]["norm_before_fc"] = true;
   EXPECT_THAT(with_norm.refusal(), HasSubstr("tensor 'input_norm.weight' is missing"));
-  CopiedHead without_norm("speculators");  // what older engines did in silence
+  CopiedHead without_norm("speculators");  // older engines ignored this
   without_norm.config()["norm_before_fc"] = false;
   EXPECT_THAT(without_norm.refusal(), HasSubstr("tensor 'input_norm.weight' has no place"));
 }

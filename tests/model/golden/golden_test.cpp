@@ -16,7 +16,7 @@ namespace {
 
 const std::filesystem::path kGolden{test::source_path("tests/golden")};
 
-TEST(Golden, TheIndexNamesThePromptsAndTheTensorsBesideItHoldThem) {
+TEST(Golden, TheIndexNamesThePromptsAndItsTensorFileHoldsThem) {
   const GoldenSet set = read_golden(kGolden / "golden.json");
   EXPECT_EQ(set.vocab, 4096);
   ASSERT_EQ(set.prompts.size(), 23u);
@@ -30,9 +30,10 @@ TEST(Golden, TheIndexNamesThePromptsAndTheTensorsBesideItHoldThem) {
   EXPECT_EQ(prose33.greedy.size(), 64u);
   EXPECT_EQ(prose33.num_hidden_rows, 33);
   EXPECT_EQ(prose33.hidden.size(), 8u * 33 * 256);
+  // The min_router_margin of the index.
   EXPECT_EQ(*std::min_element(prose33.router_margin.begin(), prose33.router_margin.end()),
-            0.0010134577751159668f);             // the index's min_router_margin
-  EXPECT_EQ(set.prompts[5].num_hidden_rows, 1);  // prose129 has the last position only
+            0.0010134577751159668f);
+  EXPECT_EQ(set.prompts[5].num_hidden_rows, 1);  // prose129 has only the last position
   EXPECT_EQ(set.prompts[5].hidden.size(), 8u * 256);
   EXPECT_TRUE(set.prompts[0].hidden.empty());
 }
@@ -59,7 +60,8 @@ TEST(Golden, AnIndexOfSomethingElseIsRefused) {
   std::filesystem::remove_all(folder);
 }
 
-// Two positions, a vocabulary of eight; tokens 0 to 4 are the likeliest at both, each half as likely as the one before.
+// Two positions, a vocabulary of eight. At both, tokens 0 to 4 are the likeliest, each half as likely as the
+// previous one.
 class CompareWithGolden : public testing::Test {
  protected:
   CompareWithGolden() {
@@ -123,7 +125,7 @@ TEST_F(CompareWithGolden, LikelyTokensThatChangePlacesAreWrongAtBothPlaces) {
 
 TEST_F(CompareWithGolden, NeighboursCloserThanTheGapMayChangePlaces) {
   std::swap(logits[1], logits[2]);
-  // makes places 1 and 2 of the first position a near tie
+  // Makes ranks 1 and 2 of the first position a near tie.
   golden.top_logprobs[2] = golden.top_logprobs[1] - 5e-4f;
   EXPECT_EQ(difference().num_top_wrong, 0);
   EXPECT_EQ(difference().num_top_compared, 8);
@@ -146,7 +148,7 @@ TEST_F(CompareWithGolden, PositionsWithATinyRouterMarginAreNotCompared) {
 
 TEST_F(CompareWithGolden, PositionsAfterANearTieMayDifferMore) {
   golden.router_margin[0] = 5e-5f;
-  tolerance.top_gap_after_tie = 1.5;  // more than the 1 between neighbours
+  tolerance.top_gap_after_tie = 1.5;  // more than 1, the gap between neighbours
   EXPECT_EQ(difference().num_top_compared, 0);
   golden.router_margin[0] = 1;
   EXPECT_EQ(difference().num_top_compared, 10);
@@ -172,14 +174,15 @@ TEST_F(ComparePositions, TheSameIsWithin) {
 }
 
 TEST_F(ComparePositions, EveryRowIsHeldToTheTolerance) {
-  logits[7] += 6;  // of a row of length 3 sqrt(140)
+  logits[7] += 6;  // in a row of length 3 sqrt(140)
   EXPECT_NEAR(positions().relative_l2, 2 / std::sqrt(140), 1e-12);
   EXPECT_FALSE(is_within(positions(), tolerance));
 }
 
 TEST_F(ComparePositions, ANearTieMayBeDecidedOtherwiseAsOftenAsIsToBeExpected) {
   logits[7] += 6;
-  golden.router_margin[0] = 0;  // every second time: 1/2 expected, and three times its root more is 2
+  // Probability 1/2: 0.5 other experts expected, and three standard deviations more make 2.
+  golden.router_margin[0] = 0;
   EXPECT_EQ(positions().num_other_experts, 1);
   EXPECT_EQ(positions().most_other_experts, 2);
   EXPECT_TRUE(is_within(positions(), tolerance));
@@ -188,11 +191,13 @@ TEST_F(ComparePositions, ANearTieMayBeDecidedOtherwiseAsOftenAsIsToBeExpected) {
   EXPECT_FALSE(is_within(positions(), tolerance));
 }
 
-// 4 sqrt(2) of the root mean square error of a row.
+// The required gap is 4 sqrt(2) times the root mean square error of the row.
 TEST_F(ComparePositions, NeighboursAreComparedThatAreFurtherApartThanTheErrorOfTheirRow) {
-  for (size_t i = 0; i < 8; ++i) logits[i] += i % 2 == 0 ? 0.5f : -0.5f;  // 2.83
+  // A bound of 2.83, below the gap of 3.
+  for (size_t i = 0; i < 8; ++i) logits[i] += i % 2 == 0 ? 0.5f : -0.5f;
   EXPECT_EQ(positions().num_top_compared, 10);
-  for (size_t i = 0; i < 8; ++i) logits[i] += i % 2 == 0 ? 0.1f : -0.1f;  // 3.4
+  // A bound of 3.4, above the gap of 3.
+  for (size_t i = 0; i < 8; ++i) logits[i] += i % 2 == 0 ? 0.1f : -0.1f;
   EXPECT_EQ(positions().num_top_compared, 5);
 }
 
@@ -228,8 +233,8 @@ TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {
   EXPECT_DOUBLE_EQ(tolerance.greedy_gap, std::hypot(9 * std::sqrt(2) * 5.0 / 256, 0.4));
 }
 
-// In units of 2^-8 / 3: 5 for the cache, and the square of each int8 vector is 32; here the unembedding counts as one
-// vector in 8 layers, and an error of queries or keys as half a vector each.
+// Squared errors in units of 2^-8 / 3: 5 for the cache, 32 for each int8 vector. Here the unembedding counts
+// as one vector in 8 layers, and an error of queries or keys as half a vector each.
 TEST(Int8Tolerance, FollowsTheProductsThatTakeInt8) {
   Config config;
   config.num_layers = 8;
@@ -263,7 +268,8 @@ TEST(Int8Tolerance, OfNoSuchProductIsThatOfTheCache) {
   EXPECT_EQ(none.top_gap_after_tie, cache.top_gap_after_tie);
 }
 
-// In the same units: 5 for the cache, six roundings to bfloat16, and two vectors of 16 or 64 times their error.
+// In the same units: 5 for the cache, six roundings to bfloat16, and two vectors of 16 or 64 times their
+// error.
 TEST(BlockScaledTolerance, FollowsTheErrorOfANumber) {
   Config config;
   config.num_layers = 8;

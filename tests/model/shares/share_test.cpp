@@ -1,4 +1,4 @@
-// Shares of a model among ranks: joined again they are the whole, to the byte.
+// Tests the shares of a model among ranks: joined together they are the whole model, to the byte.
 #include "model/shares/share.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,8 @@ TEST(Share, OfWholeExpertsHasEachOfThemOnceAndAsWideAsItIs) {
         EXPECT_EQ(share.units, (IndexRange{0, config.intermediate}));
         EXPECT_TRUE(share.adds_down_bias());
         EXPECT_EQ(config_of(config, share).experts(), share.experts);
-        EXPECT_EQ(config_of(config, share).num_experts, num_experts);  // of which the router chooses
+        // The experts that the router chooses from.
+        EXPECT_EQ(config_of(config, share).num_experts, num_experts);
       }
       EXPECT_EQ(next, num_experts);
       const auto counts = counts_of(shares, &Share::experts);
@@ -104,7 +105,8 @@ TEST(Share, OfWholeExpertsHasEachOfThemOnceAndAsWideAsItIs) {
       (Parts{96, 32}));
 }
 
-// Copies every rank's pieces to where the slice says that they belong, and returns what comes of it; each element must come once.
+// Copies every rank's pieces to where their slice belongs, and returns the result. Each element must occur
+// exactly once.
 std::vector<std::byte> joined(const std::vector<std::byte>& stored, ElementSize size, int rows, int cols,
                               int num_matrices, const std::vector<MatrixSlice>& slices) {
   const auto bytes_of = [&](int num_cols) {
@@ -114,7 +116,7 @@ std::vector<std::byte> joined(const std::vector<std::byte>& stored, ElementSize 
   size_t num_bytes = 0;
   for (const MatrixSlice& slice : slices) {
     const Pieces pieces = pieces_of(stored.data(), size, rows, cols, num_matrices, slice);
-    std::vector<std::byte> own;  // as one after the other they arrive at a rank
+    std::vector<std::byte> own;  // pieces arrive at a rank one after another
     for (size_t i = 0; i < pieces.count; ++i)
       own.insert(own.end(), pieces.data + i * pieces.stride, pieces.data + i * pieces.stride + pieces.bytes);
     num_bytes += own.size();
@@ -171,7 +173,7 @@ TEST(Share, JoinedAgainIsTheWholeToTheByte) {
 std::span<const std::byte> bytes_of(const void* data, size_t count) {
   return {static_cast<const std::byte*>(data), count};
 }
-// The bytes of all experts of these shares, one rank after the other: codes, scales and biases apart.
+// Returns the bytes of all experts of these shares, rank after rank; codes, scales and biases separately.
 std::array<std::vector<std::byte>, 3> joined_experts(const std::vector<std::shared_ptr<const Weights>>& ranks,
                                                      size_t layer, ExpertMatrices LayerWeights::*which) {
   std::array<std::vector<std::byte>, 3> all;
@@ -209,7 +211,8 @@ TEST(Share, OfWholeExpertsJoinedAgainIsAllTheirBytes) {
   }
 }
 
-// With sequences of its own a rank has all of attention, bias included, and the same part of the rest as with heads: any number of ranks.
+// With its own sequences a rank has all of attention, including the bias, and the same part of the rest as
+// with heads, for any number of ranks.
 TEST(Share, OfSequencesHasAllOfAttentionAndTheSameOfTheRest) {
   Config config = config_with(8, 2, 640, 200);
   config.num_experts = 11;
@@ -240,7 +243,7 @@ TEST(Share, OfSequencesHasAllOfAttentionAndTheSameOfTheRest) {
     }
 }
 
-// Whoever has the first units of an expert adds its bias, whichever way experts are cut.
+// The rank with the first columns of an expert adds its bias, however experts are split.
 TEST(Share, AddsEachBiasOfDownOnce) {
   Config config = config_with(4, 1, 320, 64);
   const Weights whole = make_synthetic(config, "a model");

@@ -1,4 +1,4 @@
-// Tests how requests of Anthropic's API become chats, and answers its messages.
+// Tests how requests of Anthropic's API become chats, and answers become its messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 AnthropicRequest read_anthropic(const std::string& messages, const std::string& more = "") {
   return read_anthropic_request(R"({"max_tokens": 9, "messages": [)" + messages + "]" + more + "}", true);
 }
-// The prompt behind the system message.
+// Returns the prompt after the system message.
 std::string anthropic_prompt(const std::string& messages, const std::string& more = "") {
   const harmony::Chat chat = read_anthropic(messages, more).chat.chat;
   const std::string text = harmony::render(harmony::to_conversation(chat), tiny(), {}).text;
@@ -92,7 +92,7 @@ TEST(AnthropicRequest, WhatCanNotBeReadIsRefused) {
               HasSubstr("request.tool_choice must be auto or none where no tool is offered"));
 }
 
-// The blocks of a message, and the types of the events that send them.
+// The blocks of a message, and the types of the events that stream them.
 struct Told {
   Json message;
   std::string types;

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Adds up the deltas of a stream as OpenAI's client does.
+// Accumulates the deltas of a stream as OpenAI's client does.
 struct Client {
   std::string reasoning, content;
   std::vector<ChatAnswer::Call> calls;
@@ -62,7 +62,7 @@ constexpr const char* kCall{
     "me look.<|end|><|start|>assistant<|channel|>commentary to=functions.get_time "
     "<|constrain|>json<|message|>{\"zone\": \"Europe/Oslo\"}<|call|>"};
 
-TEST(ChatAnswer, ReasoningContentAndCallsAreToldApart) {
+TEST(ChatAnswer, ReasoningContentAndCallsAreSeparated) {
   const ChatAnswer answer = listen(kCall, true).whole;
   EXPECT_EQ(answer.reasoning(), "Need the clock.");
   EXPECT_EQ(answer.content(), "Let me look.");
@@ -82,7 +82,7 @@ TEST(ChatAnswer, ACallWithoutToolsIsContentAndNotLost) {
   EXPECT_EQ(answer.content(), "Let me look.\n\n{\"zone\": \"Europe/Oslo\"}");
 }
 
-TEST(ChatAnswer, ACallOfWhatNobodyOfferedIsNoCall) {
+TEST(ChatAnswer, ACallOfAToolThatWasNotOfferedIsNoCall) {
   const ChatAnswer answer = listen("<|channel|>analysis to=python code<|message|>1+1<|call|>", true).whole;
   EXPECT_TRUE(answer.calls().empty());
   EXPECT_EQ(answer.reasoning(), "1+1");
@@ -112,7 +112,7 @@ TEST(ChatAnswer, AStopStringEndsTheContentAndIsNotLookedForInReasoning) {
   EXPECT_EQ(both.whole.content(), "It is 42.");
 }
 
-// The content of an answer with these rules for its end.
+// Returns the content of an answer that stops by these rules.
 std::string content_with(const StopParams& stop, const std::string& said, const std::string& begun = "") {
   ChatAnswer answer(tiny(), {}, stop, tiny().encode(begun, SpecialTokens::kRecognise));
   for (const TokenId token : tiny().encode(said, SpecialTokens::kRecognise)) answer.push({.token = token});
@@ -120,7 +120,7 @@ std::string content_with(const StopParams& stop, const std::string& said, const 
   return answer.reasoning() + "|" + answer.content();
 }
 
-// The calls in an answer, as "space.name(arguments)", and that a stream adds up to the same.
+// Returns the calls in an answer as "space.name(arguments)", and checks that a stream adds up to the same.
 std::string calls_in(const std::string& said, const std::vector<OfferedTool>& tools) {
   ChatAnswer answer(tiny(), tools, {});
   std::string calls, streamed;
@@ -153,7 +153,7 @@ TEST(ChatAnswer, AToolThatTakesOneTextGetsThatText) {
   const std::vector<OfferedTool> tools{{"patch", "functions", ToolKind::kCustom}};
   const std::string begin = "<|channel|>commentary to=functions.patch <|constrain|>json<|message|>";
   EXPECT_EQ(calls_in(begin + R"({"input": "a\nb"}<|call|>)", tools), "functions.patch(a\nb)");
-  // What is no such JSON is passed on as it is.
+  // Arguments that are not such JSON are passed on unchanged.
   EXPECT_EQ(calls_in(begin + "*** Begin<|call|>", tools), "functions.patch(*** Begin)");
   EXPECT_EQ(calls_in(begin + R"({"input": ""}<|call|>)", tools), "functions.patch()");
 }
@@ -172,7 +172,7 @@ TEST(ChatAnswer, AToolThatTakesOneTextGetsTheTextSoFarWhereItIsCutOff) {
   EXPECT_EQ(calls_in(begin + "*** Begin", tools), "functions.patch(*** Begin)");
 }
 
-// Each prefix of an answer with the call of a tool whose name begins with another's.
+// Covers each prefix of an answer that calls a tool whose name begins with another tool's name.
 TEST(ChatAnswer, ACallThatIsCutOffIsNoOtherCallAndNoText) {
   const std::vector<OfferedTool> tools{{"drop"}, {"drop_dry_run"}};
   const std::string arguments = R"({"path":"a"})";
@@ -280,7 +280,7 @@ TEST(ChatAnswer, TheContentsTokensAreThoseOfItsText) {
   EXPECT_EQ(both.streamed.num_content_tokens, ids.size());
 }
 
-// Random tokens with many control tokens, as a broken model would generate.
+// Random tokens with many control tokens, like the output of a broken model.
 TEST(ChatAnswer, AStreamAddsUpToTheWholeAnswerWhateverIsSaid) {
   const std::vector<TokenId> wellformed = tiny().encode(kCall, SpecialTokens::kRecognise);
   const std::vector<TokenId> control = tiny().encode(
@@ -317,7 +317,7 @@ TEST(ChatAnswer, AStreamAddsUpToTheWholeAnswerWhateverIsSaid) {
     num_with_calls += !whole.calls().empty();
     num_with_content += !whole.content().empty();
   }
-  EXPECT_GT(num_with_calls, 1000u);  // or the test would compare too little
+  EXPECT_GT(num_with_calls, 1000u);  // else the test compares too little
   EXPECT_GT(num_with_content, 1000u);
 }
 

@@ -144,7 +144,8 @@ TEST(ApiRequest, WhatOtherEnginesTakeArrivesToo) {
   EXPECT_TRUE(params.return_token_ids);
   EXPECT_TRUE(params.continuous_usage);
   EXPECT_TRUE(params.ignored.empty());
-  EXPECT_TRUE(read_chat(R"("no_stop_trim": true)").params.stop.keeps_stop);  // SGLang's name
+  // SGLang's name of the option.
+  EXPECT_TRUE(read_chat(R"("no_stop_trim": true)").params.stop.keeps_stop);
   EXPECT_THAT(refusal(R"("allowed_token_ids": [])"), HasSubstr("must be a list of token ids, not empty"));
   EXPECT_THAT(refusal(R"("truncate_prompt_tokens": 0)"), HasSubstr("must be -1, or 1 or more"));
 }
@@ -198,7 +199,7 @@ TEST(ApiRequest, AnAnswerEitherGoesOnOrBeginsAnew) {
             "request.add_generation_prompt must be false where continue_final_message is true, not true");
 }
 
-TEST(ApiRequest, APromptIsCutAtTheSideThatIsAskedFor) {
+TEST(ApiRequest, APromptIsTruncatedAtTheRequestedSide) {
   EXPECT_TRUE(
       read_completion(R"("truncate_prompt_tokens": 3, "truncation_side": "right")").params.truncates_end);
   EXPECT_FALSE(
@@ -255,7 +256,7 @@ TEST(ApiRequest, AFieldOfAnotherEngineIsNeverAnsweredAsIfObeyed) {
         R"("echo": true)", R"("modalities": ["text", "audio"])",
         R"("chat_template_kwargs": {"builtin_tools": ["browser"]})", R"("web_search_options": {})"})
     EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
-  // Values that ask for nothing.
+  // Values that request nothing.
   EXPECT_EQ(
       ignored_by(R"("use_beam_search": false, "typical_p": 1.0, "skip_special_tokens": true, "mirostat": 0,
                           "n_predict": -1, "modalities": ["text"], "grammar": "", "echo": false)"),
@@ -366,12 +367,13 @@ TEST(ApiRequest, ToolsStayInThePromptWhereTheChoiceIsNone) {
   EXPECT_EQ(read_chat(tools + R"("none")").chat.tools.size(), 1u);
 }
 
-// The tools of a chat that may be called, with ! where one must be.
+// Returns the tools of a chat that may be called, after a ! if a call is required.
 std::string callable(const std::string& choice) {
   const ChatRequest request = read_chat(R"("tools": [{"type": "function", "function": {"name": "f"}},
       {"type": "custom", "custom": {"name": "g"}}], "tool_choice": )" +
                                         choice);
-  EXPECT_EQ(request.chat.tools.size(), 2u);  // the prompt has both, as the turn before it had
+  // The prompt has both tools, like the prompt of the previous turn.
+  EXPECT_EQ(request.chat.tools.size(), 2u);
   std::string names = request.params.must_call ? "!" : "";
   for (const OfferedTool& tool : request.offered)
     if (tool.may_be_called) names += tool.name;
@@ -397,7 +399,7 @@ TEST(ApiRequest, TheChoiceSaysWhichToolsMayBeCalledAndIfOneMust) {
   EXPECT_THAT(error_of([] { callable(R"({"type": "function", "function": {"name": "h"}})"); }),
               HasSubstr("request.tool_choice must be a tool of the request"));
   EXPECT_THAT(error_of([] { callable(R"("must")"); }), HasSubstr("allowed_tools"));
-  // Agents send the form of their last answer with every turn.
+  // Agents send the response format of their last answer with every turn.
   EXPECT_EQ(callable(R"("required", "response_format": {"type": "json_object"})"), "!fg");
   const ChatRequest older =
       read_chat(R"("functions": [{"name": "f"}, {"name": "g"}], "function_call": {"name": "g"})");
@@ -405,7 +407,7 @@ TEST(ApiRequest, TheChoiceSaysWhichToolsMayBeCalledAndIfOneMust) {
   EXPECT_FALSE(older.offered[0].may_be_called);
 }
 
-// The language and the text of what an answer is to be.
+// Returns the language and source of the requested output format.
 std::string format_of(const std::string& more) {
   const OutputFormat format = read_chat(more).params.format;
   if (!format.source) return "";

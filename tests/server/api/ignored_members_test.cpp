@@ -1,5 +1,5 @@
-// Tests that no member of a request is ignored in silence, at any depth and in any API, and that no member which clients send as a matter of
-// course is named.
+// Tests that every ignored member of a request is named, at any depth and in any API, except those that
+// clients always send.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -150,7 +150,7 @@ TEST(DuplicateKeys, AreRefusedAtEveryDepth) {
                   R"({"tools": [{"input_schema": {"properties": {"a": {}, "b": {}, "a": {}}}}]})", true);
             }),
             "the body has \"tools[0].input_schema.properties.a\" twice; leave one of them out");
-  // The same key in two objects is none.
+  // The same key in two objects is not a duplicate.
   EXPECT_EQ(
       named_in_chat(R"("messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "a"}])"),
       "");

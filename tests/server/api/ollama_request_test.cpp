@@ -57,7 +57,7 @@ TEST(OllamaRequest, APenaltyThatCountsOnlyTheLastTokensIsRefused) {
               HasSubstr("request.options.repeat_last_n must be -1 or 0"));
 }
 
-TEST(OllamaRequest, AResultIsToldByTheNameOfItsTool) {
+TEST(OllamaRequest, AResultIsMatchedByTheNameOfItsTool) {
   const OllamaRequest request = read_ollama_chat(
       R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]},
                        {"role": "tool", "tool_name": "f", "content": "7"}]})");

@@ -1,4 +1,4 @@
-// Tests that pictures, documents and reasoning are treated alike in every API.
+// Tests that pictures, documents and reasoning are treated the same way in every API.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ ToolResult result_of(const harmony::Chat& chat, const GenerationParams& params) 
   return {chat.messages.back().text, params.ignored.text()};
 }
 
-// A tool's result with these parts.
+// Returns a tool result with these parts.
 ToolResult result_in_chat(const std::string& content) {
   const ChatRequest request = read_chat_request(
       R"({"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},

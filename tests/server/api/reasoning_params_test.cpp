@@ -1,4 +1,4 @@
-// Tests the many names of effort, and of the wish that the model should not reason.
+// Tests the various names of the reasoning effort, and of switching reasoning off.
 #include "server/api/reasoning_params.h"
 
 #include <gmock/gmock.h>

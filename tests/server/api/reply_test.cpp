@@ -34,7 +34,7 @@ TEST(ApiReply, AChunkHasTheShapeOfOpenAis) {
       R"("prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}})");
 }
 
-TEST(ApiReply, ChunksHaveTheUsageThatWasAskedFor) {
+TEST(ApiReply, ChunksHaveTheRequestedUsage) {
   const auto usage_in = [](const ChunkUsage& usage) {
     Json chunk = Json::object();
     usage.add_to(chunk);

@@ -32,7 +32,8 @@ struct Read {
   std::optional<ReasoningEffort> effort;
 };
 
-// The same question to every API; `more` are members of the request, of Ollama's its options.
+// Sends the same question to every API. `more` holds members of the request, for Ollama members of its
+// options.
 std::vector<Read> read_everywhere(const std::string& more, const std::string& effort_of_chat = "",
                                   const std::string& effort_of_responses = "",
                                   const std::string& effort_of_messages = "",

@@ -86,7 +86,7 @@ TEST(ResponseRequest, ParametersArriveWhereTheyBelong) {
               HasSubstr("request.n must be 1"));
 }
 
-// The prompt that a request becomes, without the system message.
+// Returns the prompt of a request, without the system message.
 std::string prompt_of(const std::string& request) {
   const harmony::Conversation conversation = harmony::to_conversation(read_response_request(request).chat);
   const std::string text = harmony::render(conversation, tiny(), {}).text;

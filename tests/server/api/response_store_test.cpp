@@ -26,7 +26,7 @@ TEST(ResponseStore, ForgetsWhatWasUsedLongestAgoAndKeepsItsBound) {
   }
 }
 
-TEST(ResponseStore, WhatIsLargerThanAllDrivesNobodyOut) {
+TEST(ResponseStore, AResponseLargerThanTheStoreEvictsNoOther) {
   ResponseStore store(10'000);
   store.put({"", "a"}, conversation(3300));
   store.put({"", "b"}, conversation(10'000));

@@ -19,7 +19,8 @@ namespace {
 using harmony::Json;
 using testing::HasSubstr;
 
-// What a request offers, in each API. A function is {"name", "description", "parameters", "strict"}.
+// The tools that a request offers, in each API. A function is {"name", "description", "parameters",
+// "strict"}.
 struct Offer {
   std::vector<OfferedTool> offered;
   std::vector<harmony::Tool> shown;

@@ -1,4 +1,4 @@
-// What is read as a body in chunks, however its bytes arrive, and what is refused.
+// Tests which chunked bodies are read, however their bytes arrive, and which are refused.
 #include "server/http/chunked_body.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@ struct Outcome {
   std::string body{}, left{};
 };
 
-// Gives the bytes in parts of that size, as a connection does: what was not taken comes again.
+// Passes the bytes in parts of `part_bytes` bytes, as a connection does: bytes that were not consumed come
+// again.
 Outcome read(const std::string& bytes, size_t part_bytes) {
   ChunkedBody chunks(100, 40);
   Outcome outcome;

@@ -1,4 +1,4 @@
-// Which connection gives way when all places are taken.
+// Tests which connection is closed when all places are taken.
 #include "server/http/places.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST_F(PlacesOfTwo, TheOneWhoseClientHasBeenSilentForLongestGivesWay) {
   two.wait();
   three.wait();
   one.work();  // its client has sent something,
-  one.wait();  // and now has the shortest silence
+  one.wait();  // so it has been silent for the shortest time
   EXPECT_TRUE(places_->make_room());
   EXPECT_EQ(given_, std::vector({2}));
   EXPECT_TRUE(two.has_given_way());
@@ -50,7 +50,7 @@ TEST_F(PlacesOfTwo, AConnectionGivesWayOnce) {
   Places::Place& one = take(1);
   one.wait();
   EXPECT_TRUE(places_->make_room());
-  one.wait();  // while it ends
+  one.wait();  // while it is being closed
   EXPECT_FALSE(places_->make_room());
 }
 

@@ -1,4 +1,4 @@
-// Which headers of requests are read, and as what; which are refused, because a proxy could read them in another way.
+// Tests which request headers are read and which are refused because a proxy could read them differently.
 #include "server/http/request_head.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ RequestHead head_of(const std::string& bytes) {
   return head;
 }
 
-// 0: it is read. Else the status of the refusal.
+// Returns 0 if the request is read, else the status of the refusal.
 int refusal_of(const std::string& bytes) {
   const std::optional<size_t> length = head_length(bytes, 0);
   if (!length) return -1;  // not complete

@@ -183,8 +183,7 @@ inline void product(const ProductArgs& args) {
 
 template <class Format>
 inline void strips(const StripArgs& args) {
-  // Tokens with rows that are not at a constant stride, and small numbers of tokens, go to the AVX-512
-  // kernel.
+  // Rows without a constant stride, and small numbers of tokens, go to the AVX-512 kernel.
   ptrdiff_t stride = 0;
   int num_tiled = args.num_tokens;
   if (num_tiled >= kLeastTokens) {

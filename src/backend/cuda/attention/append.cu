@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
   float2 q[kMaxGroupHeads];
 #pragma unroll
   for (int head = 0; head < kMaxGroupHeads; ++head)
-    if (args.queries && head < group_heads) q[head] = pair_of_head(first_head + head);
+    if (args.queries.data && head < group_heads) q[head] = pair_of_head(first_head + head);
   if (key) {
     const float2 rotated = rotation(k.x, k.y);
     auto* const value = key + size_t{1} * args.num_kv_heads * kPageElements;
@@ -50,27 +50,35 @@ __global__ void __launch_bounds__(kThreads)
   }
 #pragma unroll
   for (int head = 0; head < kMaxGroupHeads; ++head) {
-    if (!args.queries || head >= group_heads) break;
+    if (!args.queries.data || head >= group_heads) break;
     const float2 rotated = rotation(q[head].x, q[head].y);
-    __nv_bfloat16* to =
-        args.queries + first_of_tile(row_index, first_head + head, args.num_heads, args.image_rows) + i;
+    __nv_bfloat16* to = args.queries.data +
+                        first_of_tile(row_index, first_head + head, args.num_heads, args.queries.image_rows) +
+                        i;
     to[0] = query_of(rotated.x);
     to[kHalf] = query_of(rotated.y);
   }
 }
 
+// Calls f(kernel) with the kernel for pages of the format.
+template <typename F>
+void with_kernel(KvFormat format, const F& f) {
+  f(format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>);
+}
+
 }  // namespace
 
 void prepare_append() {
-  prefer_shared_memory(append_kernel<KvFormat::kBf16>);
-  prefer_shared_memory(append_kernel<KvFormat::kE4m3>);
+  for (const KvFormat format : {KvFormat::kBf16, KvFormat::kE4m3})
+    with_kernel(format, [](auto* kernel) { prefer_shared_memory(kernel); });
 }
 
 void append(const LaunchContext& gpu, const AppendArgs& args) {
-  launch(
-      gpu, {Operation::kAppend, "append"},
-      args.pages.format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>,
-      {static_cast<unsigned>((args.num_tokens * args.num_kv_heads + kWarps - 1) / kWarps), kThreads}, args);
+  with_kernel(args.pages.format, [&](auto* kernel) {
+    launch(gpu, {Operation::kAppend, "append"}, kernel,
+           {static_cast<unsigned>((args.num_tokens * args.num_kv_heads + kWarps - 1) / kWarps), kThreads},
+           args);
+  });
 }
 
 }  // namespace nibble::cuda

@@ -320,8 +320,8 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   const auto store = [&](const Joined& joined, int head, int d, float sink_of_head) {
     const SinkFactor finish(joined.reference, joined.sum, sink_of_head * kLog2E);
     const auto put = [&](int element, float out) {
-      args.out[element_of(row_index, kv_head * group_heads + head, args.num_heads, args.image_rows,
-                          element)] = finish(out);
+      args.out.data[element_of(row_index, kv_head * group_heads + head, args.num_heads, args.out.image_rows,
+                               element)] = finish(out);
     };
     put(d, joined.out.x);
     put(d + 1, joined.out.y);

@@ -216,7 +216,7 @@ class TileLane {
       };
       // In an image, the pairs of columns that a lane has of four neighbouring tiles are contiguous: 16
       // bytes.
-      if (tile_.args.image_rows) {
+      if (tile_.args.attended.image_rows) {
 #pragma unroll
         for (int j = 0; j < 8; j += 4)
           *reinterpret_cast<uint4*>(elements(half) +
@@ -239,8 +239,8 @@ class TileLane {
   __device__ int in_tile(int half) const { return min(2 * warp_ + half, tile_.rows.num_rows - 1); }
   __device__ int row(int half) const { return tile_.rows.first_row + in_tile(half); }
   __device__ __nv_bfloat16* elements(int half) const {
-    return tile_.args.attended + first_of_tile(row(half), tile_.kv_head * group_heads() + lane_ / 4,
-                                               tile_.args.num_heads, tile_.args.image_rows);
+    return tile_.args.attended.data + first_of_tile(row(half), tile_.kv_head * group_heads() + lane_ / 4,
+                                                    tile_.args.num_heads, tile_.args.attended.image_rows);
   }
 
   const Tile& tile_;

@@ -210,22 +210,28 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   lane.store(sums);
 }
 
+// Calls f(kernel) with the kernel for pages of the format.
+template <typename F>
+void with_kernel(KvFormat format, const F& f) {
+  f(format == KvFormat::kBf16 ? attend_tiles_kernel<KvFormat::kBf16> : attend_tiles_kernel<KvFormat::kE4m3>);
+}
+
 }  // namespace
 
 size_t attend_tiles_shared_bytes() { return kTileBytes; }
 
 void prepare_attend_tiles() {
-  allow_shared_bytes(attend_tiles_kernel<KvFormat::kBf16>, kTileBytes);
-  allow_shared_bytes(attend_tiles_kernel<KvFormat::kE4m3>, kTileBytes);
+  for (const KvFormat format : {KvFormat::kBf16, KvFormat::kE4m3})
+    with_kernel(format, [](auto* kernel) { allow_shared_bytes(kernel, kTileBytes); });
 }
 
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args) {
-  launch(gpu, {Operation::kAttend, "attend"},
-         args.pages.format == KvFormat::kBf16 ? attend_tiles_kernel<KvFormat::kBf16>
-                                              : attend_tiles_kernel<KvFormat::kE4m3>,
-         {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(num_tiles)), kTileThreads,
-          kTileBytes},
-         args);
+  with_kernel(args.pages.format, [&](auto* kernel) {
+    launch(gpu, {Operation::kAttend, "attend"}, kernel,
+           {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(num_tiles)), kTileThreads,
+            kTileBytes},
+           args);
+  });
 }
 
 }  // namespace nibble::cuda

@@ -389,23 +389,29 @@ __global__ void __launch_bounds__(kThreads, 1)
 #endif
 }
 
+// Calls f(kernel) with the kernel for pages of the format.
+template <typename F>
+void with_kernel(KvFormat format, const F& f) {
+  f(format == KvFormat::kBf16 ? attend_wgmma_kernel<KvFormat::kBf16> : attend_wgmma_kernel<KvFormat::kE4m3>);
+}
+
 }  // namespace
 
 size_t attend_wgmma_shared_bytes() { return kTileBytes; }
 
 void prepare_attend_wgmma() {
-  allow_shared_bytes(attend_wgmma_kernel<KvFormat::kBf16>, kTileBytes);
-  allow_shared_bytes(attend_wgmma_kernel<KvFormat::kE4m3>, kTileBytes);
+  for (const KvFormat format : {KvFormat::kBf16, KvFormat::kE4m3})
+    with_kernel(format, [](auto* kernel) { allow_shared_bytes(kernel, kTileBytes); });
 }
 
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args) {
-  launch(gpu, {Operation::kAttend, "attend"},
-         args.pages.format == KvFormat::kBf16 ? attend_wgmma_kernel<KvFormat::kBf16>
-                                              : attend_wgmma_kernel<KvFormat::kE4m3>,
-         {static_cast<unsigned>(
-              std::min({num_tiles * args.num_kv_heads, gpu.target.num_multiprocessors, kMostTileCtas})),
-          kThreads, kTileBytes},
-         args, num_tiles);
+  with_kernel(args.pages.format, [&](auto* kernel) {
+    launch(gpu, {Operation::kAttend, "attend"}, kernel,
+           {static_cast<unsigned>(
+                std::min({num_tiles * args.num_kv_heads, gpu.target.num_multiprocessors, kMostTileCtas})),
+            kThreads, kTileBytes},
+           args, num_tiles);
+  });
 }
 
 }  // namespace nibble::cuda

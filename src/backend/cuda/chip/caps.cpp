@@ -58,7 +58,7 @@ struct ChipRow {
 // Don-Chad/ninfer-3090#17). A100: 312 TFLOP/s from its datasheet. Hopper: `nibble verify`'s rates on an H200.
 // B200 runs the code of sm_80: assumed equal to A100, not measured. Clocks: the highest of the datasheet, or
 // what was seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
-constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopper{0.64}, kAmpere{0.5};
+constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopperProducts{0.64}, kAmpereProducts{0.5};
 constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, double cache_megabytes,
                               const char* source) {
   return {gigabytes * 1e9, true, gigahertz * 1e9, products, static_cast<size_t>(cache_megabytes * 1e6),
@@ -90,13 +90,15 @@ constexpr ChipRow kChips[]{
     {"rtx3090", "NVIDIA GeForce RTX 3090", 86, 82, 99, 24,
      measured(854, 1.70, kThrottled, 6, "ashalliants/ninfer-3090#50")},
     {"a10", "NVIDIA A10", 86, 72, 99, 24, expected(550, 1.70, kQuarter, 6, "0.92 of 600")},
-    {"a100", "NVIDIA A100 80 GB", 80, 108, 163, 80, expected(1800, 1.41, kAmpere, 40, "0.88 of 2039")},
+    {"a100", "NVIDIA A100 80 GB", 80, 108, 163, 80,
+     expected(1800, 1.41, kAmpereProducts, 40, "0.88 of 2039")},
     {"h100", "NVIDIA H100 80 GB", 90, 132, 227, 80,
-     measured(3100, 1.98, kHopper, 52.4, "records/cuda-bench.jsonl: 3.08 to 3.12 TB/s"), false,
+     measured(3100, 1.98, kHopperProducts, 52.4, "records/cuda-bench.jsonl: 3.08 to 3.12 TB/s"), false,
      kNvLink4OfOthers},
     {"h200", "NVIDIA H200", 90, 132, 227, 150,
-     measured(4550, 1.98, kHopper, 62.9, "records/cuda-bench.jsonl: 4.51 to 4.64 TB/s"), false, kNvLink4},
-    {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpere, 126, "0.91 of 8000")},
+     measured(4550, 1.98, kHopperProducts, 62.9, "records/cuda-bench.jsonl: 4.51 to 4.64 TB/s"), false,
+     kNvLink4},
+    {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpereProducts, 126, "0.91 of 8000")},
 };
 
 const ChipRow& chip_of(std::string_view name) {

@@ -15,8 +15,8 @@ namespace nibble::cuda {
 // `batch`: expert kernels on Hopper in steps of fewer than kManyTokens, per tile (340 for a segment of 5). To
 // count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
 //
-//   cuobjdump -sass -arch sm_90a \
-//     build/cuda/CMakeFiles/nibble_cuda_kernels.dir/src/backend/cuda/decode/dense.cu.o
+//   cd build/cuda/CMakeFiles/nibble_cuda_kernels.dir
+//   cuobjdump -sass -arch sm_90a src/backend/cuda/decode/dense.cu.o
 //   (the same for prompt/dense.cu.o, prompt/experts.cu.o and prompt/image_experts.cu.o; the loops are those
 //   with HMMA in them)
 struct LoopCost {

@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   stream_matrix<layout, warps, slots, kIsShort<layout>>(
       timestamps, args.weights, args.cols, args.num_tokens, pass_columns, false,
       [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
-        ask_for_rows(args.attended + size_t{1} * first * args.cols, args.cols, count, to,
+        ask_for_rows(args.attended.data + size_t{1} * first * args.cols, args.cols, count, to,
                      activation_stride(args.cols), static_cast<int>(threadIdx.x), 32 * warps);
         fill();
         wait_for_rows();

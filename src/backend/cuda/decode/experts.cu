@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     // Warps that rank nothing have time for the rows.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
-      ask_for_rows(args.normed, cols, args.num_tokens, shared.activations, stride, thread - first,
+      ask_for_rows(args.normed.data, cols, args.num_tokens, shared.activations, stride, thread - first,
                    32 * warps - first);
     __syncthreads();
   }
@@ -53,20 +53,20 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const Group group = table.group(piece.group);
     const bool is_first = from == share.first;
     // Activations are requested first: behind weights they would wait for those.
-    if (!ranks && is_first) rows.prefetch(args.normed, cols, group.count, row_at(group));
+    if (!ranks && is_first) rows.prefetch(args.normed.data, cols, group.count, row_at(group));
     if (is_first) {
       stream.start_prefetch();
       stream.fill_ring();
     }
-    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
+    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated.data);
     if constexpr (ranks) {
       if (is_first) wait_for_rows();
       epilogue.run(stream, columns_of(group, K, shared.activations, stride), shared);
     } else {
-      rows.store(args.normed, cols, group.count, row_at(group), shared.activations, stride);
+      rows.store(args.normed.data, cols, group.count, row_at(group), shared.activations, stride);
       if (piece.last < share.last) {
         const Group next = table.group(piece.group + 1);
-        rows.prefetch(args.normed, cols, next.count, row_at(next));
+        rows.prefetch(args.normed.data, cols, next.count, row_at(next));
       }
       epilogue.run(stream, {shared.activations, stride, group.count}, shared);
     }
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus, Later());
   const bool asks = is_single && threadIdx.x < 32;
   if (!asks) ring.init();
-  GroupRows<warps, has_two> rows(args.gated, cols, shared.activations, pass_columns);
+  GroupRows<warps, has_two> rows(args.gated.data, cols, shared.activations, pass_columns);
   // `ask_for_next` is called when this piece's rows are in their place.
   const auto run = [&](auto& stream, const Piece& piece, const Group& group, bool is_first,
                        const auto& ask_for_next) {
@@ -213,6 +213,27 @@ unsigned slope_of(const Target& target, int num_tokens, double mean) {
   return static_cast<unsigned>(TurnShares::kSlopeOne * std::min(kStrips / mean, kMost));
 }
 
+// Calls f(warps) with an integral constant.
+template <typename F>
+void with_cta_warps(int warps, const F& f) {
+  warps == 8 ? f(std::integral_constant<int, 8>()) : f(std::integral_constant<int, 16>());
+}
+// These call f(kernel) with the kernel of such a launch.
+template <typename F>
+void with_up_kernel(int warps, bool ranks, const F& f) {
+  with_cta_warps(warps,
+                 [&](auto w) { f(ranks ? experts_up_kernel<w(), true> : experts_up_kernel<w(), false>); });
+}
+template <typename F>
+void with_down_kernel(int warps, bool is_single, bool has_all, bool has_two, const F& f) {
+  with_cta_warps(warps, [&](auto w) {
+    if (!is_single)
+      f(has_two ? experts_down_kernel<w(), false, true, true> : experts_down_kernel<w(), false, true, false>);
+    else
+      f(has_all ? experts_down_kernel<w(), true, true, false> : experts_down_kernel<w(), true, false, false>);
+  });
+}
+
 }  // namespace
 
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
@@ -224,14 +245,9 @@ void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
                                          units_of_cta(grid, weights, num_places(weights, args.max_groups)));
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.up.weights = shape.strips(weights, grid.x);
-  const auto kernel = [&](auto w) {
-    constexpr int warps = decltype(w)::value;
-    return args.routing.experts ? experts_up_kernel<warps, true> : experts_up_kernel<warps, false>;
-  };
-  launch(gpu, {Operation::kExpertsUp, "experts_up"},
-         shape.of.warps == 8 ? kernel(std::integral_constant<int, 8>())
-                             : kernel(std::integral_constant<int, 16>()),
-         alone(shape, grid), launched, shape.columns);
+  with_up_kernel(shape.of.warps, args.routing.experts != nullptr, [&](auto* kernel) {
+    launch(gpu, {Operation::kExpertsUp, "experts_up"}, kernel, alone(shape, grid), launched, shape.columns);
+  });
 }
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   ExpertsDownArgs launched = args;
@@ -256,33 +272,22 @@ void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.weights = shape.strips(args.weights, grid.x);
   const bool has_all = args.own.count == args.num_experts;
-  const auto kernel = [&](auto w) {
-    constexpr int warps = decltype(w)::value;
-    if (!is_single)
-      return has_two ? experts_down_kernel<warps, false, true, true>
-                     : experts_down_kernel<warps, false, true, false>;
-    return has_all ? experts_down_kernel<warps, true, true, false>
-                   : experts_down_kernel<warps, true, false, false>;
-  };
-  launch(gpu, {Operation::kExpertsDown, "experts_down"},
-         shape.of.warps == 8 ? kernel(std::integral_constant<int, 8>())
-                             : kernel(std::integral_constant<int, 16>()),
-         alone(shape, grid), launched, shares, shape.columns);
+  with_down_kernel(shape.of.warps, is_single, has_all, has_two, [&](auto* kernel) {
+    launch(gpu, {Operation::kExpertsDown, "experts_down"}, kernel, alone(shape, grid), launched, shares,
+           shape.columns);
+  });
 }
 
 void prepare_experts() {
-  allow_all_shared_bytes(experts_up_kernel<8, true>);
-  allow_all_shared_bytes(experts_up_kernel<8, false>);
-  allow_all_shared_bytes(experts_up_kernel<16, true>);
-  allow_all_shared_bytes(experts_up_kernel<16, false>);
-  allow_all_shared_bytes(experts_down_kernel<8, true, true, false>);
-  allow_all_shared_bytes(experts_down_kernel<8, true, false, false>);
-  allow_all_shared_bytes(experts_down_kernel<8, false, true, false>);
-  allow_all_shared_bytes(experts_down_kernel<8, false, true, true>);
-  allow_all_shared_bytes(experts_down_kernel<16, true, true, false>);
-  allow_all_shared_bytes(experts_down_kernel<16, true, false, false>);
-  allow_all_shared_bytes(experts_down_kernel<16, false, true, false>);
-  allow_all_shared_bytes(experts_down_kernel<16, false, true, true>);
+  const auto allow = [](auto* kernel) { allow_all_shared_bytes(kernel); };
+  for (const int warps : {8, 16})
+    for (const bool ranks : {true, false}) with_up_kernel(warps, ranks, allow);
+  for (const int warps : {8, 16}) {
+    for (const bool has_all : {true, false})
+      with_down_kernel(warps, /*is_single=*/true, has_all, /*has_two=*/false, allow);
+    for (const bool has_two : {false, true})
+      with_down_kernel(warps, /*is_single=*/false, /*has_all=*/true, has_two, allow);
+  }
 }
 
 }  // namespace nibble::cuda

@@ -232,6 +232,19 @@ bool has_route_and_experts_up_of_two(const Target& target, const Strips& router,
          units <= num_ctas * shape.of.warps;
 }
 
+// These call f(kernel) with the kernel of such a launch: for one token, and for two.
+template <typename F>
+void with_kernel_of_one(int warps, bool has_all, const F& f) {
+  if (has_all)
+    f(warps == 8 ? route_and_experts_up_kernel<8, true> : route_and_experts_up_kernel<16, true>);
+  else
+    f(warps == 8 ? route_and_experts_up_kernel<8, false> : route_and_experts_up_kernel<16, false>);
+}
+template <typename F>
+void with_kernel_of_two(int warps, const F& f) {
+  f(warps == 8 ? route_two_and_experts_up_kernel<8> : route_two_and_experts_up_kernel<16>);
+}
+
 }  // namespace
 
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
@@ -257,31 +270,23 @@ void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs&
     const dim3 grid = grid_for_two(gpu.target, weights, args.experts_per_token);
     const StreamShape shape = shape_for_two(gpu.target, weights, args.up.hidden, args.experts_per_token);
     launched.up.weights = shape.strips(weights, grid.x);
-    return launch(
-        gpu, kLabel,
-        shape.of.warps == 8 ? route_two_and_experts_up_kernel<8> : route_two_and_experts_up_kernel<16>,
-        alone(shape, grid), launched);
+    return with_kernel_of_two(
+        shape.of.warps, [&](auto* kernel) { launch(gpu, kLabel, kernel, alone(shape, grid), launched); });
   }
   const dim3 grid = grid_for_slots(gpu.target, weights, args.experts_per_token);
   const StreamShape shape =
       stream_shape(gpu.target.budget, weights, args.up.hidden, 1,
                    units_of_cta(grid, weights, strips_of_slots(weights, args.experts_per_token)));
   launched.up.weights = shape.strips(weights, grid.x);
-  launch(gpu, kLabel,
-         args.own.count == args.router.rows ? shape.of.warps == 8 ? route_and_experts_up_kernel<8, true>
-                                                                  : route_and_experts_up_kernel<16, true>
-         : shape.of.warps == 8 ? route_and_experts_up_kernel<8, false>
-                                            : route_and_experts_up_kernel<16, false>,
-         alone(shape, grid), launched);
+  with_kernel_of_one(shape.of.warps, args.own.count == args.router.rows,
+                     [&](auto* kernel) { launch(gpu, kLabel, kernel, alone(shape, grid), launched); });
 }
 
 void prepare_route_and_experts_up() {
-  allow_all_shared_bytes(route_and_experts_up_kernel<8, true>);
-  allow_all_shared_bytes(route_and_experts_up_kernel<8, false>);
-  allow_all_shared_bytes(route_and_experts_up_kernel<16, true>);
-  allow_all_shared_bytes(route_and_experts_up_kernel<16, false>);
-  allow_all_shared_bytes(route_two_and_experts_up_kernel<8>);
-  allow_all_shared_bytes(route_two_and_experts_up_kernel<16>);
+  const auto allow = [](auto* kernel) { allow_all_shared_bytes(kernel); };
+  for (const int warps : {8, 16})
+    for (const bool has_all : {true, false}) with_kernel_of_one(warps, has_all, allow);
+  for (const int warps : {8, 16}) with_kernel_of_two(warps, allow);
 }
 
 }  // namespace nibble::cuda

@@ -77,14 +77,15 @@ template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
   const int cols = args.hidden, first = tile * kTileCols + 32 * group;
   if constexpr (is_image) {
-    const auto* cell = reinterpret_cast<const uint8_t*>(args.normed) + cell_of(token, tile, args.image_rows);
+    const auto* cell =
+        reinterpret_cast<const uint8_t*>(args.normed.data) + cell_of(token, tile, args.normed.image_rows);
     const auto pair = [&](int of) {
       return *reinterpret_cast<const uint32_t*>(cell + place_in_cell(token, 32 * group + 8 * t + 2 * of));
     };
     return {pair(0), pair(1), pair(2), pair(3)};
   } else {
     if (first >= cols) return {0, 0, 0, 0};
-    return *reinterpret_cast<const uint4*>(args.normed + size_t{1} * token * cols + first + 8 * t);
+    return *reinterpret_cast<const uint4*>(args.normed.data + size_t{1} * token * cols + first + 8 * t);
   }
 }
 
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   RouterStrip strip(args, static_cast<int>(blockIdx.x), sums);
   const int first = static_cast<int>(blockIdx.y) * kNormsOfCta, stride = activation_stride(args.hidden),
             count = min(kNormsOfCta, args.num_tokens - first), num_fours = args.hidden / 4;
-  const NormedRows out{args.normed, args.hidden, is_image ? args.image_rows : 0};
+  const NormedRows out{args.normed.data, args.hidden, is_image ? args.normed.image_rows : 0};
   const NormWeights<kWarps> norm_weights(args.norm.weights, args.hidden);
   NormInput norm = args.norm;
   norm.residual.experts = nullptr;  // which the compiler so knows
@@ -148,30 +149,36 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   });
 }
 
+// Calls f(kernel) with the kernel of such a launch.
+template <typename F>
+void with_kernel(bool makes_norm, bool is_image, const F& f) {
+  if (is_image)
+    f(makes_norm ? norm_and_router_kernel<true> : router_kernel<true>);
+  else
+    f(makes_norm ? norm_and_router_kernel<false> : router_kernel<false>);
+}
+
 }  // namespace
 
 void route_batch(const LaunchContext& gpu, const RouteArgs& args) {
   const bool makes_norm = args.norm.weights;
   NIBBLE_CHECK(!makes_norm || args.num_tokens <= kRouterNorms, "{} norms", args.num_tokens);
   const int tokens_of_cta = makes_norm ? kNormsOfCta : kMaxColumns;
-  const auto kernel = [&](auto is_image) {
-    return makes_norm ? norm_and_router_kernel<is_image()> : router_kernel<is_image()>;
-  };
-  launch(gpu, {Operation::kRoute, "route"},
-         args.image_rows ? kernel(std::true_type()) : kernel(std::false_type()),
-         {dim3(static_cast<unsigned>(args.weights.num_strips),
-               static_cast<unsigned>((args.num_tokens + tokens_of_cta - 1) / tokens_of_cta)),
-          32 * kWarps, makes_norm ? activation_bytes(args.hidden, kNormsOfCta) : 0},
-         args);
-  if (!are_matched(args.num_tokens, args.experts_per_token, args.groups.size, args.image_rows > 0))
+  with_kernel(makes_norm, args.normed.image_rows > 0, [&](auto* kernel) {
+    launch(gpu, {Operation::kRoute, "route"}, kernel,
+           {dim3(static_cast<unsigned>(args.weights.num_strips),
+                 static_cast<unsigned>((args.num_tokens + tokens_of_cta - 1) / tokens_of_cta)),
+            32 * kWarps, makes_norm ? activation_bytes(args.hidden, kNormsOfCta) : 0},
+           args);
+  });
+  if (!are_matched(args.num_tokens, args.experts_per_token, args.groups.size, args.normed.image_rows > 0))
     rank_experts(gpu, args);
 }
 
 void prepare_router() {
-  prefer_shared_memory(router_kernel<true>);
-  prefer_shared_memory(router_kernel<false>);
-  prefer_shared_memory(norm_and_router_kernel<true>);
-  prefer_shared_memory(norm_and_router_kernel<false>);
+  for (const bool makes_norm : {false, true})
+    for (const bool is_image : {true, false})
+      with_kernel(makes_norm, is_image, [](auto* kernel) { prefer_shared_memory(kernel); });
 }
 
 }  // namespace nibble::cuda

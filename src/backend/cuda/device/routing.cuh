@@ -55,9 +55,8 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     own_expert = expert_of(own);
     if (own_expert >= 0) own_rank = atomicAdd(&counts[own_expert], 1);
   }
-  // Calls f(pair, expert, loaded) for all further pairs of the thread. The loads are issued eight at a time:
-  // one by one, each would take the latency of memory, since a store may alias the next load. The value
-  // loaded for a pair of another rank's expert is not used.
+  // Calls f(pair, expert, loaded) for all further pairs of the thread. Issues eight loads at a time, because a
+  // store may alias the next load. The value loaded for a pair of another rank's expert is not used.
   const auto visit_others = [&](const auto& load, const auto& f) {
     constexpr int kAhead{8};
     for (int first = own + threads; first < num_pairs; first += kAhead * threads) {

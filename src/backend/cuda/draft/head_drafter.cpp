@@ -134,9 +134,9 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
   keep_tap(on(stream), num_rows, {x, static_cast<int>(tap - taps.begin()), work_.taps});
 }
 
-// Computes y = W x, and the residual, for rows of bfloat16. Returns y in the one or two parts that `parts`
+// Computes y = W x, and the residual, for activations in rows. Returns y in the one or two parts that `parts`
 // holds.
-ResidualInput HeadDrafter::multiply(Stream stream, const __nv_bfloat16* x, int cols, const Strips& weights,
+ResidualInput HeadDrafter::multiply(Stream stream, const Activations& x, int cols, const Strips& weights,
                                     int num_rows, float* parts, ResidualInput residual) const {
   residual.hidden = weights.rows;
   const ProjectArgs args{x, cols, residual, weights, nullptr, num_rows, parts};

@@ -82,7 +82,7 @@ class HeadDrafter {
     stream.is_draft = true;
     return {stream, target_};
   }
-  ResidualInput multiply(Stream stream, const __nv_bfloat16* x, int cols, const Strips& weights, int num_rows,
+  ResidualInput multiply(Stream stream, const Activations& x, int cols, const Strips& weights, int num_rows,
                          float* parts, ResidualInput residual = {}) const;
   ResidualInput norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights, int num_rows,
                                   float* parts) const;

@@ -41,18 +41,21 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
              Nkv = static_cast<size_t>(config.num_kv_heads),
              K = static_cast<size_t>(config.experts_per_token);
   const GroupRoom groups = group_room(config, options.max_batch_tokens, table);
-  w.image_rows = whole_eights(options.max_batch_tokens);
-  w.image_pairs = whole_eights(options.max_batch_tokens * config.experts_per_token) + 8 * groups.num_groups;
-  const auto take_rows_or_image = [&](__nv_bfloat16*& rows, size_t count, int image_rows, int cols) {
-    take(rows, std::max(count * static_cast<size_t>(cols), image_bytes(image_rows, cols) / sizeof *rows));
+  const int image_rows = whole_eights(options.max_batch_tokens),
+            image_pairs =
+                whole_eights(options.max_batch_tokens * config.experts_per_token) + 8 * groups.num_groups;
+  const auto take_room = [&](ActivationRoom& room, size_t count, int rows_of_image, int cols) {
+    room.image_rows = rows_of_image;
+    take(room.data,
+         std::max(count * static_cast<size_t>(cols), image_bytes(rows_of_image, cols) / sizeof *room.data));
   };
   take(w.x, T * H);
   take(w.qkv_parts,
-       std::max(2 * T * (Nq + 2 * Nkv) * D, image_bytes(w.image_pairs, config.hidden) / sizeof(float)));
-  w.gathered = reinterpret_cast<__nv_bfloat16*>(w.qkv_parts);
-  take_rows_or_image(w.attended, T, w.image_rows, config.num_heads * config.head_dim);
+       std::max(2 * T * (Nq + 2 * Nkv) * D, image_bytes(image_pairs, config.hidden) / sizeof(float)));
+  w.gathered = Activations::image(reinterpret_cast<__nv_bfloat16*>(w.qkv_parts), image_pairs);
+  take_room(w.attended, T, image_rows, config.num_heads * config.head_dim);
   take(w.project_parts, 2 * T * H);
-  take_rows_or_image(w.normed, T, w.image_rows, config.hidden);
+  take_room(w.normed, T, image_rows, config.hidden);
   take(w.router_logits, T * static_cast<size_t>(config.num_experts));
   take(w.pair_weights, T * K);
   take(w.chosen, T * K);
@@ -62,7 +65,7 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.group_pairs_count, static_cast<size_t>(groups.num_groups));
   take(w.group_image_row, static_cast<size_t>(groups.num_groups));
   take(w.group_pairs, static_cast<size_t>(groups.num_pairs));
-  take_rows_or_image(w.gated, T * K, w.image_pairs, config.intermediate);
+  take_room(w.gated, T * K, image_pairs, config.intermediate);
   if (own.prompt_activations) {
     const auto take_rows = [&](BlockRows& rows, size_t count, int cols) {
       rows.format = *own.prompt_activations;
@@ -70,8 +73,8 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
       take(rows.codes, count * row_bytes(rows));
       take(rows.scales, count * static_cast<size_t>(num_tiles(rows)));
     };
-    take_rows(w.normed_blocks, T, config.hidden);
-    take_rows(w.gated_blocks, T * K, config.intermediate);
+    take_rows(w.normed.blocks, T, config.hidden);
+    take_rows(w.gated.blocks, T * K, config.intermediate);
   }
   take(w.experts_out, T * K * H);
   take(w.logits, kOutputRows * static_cast<size_t>(config.vocab));
@@ -98,6 +101,18 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
 }
 
 }  // namespace
+
+Activations ActivationRoom::in(ActivationLayout layout) const {
+  switch (layout) {
+    case ActivationLayout::kImage:
+      return Activations::image(data, image_rows);
+    case ActivationLayout::kBlocks:
+      return Activations(blocks);
+    case ActivationLayout::kRows:
+      break;
+  }
+  return data;
+}
 
 size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::span<const KernelRow> rows) {

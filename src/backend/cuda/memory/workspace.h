@@ -34,20 +34,25 @@ constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   return kRows * num_kv_heads * chunks;
 }
 
+// Room for the same activations in every layout that a plan may choose for them.
+struct ActivationRoom {
+  __nv_bfloat16* data{nullptr};  // of rows, and of an image in the same memory
+  int image_rows{0};
+  BlockRows blocks{};  // only with --prompt-activations
+
+  Activations in(ActivationLayout layout) const;
+};
+
 // Activations of a step of up to T rows, and scratch that kernels pass to each other.
 struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
-  // Room for activations in row-major order, and for the same as images of image_rows rows or image_pairs
-  // pairs (layout/image.h).
-  __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
-  int image_rows{0}, image_pairs{0};
-  // Shares memory with qkv_parts, which is no longer read when pairs are gathered.
-  __nv_bfloat16* gathered{nullptr};
+  ActivationRoom attended, normed, gated;
+  // An image of pairs. Shares memory with qkv_parts, which is no longer read when pairs are gathered.
+  Activations gathered;
   // Scratch for qkv_split() and project_split(). Shares memory with attend_partials, which only attention,
   // between the two, needs.
   float* segment_sums{nullptr};
-  BlockRows normed_blocks, gated_blocks;  // only with --prompt-activations
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
   SampleResult* results{nullptr};

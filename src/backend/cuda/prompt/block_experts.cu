@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
   const GroupItems<Shape, decltype(row_of)> items(args.groups, up.weights, row_of);
   const Gathered<Shape> gathered;
   multiply_items<Shape>(
-      timestamps, up.weights, WholeBlockRows(args.normed_blocks), items, 0,
+      timestamps, up.weights, WholeBlockRows(args.normed.blocks), items, 0,
       [&](const PromptItem& item, int strip) {
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, first = first_column_of_lane<Shape>();
         const float2 bias = up_bias(up, item.matrix, strip * kStripUnits + g);
@@ -80,9 +80,9 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
           gathered.for_each_eight([&](int column, int t, const __nv_bfloat16* numbers) {
             const bool is_there = column < item.columns;
             const int pair = is_there ? items.pair(item, column) : 0;
-            store_eight<format>(args.gated_blocks, pair, 4 * block + t, is_there, numbers);
+            store_eight<format>(args.gated.blocks, pair, 4 * block + t, is_there, numbers);
             constexpr float kZeros[8]{};
-            if (is_last) store_eight<format>(args.gated_blocks, pair, 4 * block + 4 + t, is_there, kZeros);
+            if (is_last) store_eight<format>(args.gated.blocks, pair, 4 * block + 4 + t, is_there, kZeros);
           });
         };
       });
@@ -93,20 +93,20 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_down_blocks_kernel(const __grid_constant__ ExpertsDownArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   multiply_groups<DownShape<format>>(
-      timestamps, args.weights, args.groups, WholeBlockRows(args.gated_blocks), [](int pair) { return pair; },
+      timestamps, args.weights, args.groups, WholeBlockRows(args.gated.blocks), [](int pair) { return pair; },
       [&](int expert, int strip, int g) { return take_down(args, expert, strip, g); });
 }
 
 }  // namespace
 
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args) {
-  with_block_format(args.normed_blocks.format, [&](auto format) {
+  with_block_format(args.normed.blocks.format, [&](auto format) {
     launch(gpu, {Operation::kExpertsUp, "experts_up"}, experts_up_blocks_kernel<format()>,
            group_shape<UpShape<format()>>(gpu.target, args.up.weights, args.max_groups), args);
   });
 }
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args) {
-  with_block_format(args.gated_blocks.format, [&](auto format) {
+  with_block_format(args.gated.blocks.format, [&](auto format) {
     launch(gpu, {Operation::kExpertsDown, "experts_down"}, experts_down_blocks_kernel<format()>,
            group_shape<DownShape<format()>>(gpu.target, args.weights, args.max_groups), args);
   });

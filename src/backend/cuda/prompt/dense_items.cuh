@@ -45,8 +45,8 @@ struct SegmentItems {
 
 // Activations of `cols` columns, in rows or, for a shape that takes it, in an image.
 template <typename Shape>
-__device__ typename Shape::Rows rows_of(const __nv_bfloat16* activations, int cols, int image_rows) {
-  return {activations, Shape::kTakesImage ? image_rows : cols};
+__device__ typename Shape::Rows rows_of(const Activations& activations, int cols) {
+  return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
 // A dense matrix leaves its sums here: out[token, row] = join + sum, and the join of a row and a token is x + bias. `out` and `x` are different memory:
@@ -151,8 +151,7 @@ template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     qkv_many_kernel(const __grid_constant__ QkvArgs args, unsigned cuts, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  multiply_tokens<Shape>(timestamps, args.weights,
-                         rows_of<Shape>(args.normed, args.norm.residual.hidden, args.image_rows),
+  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.normed, args.norm.residual.hidden),
                          args.num_tokens, cuts, {args.parts, args.bias, nullptr, args.weights.rows});
 }
 
@@ -160,25 +159,23 @@ template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     project_many_kernel(const __grid_constant__ ProjectArgs args, unsigned cuts, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.attended, args.cols, args.image_rows),
-                         args.num_tokens, cuts,
-                         {args.parts, args.bias, args.residual.x, args.residual.hidden});
+  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.attended, args.cols), args.num_tokens,
+                         cuts, {args.parts, args.bias, args.residual.x, args.residual.hidden});
 }
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     logits_many_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.normed, args.hidden, args.image_rows),
-                         args.num_tokens, 0, {args.logits, args.bias, nullptr, args.weights.rows});
+  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.normed, args.hidden), args.num_tokens,
+                         0, {args.logits, args.bias, nullptr, args.weights.rows});
 }
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     unembed_many_kernel(const __grid_constant__ UnembedArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  multiply_tokens<Shape>(timestamps, args.weights,
-                         rows_of<Shape>(args.normed, args.norm.residual.hidden, args.image_rows),
+  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.normed, args.norm.residual.hidden),
                          args.num_rows, 0, {args.logits, nullptr, nullptr, args.row_stride});
 }
 

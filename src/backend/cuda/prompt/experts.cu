@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
   const EndTimestamp end_timestamp(timestamps);
   const UpWeights& up = args.up;
   multiply_groups<ExpertShape>(
-      timestamps, up.weights, args.groups, {args.normed, up.hidden},
+      timestamps, up.weights, args.groups, {args.normed.data, up.hidden},
       [&](int pair) { return pair / args.experts_per_token; },
       [&](int expert, int strip, int g) {
         const int unit = strip * (kStripRows / 2) + g;
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
         return PairSums{[](int) { return 0; },
                         [=, &up, &args](int pair, int, float gate, float linear) {
                           if (is_there)
-                            args.gated[size_t{1} * pair * up.intermediate + unit] =
+                            args.gated.data[size_t{1} * pair * up.intermediate + unit] =
                                 __float2bfloat16_rn(swiglu(gate + bias.x, linear + bias.y, up.limit));
                         }};
       });
@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
     experts_down_many_kernel(const __grid_constant__ ExpertsDownArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   multiply_groups<ExpertShape>(
-      timestamps, args.weights, args.groups, {args.gated, args.intermediate}, [](int pair) { return pair; },
+      timestamps, args.weights, args.groups, {args.gated.data, args.intermediate},
+      [](int pair) { return pair; },
       [&](int expert, int strip, int g) { return take_down(args, expert, strip, g); });
 }
 

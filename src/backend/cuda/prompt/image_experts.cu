@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(kGatherThreads)
   if (group >= num_groups) return;
   __syncthreads();
   const int pieces_of_row = args.up.weights.num_tiles * kCellPieces, num_pieces = num_rows * pieces_of_row;
-  const auto* const from = reinterpret_cast<const uint8_t*>(args.normed);
-  auto* const to = reinterpret_cast<uint8_t*>(args.gathered);
+  const auto* const from = reinterpret_cast<const uint8_t*>(args.normed.data);
+  auto* const to = reinterpret_cast<uint8_t*>(args.gathered.data);
   constexpr int kAhead{4};  // pieces that a thread asks for at once
   for (int i = own; i < num_pieces; i += kAhead * kGatherThreads) {
     uint4 pieces[kAhead];
@@ -60,19 +60,19 @@ __global__ void __launch_bounds__(kGatherThreads)
     };
     visit([&](uint4& to_register, int in_slab, int tile, int piece) {
       const int token = tokens[in_slab];
-      to_register = __ldcg(reinterpret_cast<const uint4*>(from + cell_of(token, tile, args.image_rows) +
-                                                          (piece ^ token % kRowsOfSwizzle) * 16));
+      to_register = __ldcg(reinterpret_cast<const uint4*>(
+          from + cell_of(token, tile, args.normed.image_rows) + (piece ^ token % kRowsOfSwizzle) * 16));
     });
     visit([&](const uint4& loaded, int in_slab, int tile, int piece) {
       const int row = first_row + in_slab;
-      *reinterpret_cast<uint4*>(to + cell_of(row, tile, args.image_pairs) +
+      *reinterpret_cast<uint4*>(to + cell_of(row, tile, args.gathered.image_rows) +
                                 (piece ^ row % kRowsOfSwizzle) * 16) = loaded;
     });
   }
   const int padding = own % kCellPieces, row = first_row + own / kCellPieces;
   if (has_padding(args.up.intermediate) && padding >= kFirstPaddingPiece && own / kCellPieces < num_rows)
-    *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.gated) +
-                              cell_of(row, args.up.intermediate / kTileCols, args.image_pairs) +
+    *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.gated.data) +
+                              cell_of(row, args.up.intermediate / kTileCols, args.gated.image_rows) +
                               (padding ^ row % kRowsOfSwizzle) * 16) = {};  // experts_up writes the rest
 }
 
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
   const auto pair_itself = [](int pair) { return pair; };
   const GroupItems<Shape, decltype(pair_itself)> items(args.groups, up.weights, pair_itself);
   multiply_items<Shape>(
-      timestamps, up.weights, {args.gathered, args.image_pairs}, items, 0,
+      timestamps, up.weights, {args.gathered.data, args.gathered.image_rows}, items, 0,
       [&](const PromptItem& item, int strip) {
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
@@ -92,8 +92,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
           // Neighbours of g have neighbouring units of two columns. They exchange them, so that each stores two units of one column.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
-          uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated) +
-                                 cell_of(item.image_row, first_unit / kTileCols, args.image_pairs);
+          uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +
+                                 cell_of(item.image_row, first_unit / kTileCols, args.gated.image_rows);
           const auto gated = [&](float gate, float linear) {
             return swiglu(gate + bias.x, linear + bias.y, up.limit);
           };
@@ -117,7 +117,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     experts_down_images_kernel(const __grid_constant__ ExpertsDownArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   multiply_groups<Shape>(
-      timestamps, args.weights, args.groups, {args.gated, args.image_pairs}, [](int pair) { return pair; },
+      timestamps, args.weights, args.groups, {args.gated.data, args.gated.image_rows},
+      [](int pair) { return pair; },
       [&](int expert, int strip, int g) { return take_down(args, expert, strip, g); });
 }
 

@@ -42,7 +42,7 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   wait_for_predecessor(timestamps);
   let_successor_start();
   const int from = args.rows ? args.rows[token] : token;  // may be of the step's input: not before the wait
-  const NormedRows out{args.normed, hidden, args.image_rows};
+  const NormedRows out{args.normed.data, hidden, args.normed.image_rows};
   norm_weights.load(
       args.norm, 1, [&](int) { return from; }, row, activation_stride(hidden),
       [&](int, int i, float4 x, uint2 normed) {

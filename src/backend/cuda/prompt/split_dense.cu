@@ -16,8 +16,8 @@ using SplitShape = ImageShape<layout, kManyColumns, 1, 2>;
 
 struct SplitArgs {
   Strips weights;
-  const __nv_bfloat16* activations;  // an image
-  int image_rows, num_tokens;
+  Activations activations;  // an image
+  int num_tokens;
   float* sums;  // [segments, T, rows in whole strips]
 };
 
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
   const EndTimestamp end_timestamp(timestamps);
   const int width = args.weights.num_strips * kStripRows;
   multiply_items<Shape>(
-      timestamps, args.weights, typename Shape::Rows(args.activations, args.image_rows),
+      timestamps, args.weights, typename Shape::Rows(args.activations.data, args.activations.image_rows),
       SegmentItems<Shape>{args.weights, args.num_tokens}, 0, [&](const SegmentItem& item, int strip) {
         const int first_row = strip * kStripRows + static_cast<int>(threadIdx.x) % 32 / 4;
         const size_t first = size_t{1} * item.segment * args.num_tokens + first_column_of_lane<Shape>();
@@ -130,12 +130,12 @@ void multiply_and_join(const LaunchContext& gpu, const Label& label, const Label
 
 void qkv_split(const LaunchContext& gpu, const QkvArgs& args) {
   multiply_and_join(gpu, {Operation::kQkv, "qkv"}, {Operation::kQkv, "qkv join"},
-                    {args.weights, args.normed, args.image_rows, args.num_tokens, args.sums},
+                    {args.weights, args.normed, args.num_tokens, args.sums},
                     {args.parts, args.bias, nullptr, args.weights.rows});
 }
 void project_split(const LaunchContext& gpu, const ProjectArgs& args) {
   multiply_and_join(gpu, {Operation::kProject, "project"}, {Operation::kProject, "project join"},
-                    {args.weights, args.attended, args.image_rows, args.num_tokens, args.sums},
+                    {args.weights, args.attended, args.num_tokens, args.sums},
                     {args.parts, args.bias, args.residual.x, args.residual.hidden});
 }
 

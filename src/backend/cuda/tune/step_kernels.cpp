@@ -110,7 +110,7 @@ const KernelRow* StepKernels::find(Operation operation) const {
 int StepKernels::most_rows() const {
   int most = kAnyRows;
   for (const KernelRow& row : rows)
-    if (is_tried(row.operation)) most = std::min(most, cuda::most_rows(row));
+    if (is_tried(row.operation)) most = std::min(most, row.max_rows);
   return most;
 }
 

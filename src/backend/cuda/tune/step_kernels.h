@@ -32,7 +32,7 @@ struct StepKernels {
   std::vector<KernelRow> rows{};
 
   const KernelRow* find(Operation operation) const;  // null: no kernel, for example norms computed by others
-  int most_rows() const;                             // see most_rows() in kernel_table.h
+  int most_rows() const;                             // the least max_rows of the rows of tried operations
 };
 
 // Returns the candidates for steps of two rows and more; a single token has kernels of its own. `target` is

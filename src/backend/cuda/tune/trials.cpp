@@ -18,6 +18,7 @@
 #include "backend/cuda/step/recorder.h"
 #include "backend/cuda/step/step_graph.h"
 #include "backend/cuda/tune/step_kernels.h"
+#include "backend/cuda/verify/checks.h"
 #include "core/error.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/shares/share.h"
@@ -136,14 +137,11 @@ class TrialModel {
 
  private:
   void enqueue(const Plan& plan, const StepShape& shape) {
-    const Model model{
-        config_,      weights_, kv_, /*is_shared=*/false, /*has_own_sums=*/false, /*has_own_sequences=*/false,
-        work_->logits};
-    run_embed(model, plan, *work_, shape, stream_);
-    for (int half = 0; half < num_halves(model); ++half)
-      run_half_layer(model, plan, *work_, shape, half, stream_, {});
-    if (shape.num_tokens <= kOutputRows)
-      run_unembed(model, plan, *work_, shape, 0, shape.num_outputs, stream_);
+    const StepRecipe recipe = cuda::recipe(plan, config_, Sharing{}, rows_of(shape));
+    const Step step{{config_, weights_, kv_, work_->logits}, plan, recipe, *work_, shape, stream_};
+    embed(step);
+    for (int half = 0; half < num_halves(step.model); ++half) run_half_layer(step, half, {});
+    if (shape.num_tokens <= kOutputRows) unembed(step, 0, shape.num_outputs);
   }
 
   // Returns microseconds per layer (unembed: per step) of each operation. Launches overlap: time in which the
@@ -179,7 +177,7 @@ class TrialChecks {
     if (!is_new) return found->second;
     KernelRow checked = row;
     checked.from_rows = checked.to_rows = num_rows;
-    const KernelFinding finding = row.check(checked, target_, {});
+    const KernelFinding finding = verify::check_row(checked, target_, {});
     if (finding.num_compared == 0)
       found->second = "its check has no case for it";
     else if (!finding.is_right())

@@ -186,8 +186,8 @@ void check_append_case(Comparison& comparison, const Subject& subject, const Att
   const DeviceArray<uint16_t> queries(attended_elements(c));
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(AppendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), c.num_tokens(),
-                            c.num_heads, c.num_kv_heads, step.rope(), step.cache.pages(), bf16(queries),
-                            image_rows_of(c)});
+                            c.num_heads, c.num_kv_heads, step.rope(), step.cache.pages(),
+                            rows_or_image(bf16(queries), image_rows_of(c))});
   check(cudaStreamSynchronize(subject.stream()), "checking append");
   check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
   const auto actual = queries.read(comparison, "queries");
@@ -252,8 +252,8 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
           std::min(rows_per_launch, T - row),
           AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
                      c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
-                     c.writes_kv(), row, max_chunks, partials.data(), tickets.data(), bf16(to),
-                     image_rows_of(c), mailbox.data(), mailbox_partials});
+                     c.writes_kv(), row, max_chunks, partials.data(), tickets.data(),
+                     rows_or_image(bf16(to), image_rows_of(c)), mailbox.data(), mailbox_partials});
     check(cudaStreamSynchronize(subject.stream()), "checking attend_rows");
   };
   attend(out, num_partials);
@@ -305,9 +305,10 @@ void check_attend_tiles_case(Comparison& comparison, const Subject& subject, con
     check(cudaDeviceSynchronize(), "preparing a check");
     LaunchContext gpu = subject.gpu;
     gpu.target.num_multiprocessors = num_multiprocessors;
-    row.launch(gpu, static_cast<int>(tiles.size()),
-               AttendTilesArgs{input, c.num_heads, c.num_kv_heads, step.cache.pages(), c.window,
-                               device_sinks.data(), bf16(attended), image_rows_of(c), mailbox.data()});
+    row.launch(
+        gpu, static_cast<int>(tiles.size()),
+        AttendTilesArgs{input, c.num_heads, c.num_kv_heads, step.cache.pages(), c.window, device_sinks.data(),
+                        rows_or_image(bf16(attended), image_rows_of(c)), mailbox.data()});
     check(cudaStreamSynchronize(subject.stream()), "checking attention in tiles");
     return read_attended(comparison, c, attended);
   };

@@ -1,4 +1,4 @@
-// The checks that rows of the kernel table name. Each runs the launcher of its row over edge shapes and
+// The checks of the rows of the kernel table. Each runs the launcher of a row over edge shapes and
 // adversarial values, and compares every number of its results with plain loops in double precision on the
 // host.
 //
@@ -9,9 +9,26 @@
 // folder may not include it.) The golden data show that kernels and reference agree on whole models.
 #pragma once
 
+#include <vector>
+
 #include "backend/cuda/kernel_table.h"
+#include "backend/kernel_check.h"
 
 namespace nibble::cuda::verify {
+
+// The largest cases that a check runs. `nibble verify` runs all; on an emulated GPU large ones take minutes.
+struct CaseLimits {
+  int hidden{kAnyRows}, num_tokens{kAnyRows}, num_positions{kAnyRows};
+};
+
+using Check = KernelFinding (*)(const KernelRow& row, const Target& target, const CaseLimits& limits);
+
+// The check of what the row launches.
+Check check_of(const KernelRow& row);
+KernelFinding check_row(const KernelRow& row, const Target& target, const CaseLimits& limits);
+
+// The checks of all rows that this GPU can run, as the options pretend it to be.
+std::vector<KernelCheck> kernel_checks(const CudaOptions& options);
 
 KernelFinding check_embed(const KernelRow& row, const Target& target, const CaseLimits& limits);
 KernelFinding check_rms_norm(const KernelRow& row, const Target& target, const CaseLimits& limits);

@@ -47,9 +47,9 @@ DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& norm
   const std::vector<uint16_t> bits = bits_of(normed);
   return DeviceArray<uint16_t>(subject.row.pass.takes_image ? to_image(bits, normed.cols) : bits);
 }
-// Returns the rows of the image that a kernel takes, 0 if it takes activations row by row.
-int image_rows_of(const Subject& subject, int num_rows) {
-  return subject.row.pass.takes_image ? whole_eights(num_rows) : 0;
+// Returns the norm, or other activations of `num_rows` rows, as an argument of the kernel.
+cuda::Activations given(const Subject& subject, const DeviceArray<uint16_t>& activations, int num_rows) {
+  return rows_or_image(bf16(activations), subject.row.pass.takes_image ? whole_eights(num_rows) : 0);
 }
 // Returns room for the sums of segments, for numbers of tokens at which a kernel may leave them (qkv_split()
 // and project_split()).
@@ -97,8 +97,8 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
-  subject.launch(
-      RmsNormArgs{input, T, x.data(), bf16(normed), blocks ? blocks->view() : BlockRows{}, image_rows});
+  subject.launch(RmsNormArgs{input, T, x.data(), rows_or_image(bf16(normed), image_rows),
+                             blocks ? blocks->view() : BlockRows{}});
   check(cudaStreamSynchronize(subject.stream()), "checking rms_norm");
 
   const auto actual_x = x.read(comparison, "x");
@@ -126,13 +126,7 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
   const DeviceArray<uint16_t> normed = given_norm(subject, x);
   const DeviceArray<float> sums = room_for_sums(matrix.strips(), T);
   check(cudaDeviceSynchronize(), "preparing a check");
-  QkvArgs args{norm.input(),
-               bf16(normed),
-               matrix.strips(),
-               device_bias.data(),
-               T,
-               parts.data(),
-               image_rows_of(subject, T),
+  QkvArgs args{norm.input(), given(subject, normed, T), matrix.strips(), device_bias.data(), T, parts.data(),
                sums.data()};
   subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking qkv");
@@ -149,7 +143,6 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
     }
   const DeviceArray<uint16_t> natural(bits_of(x));
   args.normed = bf16(natural);
-  args.image_rows = 0;
   compare_with_mma(comparison, subject, "bits of qkv", rows, args, parts, actual);
 }
 
@@ -169,14 +162,13 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
   const DeviceArray<float> sums = room_for_sums(matrix.strips(), T);
   check(cudaDeviceSynchronize(), "preparing a check");
-  ProjectArgs args{bf16(device_attended),
+  ProjectArgs args{given(subject, device_attended, T),
                    cols,
                    residual.input(),
                    matrix.strips(),
                    device_bias.data(),
                    T,
                    parts.data(),
-                   image_rows_of(subject, T),
                    sums.data()};
   subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking project");
@@ -206,7 +198,6 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
     }
   const DeviceArray<uint16_t> natural(attended);
   args.attended = bf16(natural);
-  args.image_rows = 0;
   compare_with_mma(comparison, subject, "bits of project", rows, args, parts, actual);
 }
 
@@ -266,13 +257,12 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
                  T,
                  K,
                  own,
-                 bf16(normed),
+                 given(subject, normed, T),
                  logits.data(),
                  groups.chosen(),
                  rank.data(),
                  ticket.data(),
-                 groups.view(),
-                 image_rows_of(subject, T)};
+                 groups.view()};
   std::vector<float> with_norm;  // logits of a launch that computes the norm too
   if (subject.row.pass.makes_norm && T <= kRouterNorms) {
     const DeviceArray<float> x(tokens * static_cast<size_t>(H));
@@ -283,7 +273,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
     subject.launch(making);
     check(cudaStreamSynchronize(subject.stream()), "checking route with the norm");
     auto bits = normed.read(comparison, "normed");
-    if (args.image_rows) {
+    if (args.normed.image_rows) {
       check_padding(comparison, "normed", bits, T, H);
       bits = from_image(bits, T, H);
     }
@@ -305,12 +295,11 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
       comparison.near("logits", t, e, actual_logits[at], expected.sums[at] + b,
                       with_rest(expected.bounds[at], expected.sums[at], b));
     }
-  if (!are_matched(T, K, size, args.image_rows > 0))
+  if (!are_matched(T, K, size, args.normed.image_rows > 0))
     check_choices(comparison, c, actual_logits, groups, max_groups, size);
   comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
   const DeviceArray<uint16_t> natural(bits_of(multiplied_with));
   args.normed = bf16(natural);
-  args.image_rows = 0;
   compare_with_mma(comparison, subject, "bits of logits", E, args, logits, actual_logits);
 }
 
@@ -328,13 +317,8 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
   if (subject.row.pass.takes_norm) std::fill(x.slack.begin(), x.slack.end(), 0.0f);
   const DeviceArray<uint16_t> normed = given_norm(subject, x);
   check(cudaDeviceSynchronize(), "preparing a check");
-  UnembedArgs args{norm.input(),
-                   device_rows.data(),
-                   num_rows,
-                   matrix.strips(),
-                   logits.data(),
-                   bf16(normed),
-                   image_rows_of(subject, num_rows)};
+  UnembedArgs args{norm.input(),    device_rows.data(), num_rows,
+                   matrix.strips(), logits.data(),      given(subject, normed, num_rows)};
   const DeviceArray<unsigned> deals(std::vector<unsigned>(1 + kMostDeals));
   args.deals = deals.data();
   subject.launch(args);
@@ -351,7 +335,6 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
     }
   const DeviceArray<uint16_t> natural(bits_of(x));
   args.normed = bf16(natural);
-  args.image_rows = 0;
   compare_with_mma(comparison, subject, "bits of logits", vocab, args, logits, actual);
 }
 

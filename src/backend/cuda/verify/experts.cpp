@@ -203,8 +203,8 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
     const HostBlocks blocks = quantise_rows(*format, T, H, normed);
     const DeviceBlocks device_blocks(blocks), gated(*format, T * K, c.shape.intermediate);
     check(cudaDeviceSynchronize(), "preparing a check");
-    subject.launch(ExpertsUpArgs{nullptr, groups.view(), T, K, max_groups, test.weights(), nullptr,
-                                 device_blocks.view(), gated.view()});
+    subject.launch(ExpertsUpArgs{cuda::Activations(device_blocks.view()), groups.view(), T, K, max_groups,
+                                 test.weights(), cuda::Activations(gated.view())});
     check(cudaStreamSynchronize(subject.stream()), "checking experts_up");
     const HostBlocks actual = gated.read(comparison, "gated");
     test.for_each_pair(activations_of(blocks, subject.gpu.target.has_block_products), routing,
@@ -215,10 +215,14 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
   }
   check(cudaDeviceSynchronize(), "preparing a check");
   const DeviceArray<uint16_t> gathered(image_bytes(image_pairs, H) / 2);
-  ExpertsUpArgs args{bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()};
-  args.gathered = bf16(gathered);
-  args.image_rows = takes_image ? whole_eights(T) : 0;
-  args.image_pairs = image_pairs;
+  ExpertsUpArgs args{rows_or_image(bf16(device_normed), takes_image ? whole_eights(T) : 0),
+                     groups.view(),
+                     T,
+                     K,
+                     max_groups,
+                     test.weights(),
+                     rows_or_image(test.gated(), image_pairs),
+                     cuda::Activations::image(bf16(gathered), image_pairs)};
   if (ranks) {
     args.logits = logits.data();
     args.routing = mailbox.view();
@@ -317,7 +321,7 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
           gated[static_cast<size_t>(pair) * static_cast<size_t>(I) + static_cast<size_t>(i)];
   const DeviceArray<uint16_t> device_gated(image_pairs ? image : gated);
   const DeviceArray<unsigned> turns(std::vector<unsigned>(static_cast<size_t>(K), 0));
-  ExpertsDownArgs args{bf16(device_gated),
+  ExpertsDownArgs args{rows_or_image(bf16(device_gated), image_pairs),
                        groups.view(),
                        has_mailbox ? mailbox.view() : RoutingMailbox{},
                        own,
@@ -330,16 +334,14 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
                        matrix.strips(),
                        device_bias.data(),
                        out.data(),
-                       {},
-                       image_pairs,
                        turns.data()};
+
   Activations x(T * K, I, gated);
   std::optional<DeviceBlocks> device_blocks;
   if (const auto format = block_format_of(subject.row)) {
     const HostBlocks blocks = quantise_rows(*format, T * K, I, gated);
     x = activations_of(blocks, subject.gpu.target.has_block_products);
-    args.gated = nullptr;
-    args.gated_blocks = device_blocks.emplace(blocks).view();
+    args.gated = cuda::Activations(device_blocks.emplace(blocks).view());
   }
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(args);
@@ -364,7 +366,6 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   const DeviceArray<uint16_t> natural(gated);
   const DeviceGroups by_64(routing.choices(), E, max_num_groups(T, E, K, kManyColumns), kManyColumns);
   args.gated = bf16(natural);
-  args.image_pairs = 0;
   args.groups = by_64.view();
   args.max_groups = max_num_groups(T, E, K, kManyColumns);
   compare_with_mma(comparison, subject, "bits of out", H, args, out, actual);

@@ -7,11 +7,11 @@
 namespace nibble::cuda::verify {
 
 const KernelRow* row_by_mma(const KernelRow& row) {
-  if (!is_by_wgmma(row)) return nullptr;
+  if (row.engine != MatrixEngine::kWgmma) return nullptr;
   const auto rows = kernel_rows();
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const KernelRow& other) {
     return other.operation == row.operation && other.weights == row.weights && other.to_rows == kAnyRows &&
-           !is_by_wgmma(other) && !block_format_of(other);
+           other.engine == MatrixEngine::kMma;
   });
   NIBBLE_CHECK(found != rows.end(), "{} has no row by mma.sync", name(row));
   return &*found;

@@ -51,11 +51,9 @@ IndexRange own_experts(const Case& c) {
   return c.seed / 100 % 2 ? IndexRange{0, E} : IndexRange{E / 3, (E + 1) / 2};
 }
 
-KernelFinding check_cases(const KernelRow& row, const Target& on, const CaseLimits& limits,
+KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
                           CheckCase check_case) {
   prepare_kernels();
-  Target target = on;  // a row without wgmma is checked as if the chip had none
-  if (row.pass.columns > 0) target.has_wgmma = row.pass.takes_image;
   Comparison comparison;
   const OwnedStream stream;
   const Subject subject{row, {stream, target}};

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/kernel_table.h"
+#include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/comparison.h"
 #include "backend/cuda/verify/values.h"
 #include "core/index_range.h"

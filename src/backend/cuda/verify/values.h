@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cuda/activations.h"
 #include "backend/cuda/verify/comparison.h"
 #include "core/bf16.h"
 
@@ -45,6 +46,11 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 // multiple of 8, and back.
 std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols);
 std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols);
+// Returns activations in device memory as the argument of a kernel: an image of `image_rows` rows, or rows if
+// it is 0.
+inline cuda::Activations rows_or_image(__nv_bfloat16* data, int image_rows) {
+  return image_rows ? cuda::Activations::image(data, image_rows) : data;
+}
 // Requires the columns that pad a row's last tile to be zero.
 void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int num_rows,
                    int cols);

@@ -1,5 +1,6 @@
-// Comes before everything in a .cu file that is compiled for the CPU: what CUDA C++ has beyond C++, for threads that are fibers
-// (emulated_gpu.h). The toolkit's headers give the types, and their functions on the host; atomics and exchanges of a warp are here.
+// Included before everything else in a .cu file that is compiled for the CPU. Defines what CUDA C++ adds to
+// C++, for GPU threads that are fibers (emulated_gpu.h). The toolkit's headers provide the types and their
+// host functions; atomics and warp exchanges are here.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,8 +14,10 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "tests/backend/cuda/emulated/emulated_gpu.h"
+#include "tests/backend/cuda/emulated/prepared.h"
 
 #undef __global__
 #undef __device__
@@ -27,16 +30,17 @@
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static thread_local  // a CTA is a thread of the host
+#define __shared__ static thread_local  // a CTA is a host thread
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __forceinline__ inline
 #define __noinline__
 
-// The toolkit's own is a template that asks the driver.
-#define cudaLaunchKernelEx nibble::emulated::launch
+// The toolkit's version is a template that asks the driver.
+#define cudaLaunchKernelEx nibble::emulated::launch_prepared
 template <typename... Params>
-cudaError_t cudaFuncSetAttribute(void (*)(Params...), cudaFuncAttribute, int) {
+cudaError_t cudaFuncSetAttribute(void (*kernel)(Params...), cudaFuncAttribute attribute, int value) {
+  nibble::emulated::set_attribute(reinterpret_cast<const void*>(kernel), attribute, value);
   return cudaSuccess;
 }
 
@@ -46,7 +50,13 @@ using std::signbit;
 
 namespace nibble::emulated {
 
-// The values that the lanes of a warp have given.
+template <typename... Params, typename... Args>
+cudaError_t launch_prepared(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
+  const cudaError_t error = why_not_prepared(reinterpret_cast<const void*>(kernel), *config);
+  return error == cudaSuccess ? launch(config, kernel, std::forward<Args>(args)...) : error;
+}
+
+// The values that the lanes of a warp passed to exchange().
 template <typename T>
 class Given {
  public:
@@ -60,7 +70,7 @@ class Given {
  private:
   const uint8_t* bytes_;
 };
-// All lanes take part. What it returns is valid until the exchange after the next.
+// All lanes must take part. The result is valid until the exchange after the next one.
 template <typename T>
 Given<T> exchange(const T& own) {
   static_assert(sizeof(T) <= kExchangeBytes && std::is_trivially_copyable_v<T>);
@@ -122,7 +132,7 @@ inline unsigned atomicInc(unsigned* number, unsigned last) {
   }
   return before;
 }
-// Puts `other` in the place of the number where that is better.
+// Replaces the number by `other` if `other` is better. Returns the old value.
 template <typename T, typename Better>
 T replace_by(T* number, T other, const Better& is_better) {
   std::atomic_ref<T> shared(*number);

@@ -1,5 +1,5 @@
-// Steps with a draft head on the emulated GPU, which checks, moves and drafts trees. The tests of tests/backend/cuda hold heads to much more,
-// and take an hour here.
+// Steps with a draft head on the emulated GPU: it checks drafts, moves their keys and values, and drafts
+// trees. The tests of tests/backend/cuda check heads much more thoroughly, and would take an hour here.
 #include <gtest/gtest.h>
 
 #include "backend/cuda/cuda_backend.h"
@@ -9,7 +9,7 @@
 namespace nibble::cuda {
 namespace {
 
-TEST(EmulatedSteps, DraftBehindATreeAsBehindAPrompt) {
+TEST(EmulatedSteps, DraftAfterATreeAsAfterAPrompt) {
   const auto make_backend = [] {
     BackendOptions options;
     options.num_full_pages = options.num_sliding_pages = kPagesOfRounds;

@@ -34,19 +34,21 @@ struct Launch {
   unsigned num_ctas() const { return grid.x * grid.y * grid.z; }
 };
 
-// A fiber begins by its context, once, and is left and entered again by its jump: contexts ask the system each time.
+// A fiber starts once through its ucontext. After that it is left and entered by longjmp, because switching
+// contexts makes a system call each time.
 struct Fiber {
   jmp_buf jump;
-  std::unique_ptr<uint8_t[]> stack;  // none: it has not begun
+  std::unique_ptr<uint8_t[]> stack;  // null: the fiber has not started
 };
-// What a thread of the GPU waits for: that this number is another. It is not entered before.
+// What a GPU thread waits for: `number` to differ from `before`. The thread is not entered until then.
 struct Wait {
   const unsigned* number{nullptr};
   unsigned before{0};
   bool has_ended{false};
   bool goes_on() const { return !has_ended && (!number || *number != before); }
 };
-// A warp, and the values that its lanes give each other. Two rounds alternate: a lane may be at the next while others still read this one's.
+// A warp and the values that its lanes exchange. Two rounds alternate, because a lane may already be in the
+// next round while others still read this one.
 struct Warp {
   unsigned num_arrived, round;
   std::array<std::array<uint8_t, kExchangeBytes>, kLanes> given[2];
@@ -60,7 +62,7 @@ struct Barrier {
   std::abort();
 }
 
-// A thread of the host, which runs one CTA after the other.
+// A host thread that runs one CTA after another.
 class Multiprocessor {
  public:
   void run(Launch& launch);
@@ -99,13 +101,14 @@ class Multiprocessor {
     waits_[current_] = {&number, number};
     leave();
   }
-  // Apart from each other: what returns twice must not have the locals of a loop around it.
+  // Separate functions: a function that setjmp() makes return twice must not contain the locals of a loop.
   [[gnu::noinline]] void begin(Fiber& fiber);
   [[gnu::noinline]] void enter(Fiber& fiber);
 
   unsigned num_threads_{0};
   const std::function<void()>* kernel_{nullptr};
-  std::vector<Fiber> fibers_;  // they and their stacks stay: new ones would take longer than most kernels
+  // Fibers and their stacks are kept: making new ones would take longer than most kernels.
+  std::vector<Fiber> fibers_;
   std::vector<Wait> waits_;
   std::vector<Warp> warps_;
   unsigned num_running_{0}, current_{0};
@@ -116,7 +119,7 @@ class Multiprocessor {
 
 thread_local Multiprocessor* multiprocessor;
 
-// What a fiber does: its thread of one CTA after the other.
+// Main function of a fiber: runs its thread of one CTA after another.
 void Multiprocessor::run_threads() {
   Multiprocessor& own = *multiprocessor;
   for (;;) {
@@ -129,7 +132,7 @@ void Multiprocessor::run_threads() {
 void Multiprocessor::end_thread() {
   waits_[current_].has_ended = true;
   --num_running_;
-  Barrier& all = barriers_[0];  // nobody waits for threads that have ended
+  Barrier& all = barriers_[0];  // threads that have ended no longer count at the barrier
   if (num_running_ > 0 && all.num_arrived == num_running_) {
     all.num_arrived = 0;
     ++all.round;
@@ -152,7 +155,7 @@ void Multiprocessor::enter(Fiber& fiber) {
 }
 
 void Multiprocessor::run_cta(unsigned seed) {
-  constexpr unsigned kMostPolls{5'000'000};  // some 20 s; a check's kernel ends within hundreds
+  constexpr unsigned kMostPolls{5'000'000};  // about 20 s; the kernel of a check ends within hundreds
   num_running_ = num_threads_;
   std::fill(warps_.begin(), warps_.end(), Warp{});
   std::fill(waits_.begin(), waits_.end(), Wait{});
@@ -206,7 +209,7 @@ void Multiprocessor::run(Launch& launch) {
   }
 }
 
-// Its multiprocessors, which wait for launches.
+// The GPU: its multiprocessors, which wait for launches.
 class Gpu {
  public:
   ~Gpu() {
@@ -257,6 +260,7 @@ class Gpu {
 }  // namespace
 
 std::function<void(const void*, int)> on_prefetch;
+std::function<void(const RecordedLaunch&)> on_launch;
 
 void yield() { multiprocessor->poll(); }
 void sync_cta() { multiprocessor->sync_all(); }

@@ -1,4 +1,5 @@
-// These tests hold which pages qkv() asks to have in L2 for attention behind it. No result shows that, and no GPU tells: the emulated one does.
+// Tests which pages qkv() prefetches into L2 for the attention that follows. Prefetches change no result and
+// a real GPU does not report them; the emulated GPU does.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -15,10 +16,10 @@ namespace {
 
 constexpr int kPageBytes{64}, kPagesOfRow{40}, kMaxPages{3};
 
-// The number of a row's page p in memory: rows have their pages in any order.
+// Returns the id of page p of a row. The pages of a row are in reverse order, so not consecutive.
 uint32_t id_of(int row, int page) { return static_cast<uint32_t>(2 * (kPagesOfRow - 1 - page) + row); }
 
-// Returns how often each page was asked for, when qkv() of rows at these positions runs.
+// Runs qkv() on rows at these positions. Returns the number of prefetches of each page.
 std::map<uint32_t, int> pages_asked_for(const std::vector<int>& positions) {
   constexpr int kHidden{96}, kRows{256};
   const auto num_rows = static_cast<int>(positions.size());

@@ -1,13 +1,14 @@
-// The functions of the CUDA runtime that the backend calls, for a GPU that is emulated: memory is the host's, and everything has ended when
-// the call that asked for it returns.
+// The functions of the CUDA runtime that the backend calls, for the emulated GPU. Device memory is host
+// memory, and every operation has ended when its call returns.
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
 #include <cstring>
 
 namespace {
-constexpr int kMultiprocessors{64};  // as many as a rank needs; tests launch for fewer (pretended.h)
-}
+// Enough for a rank; tests launch for fewer (pretended.h).
+constexpr int kMultiprocessors{64};
+}  // namespace
 
 extern "C" {
 
@@ -30,7 +31,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return *free = *total = size_t{8} << 30, cudaSuccess;
 }
-const char* cudaGetErrorString(cudaError_t) { return "no error"; }
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorInvalidValue ? "more shared memory than prepare_kernels() allowed" : "no error";
+}
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
@@ -70,7 +73,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) 
   return *milliseconds = 0, cudaSuccess;
 }
 
-// There is one GPU, and it has no graphs.
+// One GPU only, and without graphs.
 cudaError_t cudaDeviceCanAccessPeer(int*, int, int) { return cudaErrorNotSupported; }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaErrorNotSupported; }
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) { return cudaErrorNotSupported; }

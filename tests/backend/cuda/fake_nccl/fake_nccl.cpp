@@ -1,5 +1,6 @@
-// A libnccl.so.2 for tests: its ranks are threads of one process, and its memory is the host's, as that of the emulated GPU. FAKE_NCCL_VERSION is the
-// version that it says it has; from the call number FAKE_NCCL_ERROR_AT on, of those behind ncclGetVersion, each fails.
+// A libnccl.so.2 for tests. Its ranks are threads of one process, and its memory is host memory, like that of
+// the emulated GPU. FAKE_NCCL_VERSION is the version that it reports. Beginning with call number
+// FAKE_NCCL_ERROR_AT (ncclGetVersion is not counted) every call fails.
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -34,7 +35,7 @@ struct Message {
   size_t bytes;
 };
 
-// Ranks tell each other where their data lie, copy what they want, and go on when all have.
+// Ranks publish the addresses of their data, copy what they receive, and continue when all ranks have copied.
 class Group {
  public:
   explicit Group(int num_ranks) : messages_(static_cast<size_t>(num_ranks)) {}
@@ -94,7 +95,7 @@ thread_local ncclComm* of_waiting{nullptr};
 int exchange_waiting() {
   ncclComm* const comm = of_waiting;
   return comm->group->exchange(comm->rank, std::exchange(waiting, {}), [&](const auto& all) {
-    std::map<int, size_t> next;  // message from a peer
+    std::map<int, size_t> next;  // index of the next message from each peer
     for (const Message& wanted : all[static_cast<size_t>(comm->rank)]) {
       if (wanted.is_sent) continue;
       const auto& theirs = all[static_cast<size_t>(wanted.peer)];

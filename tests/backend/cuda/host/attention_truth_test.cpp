@@ -1,4 +1,4 @@
-// Tests the host loops that the CUDA attention kernels are compared with, against the reference. Needs no GPU.
+// Tests the host loops that CUDA attention kernels are compared with, against the reference. Needs no GPU.
 #include "backend/cuda/verify/attention_truth.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ struct Inputs {
   RotatedRows rotated;
 };
 
-// The reference's page tables, derived from where the test cache holds each position.
+// Page tables for the reference, derived from the places of positions in the test cache.
 struct ReferenceCache {
   explicit ReferenceCache(const Inputs& in) {
     const ptrdiff_t heads = in.c.num_kv_heads, page = 2 * heads * kPageElements;
@@ -91,15 +91,15 @@ TEST(AttentionTruth, RowsTurnAsTheReferenceTurnsThem) {
   reference::rotate({x, positions, reference::make_rope_table(RopeConfig{}, kHeadDim)});
   for (size_t row = 0; row < positions.size(); ++row)
     for (int i = 0; i < heads * kHeadDim; ++i) {
-      const Rounded& rotated = in.rotated.query(row, 0)[i];  // the keys' heads follow the queries'
+      const Rounded& rotated = in.rotated.query(row, 0)[i];  // the heads of keys follow those of queries
       const double factor = i < in.c.num_heads * kHeadDim ? kQueryFactor : 1;
       ASSERT_NEAR(rotated.number, factor * x.view().row(static_cast<ptrdiff_t>(row), 0)[i], rotated.error)
           << "row " << row << ", element " << i;
     }
 }
 
-// The kernel rounds each probability to bfloat16, which is off by at most 2^-9 of it, so the sum may be off by that
-// share of the largest value. The reference's float32 adds less than 2^-20.
+// The kernel rounds each probability to bfloat16, a relative error of at most 2^-9. So the sum may be off by
+// that share of the largest value. The reference's float32 adds less than 2^-20.
 TEST(AttentionTruth, SinksAndWindowsMeanWhatTheReferenceMeans) {
   for (const int window : {0, 1, 33, 128})
     for (const float sink : {-10.0f, 0.5f, 8.0f}) {

@@ -1,4 +1,4 @@
-// Tests how words of MXFP4 in strips become the operands of block-scaled products. Needs no GPU.
+// Tests how MXFP4 words in strips become the operands of block-scaled products. Needs no GPU.
 #include "backend/cuda/ptx/block_codes.h"
 
 #include <gtest/gtest.h>
@@ -61,14 +61,16 @@ TEST(CudaBlockCodes, EightNeighboursHaveEightPlaces) {
   }
 }
 
-// strips.h: (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1), all of them 126 above E8M0.
+// Layout of a word, from strips.h: (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1).
+// Each scale is stored as its E8M0 value plus 126.
 TEST(CudaBlockCodes, LanesSayTheScalesOfTheirRow) {
   constexpr uint32_t kWord{0xC2B1A090u};
   EXPECT_EQ(weight_scales(kWord, 12), 0x33123312u);  // lane 4 g: row g
   EXPECT_EQ(weight_scales(kWord, 13), 0x44224422u);  // lane 4 g + 1: row g + 8
 }
 
-// From the smallest scale, 2^-127, to the largest that the layout holds, beside the largest and the smallest.
+// Each scale, from the smallest (2^-127) to the largest that the layout holds, next to the smallest and the
+// largest.
 TEST(CudaBlockCodes, NoScaleBorrowsFromAnother) {
   for (uint32_t scale = 0; scale <= kLargestScale; ++scale)
     for (const uint32_t other : {0u, uint32_t{kLargestScale}}) {

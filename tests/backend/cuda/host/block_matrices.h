@@ -1,5 +1,5 @@
-// Random operands of block-scaled products as matrices, and as the registers of a warp, lane by lane: the layout as the table of
-// the PTX ISA has it, from lanes to elements. (block_truth.cpp goes from elements to lanes.)
+// Random operands of block-scaled products, as matrices and as the registers of a warp. The layout maps lanes
+// to elements, as the tables of the PTX ISA do (block_truth.cpp maps elements to lanes).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace nibble::cuda::verify::test {
 
-// Codes are E2M1 as nibbles, or E4M3; a scale belongs to 32 columns.
+// Codes are E2M1 nibbles or E4M3 bytes. Each scale belongs to 32 columns.
 struct BlockMatrices {
   BlockForm form;
   uint8_t a[16][64]{}, b[8][64]{};
@@ -20,7 +20,7 @@ struct BlockMatrices {
   int cols() const { return contraction(form); }
 };
 
-// `spread`: scales are 2^-spread to 2^spread. No code is NaN.
+// Scales are between 2^-spread and 2^spread. No code is NaN.
 inline BlockMatrices random_matrices(BlockForm form, uint64_t seed, int spread) {
   BlockMatrices m{form};
   uint64_t next = 0;
@@ -42,7 +42,7 @@ inline BlockMatrices random_matrices(BlockForm form, uint64_t seed, int spread) 
   return m;
 }
 
-// Bytes of scales that no product may look at are random.
+// Returns the operands as registers. Scale bytes that the product must not read are random.
 inline WarpRegisters registers_of(const BlockMatrices& m, int a_byte, int b_byte, uint64_t seed) {
   const bool is_wide = m.form == BlockForm::kMxfp8;
   const int codes = is_wide ? 4 : 8, bits = is_wide ? 8 : 4;
@@ -52,7 +52,7 @@ inline WarpRegisters registers_of(const BlockMatrices& m, int a_byte, int b_byte
     for (int i = 0; i < codes; ++i) {
       const auto put = [&](uint32_t& word, int code) { word |= static_cast<uint32_t>(code) << bits * i; };
       const int near = codes * t + i, far = near + m.cols() / 2;
-      const int up = is_wide ? 2 : 0;  // a nibble lies at bits 5-2 of its container
+      const int up = is_wide ? 2 : 0;  // a 4-bit code occupies bits 5-2 of its container
       put(warp.a[lane][0], m.a[g][near] << up);
       put(warp.a[lane][1], m.a[g + 8][near] << up);
       put(warp.a[lane][2], m.a[g][far] << up);

@@ -1,5 +1,5 @@
-// Tests the questions about block-scaled products on GPUs that are made up: one as documented, and others that differ from it. Needs no
-// GPU.
+// Tests the probes of block-scaled products on simulated GPUs: one that behaves as documented, and others
+// that differ. Needs no GPU.
 #include "backend/cuda/verify/probes/block_probes.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 using Result = ProbeFinding::Result;
 using testing::HasSubstr;
 
-// Reads its operands through `misread`, adds up in double and rounds to float32.
+// Passes the operands through `misread`, adds in double and rounds to float32.
 template <typename Misread>
 BlockMachine machine_that(const Misread& misread) {
   return {true, [misread](BlockProduct, BlockForm form, ScaleBytes bytes, std::vector<WarpRegisters> warps) {
@@ -76,7 +76,8 @@ TEST(CudaBlockProbes, AnotherOrderOfBytesIsNoticed) {
   const BlockMachine machine = machine_that([](BlockForm form, WarpRegisters& warp, ScaleBytes&) {
     const uint32_t first = form == BlockForm::kMxfp8 ? 0xFF : 0xF;
     const int bits = form == BlockForm::kMxfp8 ? 8 : 4;
-    for (auto& lane : warp.b)  // exchanges the first two codes of B alone
+    // Swaps the first two codes, in B only.
+    for (auto& lane : warp.b)
       for (uint32_t& word : lane)
         word = (word & ~(first | first << bits)) | (word & first) << bits | (word >> bits & first);
   });
@@ -84,7 +85,7 @@ TEST(CudaBlockProbes, AnotherOrderOfBytesIsNoticed) {
 }
 
 TEST(CudaBlockProbes, ScalesOfOtherLanesAreNoticed) {
-  // One note has B's scales in lane 4 n + 2.
+  // One published note places B's scales in lane 4 n + 2.
   const BlockMachine b = machine_that([](BlockForm, WarpRegisters& warp, ScaleBytes&) {
     for (int column = 0; column < 8; ++column) warp.b_scale[4 * column] = warp.b_scale[4 * column + 2];
   });
@@ -129,11 +130,12 @@ TEST(CudaBlockProbes, AnotherBiasOfScalesIsNoticed) {
   EXPECT_EQ(ask_scale_values(machine).result, Result::kOther);
 }
 
-// Sums of which only `bits` beside the largest number are kept: each product, and D, is cut there before they are added.
+// A GPU whose adder keeps `bits` bits below and including the top bit of the largest term: each product, and
+// D, is truncated there before the sum.
 BlockMachine machine_of_width(int bits) {
   return {true, [bits](BlockProduct, BlockForm form, ScaleBytes bytes, std::vector<WarpRegisters> warps) {
             for (WarpRegisters& warp : warps) {
-              // The products one by one: those with a single column of A left.
+              // Computes each product alone by clearing all other columns of A.
               std::vector<double> terms{d_at(warp, 0, 0)};
               for (int code = 0; code < contraction(form); ++code) {
                 WarpRegisters one = warp;
@@ -192,7 +194,8 @@ TEST(CudaBlockProbes, ProductsMayBeAsRoughAsThirteenBitsAndNoRougher) {
   };
   EXPECT_EQ(ask_products(blurred(0x1p-11)).result, Result::kOk);
   EXPECT_EQ(ask_products(blurred(0x1p-9)).result, Result::kOther);
-  EXPECT_EQ(ask_twin(blurred(0x1p-11)).result, Result::kOther);  // of which more is known
+  // Its arithmetic is known more exactly, so its bound is tighter.
+  EXPECT_EQ(ask_twin(blurred(0x1p-11)).result, Result::kOther);
   EXPECT_EQ(ask_products(blurred(NAN)).result, Result::kOther);
 }
 

@@ -1,4 +1,4 @@
-// Tests the lane-by-lane truth of block-scaled products against products of matrices. Needs no GPU.
+// Tests the lane-by-lane truth of block-scaled products against plain matrix products. Needs no GPU.
 #include "backend/cuda/verify/block_truth.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ double product(const BlockMatrices& m, int row, int column) {
   return sum;
 }
 
-// The largest difference, as a share of the sum of magnitudes.
+// Returns the largest difference, relative to the sum of magnitudes.
 double worst_difference(const BlockMatrices& m, const WarpProducts& products) {
   double worst = 0;
   for (int lane = 0; lane < 32; ++lane)
@@ -78,7 +78,7 @@ TEST(CudaBlockTruth, IsNanWhereTheScaleIs) {
   }
 }
 
-// What a comparison with the truth has to notice.
+// A comparison with the truth must notice scales that come from another lane.
 TEST(CudaBlockTruth, NoticesScalesThatAnotherLaneSays) {
   for (const BlockForm form : kForms) {
     const BlockMatrices m = random_matrices(form, 3, 4);
@@ -112,7 +112,8 @@ TEST(CudaBlockTruth, NoticesANibbleThatWasNotShiftedToItsPlace) {
 TEST(CudaBlockTruth, AContainerHoldsSixBits) {
   for (uint32_t code = 0; code < 16; ++code) {
     EXPECT_EQ(value_of_container(code << 2), to_float(E2m1{static_cast<uint8_t>(code)})) << code;
-    if (code < 8) {  // not shifted: an eighth of the number
+    // The code is not shifted: this is an eighth of the number.
+    if (code < 8) {
       EXPECT_EQ(value_of_container(code), code / 8.0) << code;
     }
   }

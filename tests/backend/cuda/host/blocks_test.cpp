@@ -1,4 +1,4 @@
-// Tests the layout of block-scaled activations, and that comparisons with them find what is wrong. Needs no GPU.
+// Tests the layout of block-scaled activations, and that comparisons of them find errors. Needs no GPU.
 #include "backend/cuda/verify/blocks.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::vector<uint16_t> random_rows(uint64_t seed) {
   return bits;
 }
 
-// What the kernels store by: number `eight` of a row's runs of eight neighbours.
+// Kernels store runs of eight neighbours; `eight` is the index of a run in its row.
 TEST(CudaBlockRows, EveryEightHasAPlaceOfItsOwn) {
   for (const BlockFormat format : kBlockFormats) {
     std::set<int> codes, scales;
@@ -39,7 +39,8 @@ TEST(CudaBlockRows, EveryEightHasAPlaceOfItsOwn) {
   }
 }
 
-// A kernel writes eight codes as quantise_block.h orders them; the host's layout, which is written out code by code, finds each of them.
+// Kernels write eight codes in the order of quantise_block.h. The host's layout, written out code by code,
+// must find each of them.
 TEST(CudaBlockRows, TheHostFindsCodesWhereKernelsPutThem) {
   for (const BlockFormat format : kBlockFormats)
     for (int col = 0; col < kCols; ++col) {
@@ -52,7 +53,7 @@ TEST(CudaBlockRows, TheHostFindsCodesWhereKernelsPutThem) {
       const uint8_t byte = blocks.codes[first + static_cast<size_t>(is_nibble ? place / 2 : place)];
       EXPECT_NE(is_nibble ? byte >> 4 * (place % 2) & 15 : byte, 0) << col;
       EXPECT_EQ(blocks.value(1, col), 1) << col;
-      const auto* scales = reinterpret_cast<const uint8_t*>(blocks.scales.data() + 2);  // two tiles a row
+      const auto* scales = reinterpret_cast<const uint8_t*>(blocks.scales.data() + 2);  // two tiles per row
       EXPECT_EQ(scales[place_of_scale(col / 8)], blocks.scale(1, col / kBlockCols, 0));
     }
 }
@@ -67,12 +68,12 @@ TEST(CudaBlockRows, TwoTermsAreTheNumber) {
         const auto at = static_cast<size_t>(row * kCols + col);
         const double scale = std::ldexp(1.0, blocks.scale(row, col / kBlockCols, 0) - 127);
         ASSERT_NEAR(blocks.value(row, col), float_of(bits[at]), 0x1p-14 * scale);
-        ASSERT_EQ(double{x.values[at]}, blocks.value(row, col));  // a float32 holds it
+        ASSERT_EQ(double{x.values[at]}, blocks.value(row, col));  // a float32 holds it exactly
       }
   }
 }
 
-// The worst ratio to a bound that is found when `change` spoils what came of right numbers.
+// Returns the worst ratio to a bound after `change` corrupts correct data.
 template <typename Change>
 double worst_after(BlockFormat format, uint64_t seed, const Change& change) {
   const auto bits = random_rows(seed);
@@ -102,7 +103,7 @@ TEST(CudaBlockRows, WrongScalesCodesAndPaddingAreFound) {
       EXPECT_TRUE(finds([](HostBlocks& blocks) { blocks.scales[2] -= 1 << 8; }));
       EXPECT_TRUE(finds(
           [](HostBlocks& blocks) { blocks.codes[3] ^= blocks.format == BlockFormat::kMxfp4 ? 0x40 : 0x20; }));
-      // The second tile's second half: of lane 0, the bytes behind its first eight.
+      // The second half of the second tile, lane 0: the bytes after its first eight codes.
       EXPECT_TRUE(finds([&](HostBlocks& blocks) {
         blocks.codes[static_cast<size_t>(row_tile_bytes(format) + eight_bytes(format))] = 1;
         blocks.scales[1] |= 127 << 8;
@@ -111,7 +112,7 @@ TEST(CudaBlockRows, WrongScalesCodesAndPaddingAreFound) {
     }
 }
 
-// A strip's tile as lanes hold it: of each lane the codes of both groups, and E8M0 scales of 16 rows.
+// A strip's tile as lanes hold it: per lane the codes of both groups, and the E8M0 scales of 16 rows.
 struct StripTile {
   cuda::test::LaneCodes codes[32][2];
   uint8_t scales[16][2];
@@ -131,7 +132,7 @@ struct StripTile {
     return double{to_float(E2m1{code})} * std::ldexp(1.0, scales[row][group] - 127);
   }
   uint32_t word(int lane, int group, int m) const { return cuda::test::strip_word(codes[lane][group], m); }
-  // Behind the tile's codes, for row g.
+  // The word of scales for row g, which follows the codes of the tile.
   uint32_t scale_word(int g) const {
     return (uint32_t{scales[g][0]} | uint32_t{scales[g + 8][0]} << 8 | uint32_t{scales[g][1]} << 16 |
             uint32_t{scales[g + 8][1]} << 24) +
@@ -139,7 +140,8 @@ struct StripTile {
   }
 };
 
-// The registers of a warp for one of its products of a tile, loaded as prompt/block_columns.cuh does it: a tile of eight rows, `x`.
+// Returns the registers of a warp for one product of a tile, loaded as in prompt/block_columns.cuh. `x` is a
+// tile of eight rows.
 WarpRegisters registers_of_stage(const StripTile& tile, const HostBlocks& x, int term, int group) {
   const bool is_mxfp4 = x.format == BlockFormat::kMxfp4;
   WarpRegisters warp{};

@@ -1,4 +1,4 @@
-// Tests what a GPU is taken for, from what the driver tells alone. Needs no GPU.
+// Tests which capabilities a GPU is assumed to have, given only what the driver reports. Needs no GPU.
 #include "backend/cuda/chip/caps.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,8 @@ TEST(CudaCaps, EveryFamilyIsItself) {
   }
 }
 
-// Code of sm_90a and sm_120a runs on no later chip: what is unknown takes a family whose code does.
+// Code of sm_90a and sm_120a runs on no later chip, so an unknown chip uses a family whose code does run
+// there.
 TEST(CudaCaps, AnUnknownChipTakesTheNearestFamilyWhoseCodeRunsThere) {
   const std::map<int, Family> expected{{87, Family::kSm86},   {88, Family::kSm86},   {103, Family::kSm100},
                                        {110, Family::kSm100}, {130, Family::kSm100}, {200, Family::kSm100}};
@@ -45,7 +46,8 @@ TEST(CudaCaps, AChipBeforeSm80IsRefused) {
   EXPECT_THAT(error_of([] { caps_of_capability(75); }), HasSubstr("compute capability 7.5"));
 }
 
-// A kernel of sm_80's code waits for nobody: launched ahead of its predecessor's end it would read what is not there yet.
+// A kernel compiled for sm_80 does not wait for its predecessor: launched before the predecessor ends it
+// would read incomplete data.
 TEST(CudaCaps, FeaturesAreThoseOfTheCodeNotOfTheChip) {
   for (const Family family : kFamilies) {
     const DeviceCaps caps = caps_of_capability(compute_capability_of(family));

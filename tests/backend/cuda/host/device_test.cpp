@@ -1,5 +1,5 @@
-// Tests what the driver is asked, and how often. Three calls of the CUDA runtime are replaced here by the linker (--wrap), so this needs
-// no GPU.
+// Tests what the driver is asked, and how often. The linker replaces three functions of the CUDA runtime here
+// (--wrap), so no GPU is needed.
 #include "backend/cuda/chip/device.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ cudaError_t __wrap_cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 namespace nibble::cuda {
 namespace {
 
-TEST(CudaDevice, TheDriverIsAskedForPropertiesOnceAndNotForFreeMemory) {
+TEST(CudaDevice, TheDriverIsQueriedForPropertiesOnceAndNotForFreeMemory) {
   num_memory_questions = 0;
   for (int time = 0; time < 1000; ++time) EXPECT_TRUE(device_caps().has_dependent_launch);
   EXPECT_EQ(device_caps().name, "a GPU");
@@ -63,14 +63,14 @@ TEST(CudaDevice, PlanningAsksForTheMemoryThatIsFreeNow) {
   }
 }
 
-// Two programs whose kernels wait for their own CTAs could keep each other from ending.
+// Under MPS two programs whose kernels wait for their own CTAs can deadlock.
 TEST(CudaDevice, SaysWhereMpsDividesIt) {
   EXPECT_TRUE(device_caps().is_divided);
   EXPECT_THAT(describe(device_caps()), testing::EndsWith(", divided by MPS"));
   EXPECT_THAT(describe(known_gpu("h200")), testing::Not(testing::HasSubstr("MPS")));
 }
 
-// There the driver calls only the pages free that hold nothing at all, not even a file that was read.
+// On such a machine the driver counts only unused pages as free, without the page cache.
 TEST(CudaDevice, WhereTheHostsMemoryIsSharedTheHostSaysWhatIsFree) {
   num_memory_questions = 0;
   free_now = 1;

@@ -1,5 +1,5 @@
-// Holds what the device does about the slots of a step (draft/slots.h) to what draft_slots() does on the host, for random runs. Needs no
-// GPU.
+// Compares how the device computes the slots of a step (draft/slots.h) with draft_slots() on the host, on
+// random runs. Needs no GPU.
 #include "backend/cuda/draft/slots.h"
 
 #include <gtest/gtest.h>
@@ -12,15 +12,15 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kTokens{3};  // so few that many drafts are right
+constexpr int kTokens{3};  // few, so that many drafts are right
 
-// A random batch, and the same as it lies on the device.
+// A random batch, and the same batch in its device layout.
 struct RandomStep {
   std::mt19937 random;
   SampleParams sample;
   std::vector<std::vector<TokenId>> tokens;
   std::vector<std::vector<OutputRow>> outputs;
-  std::vector<std::vector<int>> parents;  // of trees; empty: a chain
+  std::vector<std::vector<int>> parents;  // of trees; empty for a chain
   std::vector<nibble::Run> runs;
   std::vector<SampledToken> chosen;
   std::vector<RowInput> rows;
@@ -61,7 +61,7 @@ struct RandomStep {
       rows.push_back({of_run.back(),
                       parent < 0 ? 40 : rows[static_cast<size_t>(first_row + parent)].position + 1, 0, 0});
       if (below(3) == 0) continue;
-      const bool is_sampled = below(4) > 0;  // else logits alone are wanted
+      const bool is_sampled = below(4) > 0;  // if false, only logits are requested
       const TokenId token = is_sampled && below(6) > 0 ? below(kTokens) : -1;
       outputs_of_run.push_back({.token_index = row, .sample = is_sampled ? &sample : nullptr});
       chosen.push_back({.token = token});
@@ -105,7 +105,8 @@ TEST(DeviceDraftSlots, AreThoseOfTheHost) {
   EXPECT_GT(num_without, 1'000);
 }
 
-// Drafts behind the same token may be equal here, and of these more than one right: both take the first that has right ones behind it.
+// Drafts with the same parent may hold the same token, so several may be right. Host and device both choose
+// the first one with right children.
 TEST(DeviceDraftSlots, OfTreesAreThoseOfTheHost) {
   int num_moved = 0, num_chains = 0;
   for (unsigned seed = 0; seed < 20'000; ++seed) {
@@ -152,10 +153,10 @@ TEST(DeviceDraftSlots, OfTreesAreThoseOfTheHost) {
   EXPECT_GT(num_moved, 1'000);
 }
 
-TEST(DeviceDraftSlots, ARunBehindAChainHasItsTokenItsDraftsAndThePositionsBehindIt) {
+TEST(DeviceDraftSlots, ARunAfterAChainHasItsTokenItsDraftsAndThePositionsAfterIt) {
   const ChainStart starts[]{{40, 7}, {31, 9}, {12, -1}};
   constexpr int kChains{3}, kLevels{2};
-  const int tokens[]{100, 101, 102, 103};  // of the model, by the head's ids
+  const int tokens[]{100, 101, 102, 103};  // the model's token for each id of the head
   const int drafted[kLevels][kChains]{{3, 1, 0}, {2, -1, 1}};
   std::vector<SampleResult> results;
   for (const auto& level : drafted)

@@ -1,4 +1,4 @@
-// Tests the numbers of groups (groups.h) against what they have to satisfy, by brute force.
+// Tests the numbers of groups (groups.h) by brute force.
 #include "backend/cuda/groups.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +10,9 @@
 namespace nibble::cuda {
 namespace {
 
-// The most groups that any routing makes, if a group holds `size` pairs: over all ways to deal out num_tokens * experts_per_token
-// pairs to the experts, none of which gets a token twice. most[p] is that for the experts so far and p pairs; -1: impossible.
+// Returns the largest number of groups over all routings, if a group holds `size` (token, expert) pairs.
+// Tries all distributions of num_tokens * experts_per_token pairs to experts in which no expert gets a token
+// twice. most[p]: the most groups of p pairs on the experts so far; -1: impossible.
 int most_groups_by_trying(int num_tokens, int num_experts, int experts_per_token, int size) {
   const int num_pairs = num_tokens * experts_per_token;
   std::vector<int> most(static_cast<size_t>(num_pairs) + 1, -1);
@@ -32,7 +33,7 @@ int most_groups_by_trying(int num_tokens, int num_experts, int experts_per_token
   return most.back();
 }
 
-// mma.m16n8k16 takes 8 columns, and a CTA of prompt/ 8 times as many, beyond 16 tokens.
+// mma.m16n8k16 takes 8 columns; beyond 16 tokens a CTA of prompt/ takes 64.
 int columns_of_a_pass(int num_tokens) { return num_tokens <= 16 ? 8 : 64; }
 
 int max_groups_of(int num_tokens, int num_experts, int experts_per_token) {
@@ -50,7 +51,7 @@ TEST(CudaGroups, AreNeverMoreThanTheLaunchAndItsBuffersHaveRoomFor) {
       }
 }
 
-// A launch has a row of CTAs for each group that may be; those without a group end at once.
+// A launch has one row of CTAs for each group that may exist. CTAs without a group end at once.
 TEST(CudaGroups, AreLaunchedWithLittleWaste) {
   for (const int tokens : {1, 2, 8, 16, 17, 64, 100})
     for (int experts = 1; experts <= 6; ++experts)
@@ -59,11 +60,12 @@ TEST(CudaGroups, AreLaunchedWithLittleWaste) {
         EXPECT_LE(max_groups_of(tokens, experts, chosen), most + chosen)
             << tokens << " tokens, " << chosen << " of " << experts << " experts";
       }
-  EXPECT_EQ(max_groups_of(1, 128, 4), 4);  // decoding gpt-oss: a group for each chosen expert
-  EXPECT_EQ(max_groups_of(1, 2, 4), 4);    // or a slot of one, where a rank has two experts
+  EXPECT_EQ(max_groups_of(1, 128, 4), 4);  // gpt-oss decoding: one group per chosen expert
+  // A rank with two experts: one group per chosen expert, or an empty slot.
+  EXPECT_EQ(max_groups_of(1, 2, 4), 4);
 }
 
-// A warp has 32 lanes, one for each pair, and finds one group for each expert.
+// A warp has 32 lanes, one per pair, and finds one group per expert.
 TEST(CudaGroups, AreMatchedWhereAWarpHasALaneForEachPairAndAGroupHoldsAllOfAnExpert) {
   for (int tokens = 1; tokens <= 64; ++tokens)
     for (const int chosen : {1, 2, 4, 8})

@@ -42,7 +42,7 @@ TEST(CudaImages, MachineCodeRunsOnLaterChipsOfItsGeneration) {
 
 TEST(CudaImages, MachineCodeOfOneChipAloneRunsOnNoOther) {
   EXPECT_FALSE(choose_image(parse_images("120a-real"), 121));
-  EXPECT_FALSE(choose_image(parse_images("90a"), 100));  // its PTX neither
+  EXPECT_FALSE(choose_image(parse_images("90a"), 100));  // nor does its PTX
   EXPECT_TRUE(choose_image(parse_images("120-real"), 121));
 }
 

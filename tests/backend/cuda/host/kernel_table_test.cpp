@@ -1,4 +1,4 @@
-// Tests which rows of the kernel table a GPU gets, by its family alone. Needs no GPU.
+// Tests which rows of the kernel table each GPU family uses. Needs no GPU.
 #include "backend/cuda/kernel_table.h"
 
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "backend/cuda/plan.h"
+
 namespace nibble::cuda {
 namespace {
-
-KernelFinding check_nothing(const KernelRow&, const Target&, const CaseLimits&) { return {}; }
 
 KernelRow table_row(const char* kernel, Families families) {
   return {.operation = Operation::kQkv,
@@ -19,17 +19,18 @@ KernelRow table_row(const char* kernel, Families families) {
           .activations = Format::kBf16,
           .from_rows = 1,
           .to_rows = kAnyRows,
+          .max_rows = kAnyRows,
+          .engine = MatrixEngine::kAny,
           .families = families,
           .pass = kFewPass,
           .launcher = &qkv,
           .shared_bytes = nullptr,
           .why_not = nullptr,
           .kernel = kernel,
-          .reason = "a test",
-          .check = &check_nothing};
+          .reason = "a test"};
 }
 
-// The rows of these names that a family can run.
+// Returns the names of the rows that a family can run.
 std::set<std::string> valid_on(Family family, std::span<const KernelRow> rows) {
   std::set<std::string> kernels;
   for (const KernelRow* row : rows_valid_for(family, rows)) kernels.insert(row->kernel);
@@ -48,21 +49,27 @@ TEST(CudaKernelTable, ARowOfOneFamilyIsNotChosenOnALaterOne) {
   EXPECT_EQ(valid_on(Family::kSm121, rows), (Kernels{"everywhere", "blackwell"}));
 }
 
-// From the first number of rows that an operation is launched with on, each is taken by one row: for many tokens one by mma.sync or,
-// on Hopper, one by wgmma in its place.
+// Expects exactly one table row for every number of rows from the first that an operation is launched with.
+// For many tokens this is a row of mma.sync or, on Hopper, one of wgmma instead.
 void expect_every_number_of_rows_once(Family family, bool by_wgmma) {
-  const Config config = *named_config("gpt-oss-120b");
   Target target = target_of(known_gpu(name(family)), {});
   target.has_wgmma = by_wgmma;
+  std::map<std::pair<Operation, Format>, std::set<const KernelRow*>> chosen;
+  for (const Format dense : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
+    for (const Format kv : {Format::kBf16, Format::kE4m3}) {
+      BackendOptions options;
+      options.dense = {dense, dense, dense};
+      options.kv_format = kv;
+      const Plan plan(*named_config("gpt-oss-120b"), options, target, "a test");
+      for (const KernelRow* row : plan.chosen()) chosen[{row->operation, row->weights}].insert(row);
+    }
   std::map<std::pair<Operation, Format>, std::map<int, int>> ranges;
-  for (const KernelRow* row : rows_valid_for(family, kernel_rows())) {
-    if (block_format_of(*row)) continue;  // a choice beside another row
-    if (row->why_not && !row->why_not(config, target).empty()) continue;
-    auto& of_operation = ranges[{row->operation, row->weights}];
-    EXPECT_TRUE(of_operation.emplace(row->from_rows, row->to_rows).second)
-        << name(*row) << " on " << name(family);
-  }
-  EXPECT_EQ(ranges.size(), 19u) << name(family);  // operations and formats that gpt-oss may be held in
+  for (const auto& [operation, rows] : chosen)
+    for (const KernelRow* row : rows)
+      EXPECT_TRUE(ranges[operation].emplace(row->from_rows, row->to_rows).second)
+          << name(*row) << " on " << name(family);
+  // Pairs of operation and weight format that gpt-oss may have.
+  EXPECT_EQ(ranges.size(), 19u) << name(family);
   for (const auto& [operation, of_operation] : ranges) {
     ptrdiff_t next = of_operation.begin()->first;
     for (const auto& [from, to] : of_operation) {
@@ -79,9 +86,9 @@ TEST(CudaKernelTable, TakesEveryNumberOfRowsOnceOnEveryFamily) {
   expect_every_number_of_rows_once(Family::kSm90, true);
 }
 
-// What --prompt-activations chooses takes the same steps as the row whose place it takes, on every family: where the instruction is
-// missing, its twin runs.
-TEST(CudaKernelTable, BlockScaledRowsStandBesideOthers) {
+// A row for --prompt-activations covers the same numbers of rows as the row that it replaces, on every
+// family. Where the instruction is missing, its twin runs.
+TEST(CudaKernelTable, BlockScaledRowsAreAlternativesToOthers) {
   for (const BlockFormat format : kBlockFormats) {
     std::set<Operation> operations;
     for (const KernelRow& row : kernel_rows()) {
@@ -105,8 +112,8 @@ TEST(CudaKernelTable, RowsHaveNamesOfTheirOwn) {
   for (const KernelRow& row : kernel_rows()) EXPECT_TRUE(names.insert(name(row)).second) << name(row);
 }
 
-// A row without a bound counts on 48 KB, which every kernel may have without asking.
-// Those of wgmma are for the largest budget alone.
+// A row without shared_bytes relies on 48 KB, which every kernel has without opting in. The rows of wgmma
+// need the largest budget.
 TEST(CudaKernelTable, MatrixProductsSayHowMuchSharedMemoryTheyTakeAndFitTheSmallestBudget) {
   const Config config = *named_config("gpt-oss-120b");
   for (const KernelRow& row : kernel_rows()) {

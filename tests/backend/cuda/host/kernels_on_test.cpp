@@ -1,4 +1,4 @@
-// Tests what `inspect --kernels --gpu` is told of a GPU that is not here.
+// Tests the output of `inspect --kernels --gpu` for a GPU that this machine does not have.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ TEST(CudaKernelsOn, ListsTheActivationsOfPrompts) {
             2);
 }
 
-// Behind each half of a layer, for every number of rows.
+// The all-reduce after each half of a layer, for every number of rows.
 TEST(CudaKernelsOn, SaysHowSeveralGpusAddUpWhatTheyHave) {
   const auto sums_of = [](std::vector<int> parts, bool have_own_sequences = false) {
     CudaOptions own;

@@ -1,4 +1,4 @@
-// Tests what is refused, and what the messages say would fit. Needs no GPU.
+// Tests which options are refused, and which values the messages say would fit. Needs no GPU.
 #include "backend/cuda/limits.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ TEST(CudaLimits, EveryKnownGpuHasSharedMemoryEnoughForBothModels) {
       EXPECT_THAT(why_not_on(gpu.c_str(), *named_config(model)), IsEmpty()) << gpu;
 }
 
-// The activations of 8 tokens of 4,096 do not fit beside the rings in 99 KB.
+// The activations of 8 tokens of 4,096 numbers do not fit next to the rings in 99 KB.
 Config wide_model() {
   Config config = *named_config("gpt-oss-20b");
   config.hidden = 4096;
@@ -83,7 +83,7 @@ std::string memory_refusal(const char* model, const BackendOptions& options, siz
   return why_not_memory(*named_config(model), model, options, {}, free);
 }
 
-// What the message promises is accepted, and one page more is not.
+// The context that the message suggests is accepted, and one more page is not.
 TEST(CudaLimits, AContextThatDoesNotFitIsAnsweredWithTheOneThatDoes) {
   const Config config = *named_config("gpt-oss-20b");
   const size_t free = 16 * kGigabyte;
@@ -113,13 +113,14 @@ TEST(CudaLimits, APlanCountsWhatIsTaken) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = room_for(8192);
   const MemoryPlan plan = memory_plan(config, options, {});
-  // Twelve full layers, and twelve with a window, of 8 heads of 64 keys and values in bfloat16.
+  // Twelve full layers and twelve sliding ones, with 8 heads of 64 keys and values in bfloat16.
   EXPECT_EQ(plan.kv_bytes, size_t{12} * (8192 + 32 + 41 * 32) * 2 * 8 * 64 * 2);
   EXPECT_EQ(plan.workspace_bytes, workspace_bytes(config, options, {}));
   EXPECT_GT(plan.weight_bytes, 12 * kGigabyte);
 }
 
-// Two GPUs have half of everything but the router, the embedding and what a step works in; one of four parts has less than the other three.
+// Two GPUs have half of everything except the router, the embedding and the workspace of a step. Of four
+// parts, the GPU with one has less than the GPU with three.
 TEST(CudaLimits, APlanForSeveralGpusIsThatOfTheFullest) {
   const Config config = *named_config("gpt-oss-120b");
   const BackendOptions options = room_for(8192);
@@ -139,7 +140,8 @@ TEST(CudaLimits, APlanForSeveralGpusIsThatOfTheFullest) {
   EXPECT_THAT(why_not_memory(config, "a model", options, {.parts = {3, 1}}, 30 * kGigabyte, 1), IsEmpty());
 }
 
-// Of 128 experts two GPUs have 64 each, where parts of them are 23 and 22 of 45 tiles; dense weights are divided alike.
+// Two GPUs have 64 of 128 experts each; split by columns they have 23 and 22 of 45 tiles. Dense weights are
+// divided equally in both cases.
 TEST(CudaLimits, APlanOfWholeExpertsCountsTheRanksOwn) {
   const Config config = *named_config("gpt-oss-120b");
   const BackendOptions options = room_for(8192);
@@ -156,7 +158,8 @@ TEST(CudaLimits, APlanOfWholeExpertsCountsTheRanksOwn) {
   EXPECT_NEAR(weights_of(uneven, 0) - weights_of(uneven, 1), 64 * expert + dense / 2, 0.01 * expert);
 }
 
-// A rank with sequences of its own has all of qkv and o, and keys and values of all heads in as many pages as one GPU.
+// A rank with sequences of its own has all of qkv and o. Its KV cache has all heads and the same number of
+// pages as one GPU.
 TEST(CudaLimits, APlanOfOwnSequencesCountsAllOfAttention) {
   const Config config = *named_config("gpt-oss-120b");
   BackendOptions options = room_for(8192);
@@ -175,15 +178,16 @@ TEST(CudaLimits, EachGpuThatSharesTheModelHasAPlan) {
   const BackendOptions options = room_for(8192);
   const auto plans = memory_plans(config, options, {.gpus = {4, 2, 4, 2}, .parts = {5, 1, 1, 1}});
   ASSERT_EQ(plans.size(), 2u);
-  EXPECT_EQ(plans[0].device, 4);  // as ranks name them
+  EXPECT_EQ(plans[0].device, 4);  // in the order of ranks
   EXPECT_EQ(plans[1].device, 2);
   EXPECT_EQ(plans[0].plan.kv_bytes, 3 * plans[1].plan.kv_bytes);
   EXPECT_EQ(plans[0].plan.kv_bytes + plans[1].plan.kv_bytes, memory_plan(config, options, {}).kv_bytes);
   EXPECT_EQ(memory_plans(config, options, {.parts = {3, 1}})[1].device, 1);
 }
 
-// Norms and gated units of 2,880 columns, 45 tiles: a word of scales each, and codes of 1 byte a column, or 2, or half a one.
-TEST(CudaLimits, BlockScaledActivationsTakeRoomWhereTheyAreAskedFor) {
+// Norms and gated units of 2,880 columns, 45 tiles: one word of scales per tile, and codes of 1, 2 or half a
+// byte per column.
+TEST(CudaLimits, BlockScaledActivationsTakeMemoryWhenRequested) {
   const Config config = *named_config("gpt-oss-20b");
   BackendOptions options = room_for(8192);
   options.max_batch_tokens = 512;
@@ -198,7 +202,7 @@ TEST(CudaLimits, BlockScaledActivationsTakeRoomWhereTheyAreAskedFor) {
             without + more(BlockFormat::kMxfp8));
 }
 
-// The head of the public files: MLP of 17,280, 64 heads, 32,000 tokens, and the model's embedding.
+// The head of the public files: an MLP of 17,280, 64 heads, 32,000 tokens, and the model's embedding.
 DraftHead public_head() {
   DraftHead head;
   head.config = {.hidden = 2880,
@@ -222,7 +226,8 @@ TEST(CudaLimits, APlanCountsADraftHead) {
   const MemoryPlan without = memory_plan(config, options, {});
   options.draft_head = std::make_shared<const DraftHead>(public_head());
   const MemoryPlan with = memory_plan(config, options, {});
-  // A tile of 64 columns and 16 rows is 544 bytes in MXFP4, 2,048 in BF16: fc, qkv, o, gate and up, down, lm_head.
+  // A tile of 64 columns and 16 rows is 544 bytes in MXFP4, 2,048 in BF16: fc, qkv, o, gate and up, down,
+  // lm_head.
   const size_t num_tiles = 180 * 135 + 320 * 90 + 180 * 64 + 2 * 1080 * 45 + 180 * 270 + size_t{2000} * 45;
   const auto weights = [&](Format format) {
     options.draft_head_format = format;
@@ -233,13 +238,13 @@ TEST(CudaLimits, APlanCountsADraftHead) {
               kAlignments);
   EXPECT_NEAR(static_cast<double>(weights(Format::kBf16)), static_cast<double>(num_tiles * 2048 + kVectors),
               kAlignments);
-  // A page of each full layer's, a spare one, and one for each chain.
+  // One page for each page of a full layer, a spare page, and one for each chain.
   EXPECT_EQ(with.kv_bytes - without.kv_bytes, size_t{8192 / 32 + 1 + 64} * 32 * 2 * 8 * 64 * 2);
   EXPECT_GT(with.workspace_bytes,
             without.workspace_bytes + size_t{3} * 2880 * 2 * static_cast<size_t>(options.max_batch_tokens));
 }
 
-// A head without an unembedding takes the model's where it lies on the device in the same format.
+// A head without an unembedding uses the model's, if the device has it in the same format.
 TEST(CudaLimits, AHeadSharesTheModelsUnembeddingInItsFormat) {
   DraftHead head = public_head();
   head.config.draft_vocab = 201088;

@@ -1,4 +1,4 @@
-// What is said of an NCCL that is not there, or is not as it should be. Needs no GPU.
+// Tests the messages about an NCCL library that is missing or unsuitable. Needs no GPU.
 #include "backend/cuda/ranks/nccl.h"
 
 #include <gmock/gmock.h>
@@ -62,8 +62,8 @@ TEST_F(CudaNccl, SaysWhatFailedAndItsOwnWordsOfThat) {
             "NCCL 2.28.9: beginning a group: a fake error: this is a test");
 }
 
-// The files are looked at before the GPU, so that a machine without one says what it lacks first.
-TEST_F(CudaNccl, IsAskedForBeforeAnythingElseByANode) {
+// The library is checked before the GPU, so that a machine without it reports that first.
+TEST_F(CudaNccl, IsTheFirstThingThatANodeChecks) {
   CudaOptions own;
   own.node_rank = 1;
   own.parts = {1, 1};
@@ -71,7 +71,7 @@ TEST_F(CudaNccl, IsAskedForBeforeAnythingElseByANode) {
   EXPECT_THAT(error_of([&] { rank_traits(own); }), HasSubstr("/nowhere/libnccl.so.2"));
 }
 
-// The terms of two ranks, as many rows of each as a sum has at most, beside what NCCL takes.
+// Besides NCCL's own memory: terms of two ranks, as many rows from each as one sum may have.
 TEST_F(CudaNccl, TakesMemoryForTheTermsOfAllRanks) {
   EXPECT_EQ(nccl_rank_bytes(2880, 2, 8192) - nccl_rank_bytes(2880, 1, 8192), size_t{kSumRows} * 2880 * 4);
   EXPECT_EQ(nccl_rank_bytes(2880, 2, 100) - nccl_rank_bytes(2880, 1, 100), size_t{100} * 2880 * 4);

@@ -1,4 +1,4 @@
-// Tests which kernels a model gets on every kind of GPU, and which groups of experts follow from that. Needs no GPU.
+// Tests which kernels a model uses on every kind of GPU. Needs no GPU.
 #include "backend/cuda/plan.h"
 
 #include <gmock/gmock.h>
@@ -34,9 +34,6 @@ int count_rows(const Plan& plan, Operation operation, int num_rows) {
       [&](const KernelRow* row) { return row->operation == operation && row->takes(num_rows); }));
 }
 
-// Up to so many rows decoding's kernels run.
-int most_few_rows(const Target& target) { return multiplies_by_wgmma(target) ? kMaxColumns : kFewTokens; }
-
 TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
   for (const std::string& gpu : known_gpu_names())
     for (const char* model : {"gpt-oss-20b", "gpt-oss-120b"})
@@ -53,7 +50,7 @@ TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
         }
 }
 
-// The split kernels take one block of 64 tokens, and the workspace has room for its sums alone.
+// The split-K kernels take one block of 64 tokens, and the workspace holds the sums of only one block.
 TEST(CudaPlan, SharesTheContractionOfABatchWhereWgmmaMultiplies) {
   const auto is_split = [](const Plan& plan, int rows) {
     const auto* const qkv = std::get_if<Launch<QkvArgs>>(&plan.find(Operation::kQkv, rows)->launcher);
@@ -83,37 +80,14 @@ TEST(CudaPlan, TakesTheRowsOfTheModelsFormats) {
   EXPECT_EQ(choices(plan).size(), plan.chosen().size());
 }
 
-// Who computes a norm, and how many pairs share a pass over an expert, have to be the same for all kernels of a step.
-TEST(CudaPlan, KernelsOfAStepAgreeOnNormsAndGroups) {
-  for (const Family family : kFamilies) {
-    const Plan plan = plan_of("gpt-oss-120b", target_of(known_gpu(name(family)), {}));
-    for (int tokens = 1; tokens <= kMaxTokens; ++tokens) {
-      for (const Operation operation : {Operation::kQkv, Operation::kRoute})
-        EXPECT_EQ(plan.find(operation, tokens)->pass.takes_norm, plan.has_norms(tokens)) << tokens;
-      for (const Operation operation : {Operation::kExpertsUp, Operation::kExpertsDown})
-        EXPECT_EQ(plan.find(operation, tokens)->pass.columns, plan.group_size(tokens)) << tokens;
-      EXPECT_EQ(plan.routes_with_experts(tokens), tokens <= kOwnNorms);
-      const int most_norms = multiplies_by_wgmma(plan.target()) ? kRouterNorms : kFewTokens;
-      EXPECT_EQ(plan.norms_in_router(tokens), plan.has_norms(tokens) && tokens <= most_norms);
-      EXPECT_EQ(plan.find(Operation::kExpertsUp, tokens)->launcher.index() ==
-                    plan.find(Operation::kRoute, tokens)->launcher.index(),
-                plan.routes_with_experts(tokens));
-    }
-    const int few = most_few_rows(plan.target());
-    EXPECT_EQ(plan.group_size(few), 8);
-    EXPECT_EQ(plan.group_size(few + 1), few == kMaxColumns ? kBatchColumns : kManyColumns);
-    EXPECT_EQ(plan.max_groups(1), 4);  // a group for each chosen expert
-  }
-}
-
 Plan plan_with(std::optional<BlockFormat> activations, const char* gpu) {
   BackendOptions options;
   options.max_batch_tokens = kMaxTokens;
   return {*named_config("gpt-oss-20b"), options, target_of(known_gpu(gpu), {}), "gpt-oss-20b", activations};
 }
 
-// Steps of few tokens, which decoding takes, keep their rows.
-TEST(CudaPlan, TakesTheActivationsOfPromptsThatAreAskedFor) {
+// Steps of few tokens run on the decode kernels, whose table rows stay the same.
+TEST(CudaPlan, UsesTheRequestedPromptActivations) {
   for (const char* gpu : {"gb10", "b200", "a100"})
     for (const BlockFormat format : kBlockFormats) {
       const Plan plan = plan_with(format, gpu), plain = plan_with({}, gpu);
@@ -131,11 +105,11 @@ TEST(CudaPlan, TakesTheActivationsOfPromptsThatAreAskedFor) {
     }
 }
 
-// Its products would want images, and theirs rows.
-TEST(CudaPlan, MultipliesNothingByWgmmaBesideBlockScaledActivations) {
+// wgmma reads activations as swizzled tiles (images), block-scaled kernels read them row by row.
+TEST(CudaPlan, UsesNoWgmmaWithBlockScaledActivations) {
   const Plan plan = plan_with(BlockFormat::kMxfp8, "h200");
   for (const KernelRow* row : plan.chosen()) EXPECT_FALSE(row->pass.takes_image) << name(*row);
-  EXPECT_EQ(plan.group_size(kWideTokens), 64);
+  EXPECT_EQ(plan.row(Operation::kRoute, kWideTokens).pass.columns, 64);
 }
 
 TEST(CudaPlan, SaysWhichKernelsRunByTwin) {
@@ -153,7 +127,7 @@ TEST(CudaPlan, SaysWhichKernelsRunByTwin) {
   }
 }
 
-// All that passes activations on for many tokens has them in one order.
+// All kernels that pass activations to each other for many tokens must use one layout.
 TEST(CudaPlan, MultipliesManyTokensByWgmmaOnHopperWhereItsStagesHaveRoom) {
   for (const char* gpu : {"h100", "h200", "b200", "gb10"})
     for (const int budget : {99, 163, 227}) {
@@ -180,7 +154,7 @@ TEST(CudaPlan, RefusesWhatNoRowRuns) {
               AllOf(HasSubstr("qkv"), HasSubstr("F32"), HasSubstr("sm_90"), HasSubstr("--backend cpu")));
 }
 
-// A row that is for one family alone takes the place of the one that is for all others.
+// A row for one family replaces the row for all other families.
 TEST(CudaPlan, TakesAFamilysOwnRow) {
   std::vector<KernelRow> rows(kernel_rows().begin(), kernel_rows().end());
   const auto kernel_on = [&](const char* gpu, Operation operation) {

@@ -1,4 +1,5 @@
-// Holds predictions of speed to what was measured, and to what must be true of any. Needs no GPU.
+// Compares speed predictions with measurements, and with properties that any prediction must have. Needs no
+// GPU.
 #include "backend/cuda/chip/predict.h"
 
 #include <gmock/gmock.h>
@@ -56,10 +57,10 @@ Format format_named(const std::string& name) {
 
 constexpr PredictedStep kDecode{1, 64, true};
 
-// The lines of the record, with the read bandwidth that was measured beside each: cards of one kind differ. What was measured again later
-// counts as it was then.
+// Each line of the record holds the read bandwidth measured on the same card, because cards of one kind
+// differ. Where something was measured again, the last line counts.
 TEST(CudaPredict, DecodingIsWithinATenthOfWhatWasMeasured) {
-  std::ifstream file(test::source_path("records/cuda-predict.jsonl"));
+  std::ifstream file(nibble::test::source_path("records/cuda-predict.jsonl"));
   std::set<std::string> gpus;
   std::map<nlohmann::json, nlohmann::json> records;
   for (std::string line; std::getline(file, line);) {
@@ -90,9 +91,9 @@ TEST(CudaPredict, DecodingIsWithinATenthOfWhatWasMeasured) {
   EXPECT_TRUE(gpus.contains("h100") && gpus.contains("h200"));
 }
 
-// Steps of 1 to 64 sequences as a server runs them, one token each.
+// Steps of 1 to 64 sequences as a server runs them, one token per sequence.
 TEST(CudaPredict, AStepOfSeveralSequencesIsWithinASixteenthOfWhatWasMeasured) {
-  std::ifstream file(test::source_path("records/cuda-profile.jsonl"));
+  std::ifstream file(nibble::test::source_path("records/cuda-profile.jsonl"));
   std::set<int> counts, depths;
   for (std::string line; std::getline(file, line);) {
     const nlohmann::json record = nlohmann::json::parse(line);
@@ -107,7 +108,7 @@ TEST(CudaPredict, AStepOfSeveralSequencesIsWithinASixteenthOfWhatWasMeasured) {
   EXPECT_EQ(depths, (std::set<int>{160, 1024, 16384, 131000}));
 }
 
-// Sequences share weights, of experts the more the more there are, but not their caches.
+// Sequences share weights (of experts more, the more sequences run) but not their KV caches.
 TEST(CudaPredict, SequencesShareWeightsAndNoCache) {
   for (const std::string& gpu : known_gpu_names()) {
     double last = 0;
@@ -125,7 +126,8 @@ TEST(CudaPredict, SequencesShareWeightsAndNoCache) {
   EXPECT_NEAR(attended(8).issue, 8 * attended(1).issue, 1);
 }
 
-// lm_head in BF16 is a single stream of 1.16 GB: no chip reads it faster than it can, and a chip that is bound by memory hardly slower.
+// lm_head in BF16 is one stream of 1.16 GB. No chip reads it faster than its bandwidth, and a memory-bound
+// chip is hardly slower.
 TEST(CudaPredict, NothingIsReadFasterThanTheChipReads) {
   for (const std::string& gpu : known_gpu_names())
     for (const Format dense : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
@@ -157,7 +159,7 @@ TEST(CudaPredict, MultiprocessorsAndRingsLimitWhatIsRead) {
     EXPECT_GT(time, last) << count;
     last = time;
   }
-  // Eight of them hold 8 x 96 KB of rings: 786 kB in a microsecond.
+  // Eight multiprocessors have 8 x 96 KB of rings in flight: 786 kB per microsecond.
   const PredictedTime head =
       operation_of(predicted_for("h200", kDecode, {}, {.num_multiprocessors = 8}), Operation::kUnembed);
   EXPECT_NEAR(static_cast<double>(head.bytes) / head.memory * 1e6, 8 * 16 * 3 * 2048 / 1e-6, 1e9);
@@ -192,7 +194,8 @@ TEST(CudaPredict, APromptIsBoundByProductsWhereTheyAreThrottled) {
   EXPECT_EQ(time_of(kDecode), token);
 }
 
-// Measured on an H200: 38,015 tok/s in 227 KB, by wgmma, and 22,107 in 99 (records/cuda-bench.jsonl, commit 2494259).
+// Measured on an H200: 38,015 tok/s with wgmma in 227 KB, and 22,107 tok/s in 99 KB
+// (records/cuda-bench.jsonl, commit 2494259).
 TEST(CudaPredict, APromptByWgmmaIsAsFastAsItWasMeasured) {
   const auto speed = [](const CudaOptions& options) {
     return 2048 / time_on("h200", {2048, 2048, true}, {}, options);
@@ -240,8 +243,8 @@ size_t bytes_of(const StepPrediction& found) {
   return sum;
 }
 
-// 120b in BF16: 5.00, 2.53, 1.30 and 0.66 GB for a token on each of 1, 2, 4 and 8; the router is everybody's, and 45 tiles of an
-// expert's width are not shared evenly.
+// 120b in BF16: each of 1, 2, 4 and 8 GPUs reads 5.00, 2.53, 1.30 and 0.66 GB per token. Every GPU reads the
+// router, and the 45 tiles of an expert's width do not divide evenly.
 TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(1, kDecode))), 5.00e9, 0.02e9);
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(2, kDecode))), 2.53e9, 0.02e9);
@@ -249,8 +252,9 @@ TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(8, kDecode))), 0.67e9, 0.02e9);
 }
 
-// Two sums in each of 36 layers. A row has 2,880 numbers: words of 8 bytes, to all other GPUs at 387 GB/s. Of many rows a GPU sends what it
-// does not own as 4 bytes a number, and to each other what it owns as 2, one after the other; more than 8,192 rows are two such sums.
+// Two sums in each of 36 layers; a row has 2,880 numbers. Few rows: words of 8 bytes to all other GPUs at
+// 387 GB/s. Many rows: a GPU sends the rows that it does not own as 4 bytes per number, then its own rows to
+// each other GPU as 2 bytes per number. More than 8,192 rows are two such sums.
 TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
   EXPECT_NEAR(shared_by(2, kDecode, 3e-6).sums, 72 * (3 + 23040 / 387e3), 0.01);
   EXPECT_NEAR(shared_by(2, kDecode).sums, 72 * (12.7 + 23040 / 387e3), 0.01);
@@ -264,8 +268,9 @@ TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
   EXPECT_NEAR(sum_of_times(with.operations) - sum_of_times(without.operations), 720, 0.01);
 }
 
-// A GPU with whole experts reads those that are hit there, of the GPU where most are, and the others wait. In a large step these are all of its
-// 16, where a part of every expert has 6 of 45 tiles: 7 % more than an eighth.
+// With whole experts a step takes as long as the GPU on which most experts are hit; the others wait. In a
+// large step a GPU reads all of its 16 experts. If instead every expert is split, a GPU has 6 of 45 tiles:
+// 7 % more than an eighth.
 TEST(CudaPredict, WholeExpertsAreReadByTheGpuWhereMostAreHit) {
   const auto predicted = [](ExpertSplit split, int num_sequences) {
     return predict_on("h200", *named_config("gpt-oss-120b"), {}, among(8), {1, 64, true, num_sequences},

@@ -1,4 +1,4 @@
-// Tests the quantisation of activations for block-scaled products against core's formats. Needs no GPU.
+// Tests the quantisation of activations for block-scaled products against the formats of core/. Needs no GPU.
 #include "backend/cuda/ptx/quantise_block.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ double normal(uint64_t seed, uint64_t i) {
 }
 float bf16_of(double x) { return to_float(to_bf16(static_cast<float>(x))); }
 
-// Normal numbers, of which some are much larger, times 2^`exponent`.
+// Returns random normal numbers, some of them much larger, times 2^`exponent`.
 Block random_block(uint64_t seed, int exponent) {
   Block block;
   for (uint64_t i = 0; i < block.size(); ++i) {
@@ -61,7 +61,7 @@ double value_of(const EightE4m3& codes, int c, uint8_t scale) {
 
 TEST(CudaQuantiseBlock, TheScaleIsTheSmallestWithWhichNothingExceeds448) {
   for (uint64_t i = 0; i < 200'000; ++i) {
-    // All exponents, and mantissas about 1.75, where the scale changes.
+    // All exponents, and mantissas near 1.75, where the scale changes.
     const auto mantissa =
         static_cast<uint32_t>(i % 2 == 0 ? random_bits(1, i) & 0x7FFFFF : 0x5FFFF0 + random_bits(1, i) % 32);
     const uint32_t largest = static_cast<uint32_t>(random_bits(2, i) % 255) << 23 | mantissa;
@@ -74,7 +74,8 @@ TEST(CudaQuantiseBlock, TheScaleIsTheSmallestWithWhichNothingExceeds448) {
   }
 }
 
-// What cvt.rp.satfinite.ue8m0x2 of largest / 448 gives on GPUs that have it, for bfloat16, whose quotients are not rounded across a border.
+// The result of cvt.rp.satfinite.ue8m0x2 of largest / 448 on GPUs that have it. For bfloat16 the rounding of
+// the quotient never crosses a power of two.
 TEST(CudaQuantiseBlock, TheScaleIsTheQuotientRoundedUp) {
   for (uint32_t bits = 1; bits < 0x7F80; ++bits) {
     const float largest = to_float(Bf16{static_cast<uint16_t>(bits)});
@@ -108,7 +109,8 @@ TEST(CudaQuantiseBlock, TwoTermsAreTheValue) {
       for (int c = 0; c < 8; ++c) {
         const double x = block[static_cast<size_t>(8 * lane + c)];
         const double sum = value_of(terms.first, c, scale) + value_of(terms.second, c, rest_scale(scale));
-        // The second term counts in 2^-9 of its scale, which bfloat16's last place reaches below 2^-6 of the first.
+        // The second term has steps of 2^-9 of its scale. The last place of bfloat16 is smaller than that for
+        // numbers below 2^-6 of the first scale.
         EXPECT_LE(std::abs(sum - x),
                   std::abs(x) < 0x1p-6 * scale_value(scale) ? 0x1p-14 * scale_value(scale) : 0)
             << x << " of " << float_of_bits(largest);
@@ -120,7 +122,8 @@ TEST(CudaQuantiseBlock, TwoTermsAreTheValue) {
   EXPECT_GT(static_cast<double>(num_exact), 0.997 * static_cast<double>(num_values));
 }
 
-// Two of the 8 bits of every bfloat16 number between 2^-6 of the largest and the largest: nothing may be lost there.
+// Every bfloat16 number between 2^-6 of the largest and the largest: the two terms must lose none of its 8
+// bits.
 TEST(CudaQuantiseBlock, TwoTermsAreExactForEveryBfloat16NearTheLargest) {
   for (uint32_t largest = 0x3F80; largest < 0x4000; ++largest)
     for (uint32_t bits = largest - 6 * 128; bits <= largest; ++bits) {
@@ -133,9 +136,10 @@ TEST(CudaQuantiseBlock, TwoTermsAreExactForEveryBfloat16NearTheLargest) {
     }
 }
 
-// A scale of 2^-5 of the first: half of the first term's last place would be 512 of it, which E4M3 does not have.
+// With 2^-5 of the first scale, half of the first term's last place would be 512 times the second scale,
+// beyond the range of E4M3.
 TEST(CudaQuantiseBlock, TheSecondScaleMayNotBeSmaller) {
-  Eight eight{{448, 432, 0, 0, 0, 0, 0, 0}};  // 432 lies half way between two codes
+  Eight eight{{448, 432, 0, 0, 0, 0, 0, 0}};  // 432 lies halfway between two codes
   const TwoTerms terms = quantise_two_terms(eight.x, bits_of(448));
   const uint8_t scale = mxfp8_scale(bits_of(448));
   EXPECT_EQ(scale, 127);
@@ -192,7 +196,7 @@ TEST(CudaQuantiseBlock, Mxfp4TakesTheScaleWithTheSmallerError) {
       }
     }
   }
-  EXPECT_GT(num_twice, 200);  // both happen
+  EXPECT_GT(num_twice, 200);  // both cases occur
   EXPECT_LT(num_twice, 1'800);
 }
 
@@ -222,7 +226,7 @@ TEST(CudaQuantiseBlock, ABlockThatIsNotFiniteHasTheScaleThatIsNan) {
   }
 }
 
-// From the largest numbers of float32 down to those below its normal ones, where the scale can't follow any more.
+// From the largest float32 numbers down to subnormal ones, for which the scale has no smaller exponent.
 TEST(CudaQuantiseBlock, TheEndsOfFloat32) {
   for (const float x : {0x1.FEp127f, 0x1p-126f, 0x1p-130f, 0x1p-133f}) {
     const Eight eight{{x, -x}};

@@ -1,4 +1,4 @@
-// Tests what SampleRows refuses. Needs no GPU.
+// Tests which parameters SampleRows refuses. Needs no GPU.
 #include "backend/cuda/sample/sample_rows.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests which kernels `nibble tune` tries on a GPU, and what it makes of their times. Needs no GPU.
+// Tests which kernels `nibble tune` tries on a GPU, and how it uses their times. Needs no GPU.
 #include "backend/cuda/tune/step_kernels.h"
 
 #include <gmock/gmock.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "backend/cuda/limits.h"
+#include "backend/cuda/recipe.h"
 
 namespace nibble::cuda {
 namespace {
@@ -34,19 +35,21 @@ std::vector<int> rows_of(const std::vector<StepKernels>& candidates, bool may_be
   return rows;
 }
 
-// A candidate for each number of rows at which the table changes; on Hopper the products of mma.sync beside them.
+// One candidate for each number of rows at which the table changes. On Hopper the mma.sync kernels are tried
+// in addition.
 TEST(CudaTune, TriesWhatTheTableRunsOfAnyNumberOfRows) {
   const auto hopper = kernels_on(trial_target("h100"));
   EXPECT_THAT(rows_of(hopper, true), ElementsAre(2, kOwnNorms + 1, kMaxColumns + 1, kSplitTokens + 1,
                                                  kManyTokens, kNarrowTokens + 1, kWideTokens));
-  // Without wgmma lm_head's strips are dealt out up to kMaxColumns rows.
+  // Without wgmma, lm_head's strips are scheduled dynamically up to kMaxColumns rows.
   EXPECT_THAT(rows_of(hopper, false), ElementsAre(kOwnNorms + 1, kMaxColumns + 1, kFewTokens + 1));
   const auto blackwell = kernels_on(trial_target("gb10"));
   EXPECT_THAT(rows_of(blackwell, true), ElementsAre(2, kOwnNorms + 1, kMaxColumns + 1, kFewTokens + 1));
   EXPECT_THAT(rows_of(blackwell, false), ElementsAre());
 }
 
-// Each makes a plan in which its kernels take every number of rows, and agree with each other as those of the table do.
+// The kernels of each candidate make a valid plan: they cover every number of rows, and agree with each other
+// like those of the table.
 TEST(CudaTune, ACandidateMakesAStepOfAnyNumberOfRowsThatItCanTake) {
   for (const char* gpu : {"h100", "gb10"}) {
     const Target target = trial_target(gpu);
@@ -61,10 +64,13 @@ TEST(CudaTune, ACandidateMakesAStepOfAnyNumberOfRowsThatItCanTake) {
             EXPECT_STREQ(tried->kernel, expected->kernel);
           }
         }
-        EXPECT_EQ(plan.find(kQkv, rows)->pass.takes_norm, plan.has_norms(rows));
-        EXPECT_EQ(plan.find(kExpertsUp, rows)->pass.columns, plan.group_size(rows));
-        EXPECT_EQ(plan.find(kExpertsDown, rows)->pass.takes_image, plan.has_images(rows));
-        EXPECT_EQ(plan.routes_with_experts(rows), kernels.of_rows == kOwnNorms);
+        const StepRecipe step = recipe(plan, *named_config("gpt-oss-120b"), {}, {rows, rows});
+        EXPECT_EQ(plan.find(kRmsNorm, rows) != nullptr, step.attention_norm != NormIn::kReader);
+        EXPECT_EQ(plan.find(kRmsNorm, rows) != nullptr, step.experts_norm != NormIn::kReader);
+        EXPECT_EQ(plan.find(kExpertsUp, rows)->pass.columns, step.group_size);
+        EXPECT_EQ(plan.find(kExpertsDown, rows)->pass.takes_image,
+                  step.attention_activations == ActivationLayout::kImage);
+        EXPECT_EQ(step.routing == RoutingBy::kSameLaunch, kernels.of_rows == kOwnNorms);
       }
       const std::string_view router = kernels.find(kRoute)->kernel, qkv = kernels.find(kQkv)->kernel;
       EXPECT_EQ(kernels.most_rows() < kAnyRows,
@@ -77,11 +83,12 @@ TEST(CudaTune, TheTableGivesNoKernelMoreRowsThanItCanTake) {
   for (const std::string& gpu : known_gpu_names()) {
     const Plan plan = table_plan(trial_target(gpu.c_str()));
     for (const KernelRow* row : plan.chosen())
-      EXPECT_TRUE(row->to_rows == kAnyRows || row->to_rows <= most_rows(*row)) << name(*row);
+      EXPECT_TRUE(row->to_rows == kAnyRows || row->to_rows <= row->max_rows) << name(*row);
   }
 }
 
-// Times, norms left out, in which the candidate `best` of attention's products is fast, and the candidate `best_experts` of the experts'.
+// Returns times, without norms, in which candidate `best` is fast in the products of attention and
+// `best_experts` in the experts.
 std::vector<StepTrial> trials_where(const std::vector<StepKernels>& candidates, int rows, size_t best,
                                     size_t best_experts, double ratio) {
   std::vector<StepTrial> trials;
@@ -104,7 +111,8 @@ const KernelChoice* choice_of(const std::vector<KernelChoice>& ranges, Operation
   return found == ranges.end() ? nullptr : &*found;
 }
 
-// Where every kernel takes as long, and where another is faster by no more than noise, the table stays as it is.
+// The table stays unchanged where all kernels take equally long, and where another is faster by no more than
+// noise.
 TEST(CudaTune, TheTableStaysWhereNothingIsFasterBeyondNoise) {
   for (const char* gpu : {"h100", "gb10"}) {
     const Target target = trial_target(gpu);
@@ -128,8 +136,9 @@ TEST(CudaTune, TheTableStaysWhereNothingIsFasterBeyondNoise) {
   }
 }
 
-// Experts in groups of 64 are faster from 64 rows on than those of 16: attention's products stay, those that share the contraction up to
-// the rows that they can take, and the threshold moves.
+// From 64 rows on, experts in groups of 64 pairs are faster. The threshold of the experts moves. The
+// attention products stay as they are: the split-K kernels up to the largest number of rows that they can
+// take.
 TEST(CudaTune, AFasterKernelTakesOverAtTheRowsThatWereTried) {
   const Target target = trial_target("h100");
   const auto candidates = kernels_on(target);
@@ -149,8 +158,8 @@ TEST(CudaTune, AFasterKernelTakesOverAtTheRowsThatWereTried) {
   EXPECT_THAT(choice_of(ranges, kQkv, 65)->kernel, testing::HasSubstr("qkv_narrow"));
 }
 
-// The experts of decoding take their activations row by row, and attention's products by wgmma leave them in an image: they make no step
-// together, however fast.
+// The decode experts read activations row by row; the attention products by wgmma write them as swizzled
+// tiles (an image). Together they make no valid step, however fast they are.
 TEST(CudaTune, KernelsThatDoNotFitTogetherAreNotChosen) {
   const auto candidates = kernels_on(trial_target("h100"));
   const auto trials = trials_where(candidates, 16, 2, 1, 100);
@@ -160,7 +169,7 @@ TEST(CudaTune, KernelsThatDoNotFitTogetherAreNotChosen) {
             candidates[choices[0].experts].find(kExpertsUp)->pass.takes_image);
 }
 
-// Products by mma.sync are timed on Hopper, and never chosen there.
+// mma.sync kernels are timed on Hopper but never chosen there.
 TEST(CudaTune, WhatMayNotBeChosenIsNot) {
   const auto candidates = kernels_on(trial_target("h100"));
   const size_t by_mma = candidates.size() - 1;
@@ -171,7 +180,8 @@ TEST(CudaTune, WhatMayNotBeChosenIsNot) {
   }
 }
 
-// A kernel that its check refused is not timed: where it is the table's own, any other that was timed stands in.
+// A kernel that fails its check is not timed. If it is the table's own kernel, the fastest of the timed ones
+// replaces it.
 TEST(CudaTune, WhereTheTablesKernelsWereRefusedTheFastestOfTheOthersIsChosen) {
   const auto candidates = kernels_on(trial_target("gb10"));
   std::vector<StepTrial> trials = trials_where(candidates, 12, 3, 3, 1.5);

@@ -1,4 +1,4 @@
-// Tests the shapes of launches that stream weights. Needs no GPU.
+// Tests the launch shapes of kernels that stream weights. Needs no GPU.
 #include "backend/cuda/decode/stream_shape.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(CudaStreamShape, OnHopperIsTheOneThatWasMeasured) {
   EXPECT_EQ(shape.columns, 8);
 }
 
-// experts_down() then has the next expert's activations while it multiplies (decode/experts.cu).
+// So experts_down() can load the activations of the next expert while it multiplies (decode/experts.cu).
 TEST(CudaStreamShape, OnHopperHoldsTheActivationsOfTwoGroups) {
   const StreamShape shape = stream_shape(Budget::k227, make_strips(Layout::kMxfp4, 2880, 2880), 2880, 8, 360,
                                          /*buffers=*/2);
@@ -46,7 +46,8 @@ TEST(CudaStreamShape, OnHopperHoldsTheActivationsOfTwoGroups) {
   EXPECT_EQ(shape.columns, 8);
 }
 
-// With the widths of gpt-oss a single token has as many warps in 99 KB as in 227, and the sums of all its units.
+// With the widths of gpt-oss, a single token has the same number of warps in 99 KB as in 227 KB, and the sums
+// of all its units.
 TEST(CudaStreamShape, OneTokenHasAsManyWarpsInTheSmallestBudget) {
   for (const Layout layout : kLayouts)
     for (const int cols : {2880, 4096}) {
@@ -59,8 +60,8 @@ TEST(CudaStreamShape, OneTokenHasAsManyWarpsInTheSmallestBudget) {
             stream_shape(Budget::k227, up, 2880, 1, 99).shared_bytes);
 }
 
-// What a multiprocessor has: 100, 164 and 228 KB.
-TEST(CudaStreamShape, ACtaThatIsToBeAloneLeavesNoRoomForAnother) {
+// Shared memory of a multiprocessor: 100, 164 or 228 KB.
+TEST(CudaStreamShape, AnExclusiveCtaLeavesNoRoomForAnother) {
   for (const Budget budget : kBudgets) {
     const size_t cta = static_cast<size_t>(kilobytes(budget)) * 1024, driver = 1024;
     EXPECT_GT(2 * (alone_bytes(cta) + driver), cta + 1024);
@@ -90,8 +91,8 @@ TEST(CudaStreamShape, SharesEvenlyAndCompletelyHoweverManyCtasThereAre) {
       }
 }
 
-// A share counts its strips, and for each group that it begins behind another one kCrossingStrips more, of which the CTA before it may have
-// taken some.
+// A share counts its strips, plus kCrossingStrips for each change to a next group. The CTA before it may have
+// taken some of these.
 TEST(CudaStreamShape, SharesTheStripsOfGroupsCompletelyAndEvenlyWhereStepsBetweenThemCountAsStrips) {
   for (const int rows : {16, 96, 2880, 5760})
     for (const unsigned num_ctas : {1u, 7u, 33u, 132u})
@@ -116,8 +117,9 @@ TEST(CudaStreamShape, SharesTheStripsOfGroupsCompletelyAndEvenlyWhereStepsBetwee
       }
 }
 
-// Turns are taken in the order in which CTAs begin: the first have most. Where a share begins is rounded down twice, to 2^-16 of all and to a whole
-// thing, so two of these differ by less than 1 + 2^-16 of all from what they are without rounding.
+// Turns are numbered in the order in which CTAs begin; the first get the largest shares. The start of a share
+// is rounded down twice, to 2^-16 of the total and to a whole unit. So the size of a share is off by less
+// than 1 + 2^-16 of the total.
 TEST(CudaStreamShape, SharesByTurnsAreCompleteAndBecomeSmallerByAnEvenStep) {
   for (const unsigned num_ctas : {1u, 7u, 33u, 132u, 200u})
     for (const unsigned slope : {0u, 3u, 16u})
@@ -154,7 +156,7 @@ TEST(CudaDivisor, DividesAsTheProcessorDoes) {
   }
 }
 
-// A warp visits every unit that is its own, whatever the number of warps.
+// Whatever the number of warps, a warp visits every unit of its own.
 TEST(CudaStreamShape, StepsFromUnitToUnit) {
   for (const Budget budget : {Budget::k99, Budget::k227})
     for (const int cols : {320, 2880, 4096}) {

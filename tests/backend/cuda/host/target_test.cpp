@@ -1,4 +1,4 @@
-// Tests budgets, and what launches are made for where options pretend a smaller GPU. Needs no GPU.
+// Tests shared-memory budgets, and the launch target where options pretend a smaller GPU. Needs no GPU.
 #include "backend/cuda/chip/target.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ TEST(CudaTarget, MayBeASmallerChipThanTheOneThatIsThere) {
   const Target target = target_of(known_gpu("h200"), {.shared_budget = 99, .num_multiprocessors = 48});
   EXPECT_EQ(target.budget, Budget::k99);
   EXPECT_EQ(target.num_multiprocessors, 48);
-  EXPECT_EQ(target.family, Family::kSm90);  // its code stays
+  EXPECT_EQ(target.family, Family::kSm90);  // still uses its code
 }
 
 TEST(CudaTarget, IsNeverMoreThanTheChipHas) {

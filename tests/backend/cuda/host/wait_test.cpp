@@ -1,4 +1,5 @@
-// Waiting for a GPU has a limit, and errors that end a context are told from those that do not.
+// Tests that waiting for a GPU has a timeout, and that errors which end a context are distinguished from
+// others.
 #include "backend/cuda/chip/wait.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +34,7 @@ TEST(Wait, EndsWithWhatIsFoundMeanwhile) {
                InputError);
 }
 
-TEST(Check, TellsErrorsThatEndTheContextFromOthers) {
+TEST(Check, DistinguishesErrorsThatEndTheContext) {
   for (const cudaError_t lost : {cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorECCUncorrectable,
                                  cudaErrorDevicesUnavailable, cudaErrorMisalignedAddress, cudaErrorUnknown})
     EXPECT_THROW(check(lost, "running a step"), BackendLost) << lost;

@@ -1,5 +1,6 @@
-// Runs the protocol of ranks (backend/cuda/ranks/protocol.h) with threads of the host in place of GPUs: the same words, flags and slots, in
-// the same order as the kernels of sums, with C++'s atomics. Under ThreadSanitizer a row that is written while it is read is an error.
+// Runs the protocol of ranks (backend/cuda/ranks/protocol.h) with host threads instead of GPUs. It uses the
+// same words, flags and slots in the same order as the all-reduce kernels, with C++ atomics. ThreadSanitizer
+// reports a row that is written while it is read.
 #include "backend/cuda/ranks/protocol.h"
 
 #include <gtest/gtest.h>
@@ -19,10 +20,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of a step: halves of layers, each with one sum, then two meetings.
+// Messages of a step: one sum for each half of a layer, then two barriers (logits and tokens).
 constexpr int kHalves{6}, kLogits{kHalves}, kTokens{kHalves + 1}, kMessages{kHalves + 2};
-constexpr int kNumbers{6},
-    kRows{7};  // numbers of a row, of which a sum of words has one; rows of a sum that is dealt out
+// kNumbers: floats per row (a sum of words has one row). kRows: rows of a sum whose rows have owners.
+constexpr int kNumbers{6}, kRows{7};
 
 enum class Kind { kWords, kDealt };
 
@@ -38,8 +39,8 @@ struct TwinInbox {
   std::vector<std::atomic<uint64_t>> words;
   std::vector<float> terms;
   std::vector<std::atomic<uint32_t>> flags, returned, arrivals;
-  std::vector<float> sums;  // that owners of rows have sent, and this rank's own
-  uint32_t token{0};        // what the first rank sends with a meeting
+  std::vector<float> sums;  // the rows' sums: received from their owners, or computed by this rank
+  uint32_t token{0};        // sent by rank 0 with the second barrier
 };
 
 float term_of(int rank, uint32_t step, int half, size_t i) {
@@ -48,7 +49,7 @@ float term_of(int rank, uint32_t step, int half, size_t i) {
          7;
 }
 
-// All that the ranks share. `num_slots`: kInboxSlots, or a mutant's.
+// All state that the ranks share. `num_slots` is kInboxSlots, or fewer to provoke an error.
 class Twin {
  public:
   Twin(int num_ranks, int num_slots, std::chrono::milliseconds patience)
@@ -56,12 +57,13 @@ class Twin {
     for (int rank = 0; rank < num_ranks; ++rank) inboxes_.emplace_back(num_ranks, num_slots);
   }
 
-  // A mutant's is false: a rank goes on without the rows that others own.
+  // False provokes an error: a rank then does not wait for the rows that others own.
   bool waits_for_rows{true};
-  // Called by each rank at each of these places; tests delay ranks in it.
+  // Each rank calls these before it sends and before it reads; tests delay ranks in them.
   std::function<void(int rank, uint32_t step, int half)> before_sending, before_reading;
 
-  // Runs steps 1 to `num_steps` on a thread for each rank, and says whether all ranks had all sums and tokens in time.
+  // Runs steps 1 to `num_steps` with one thread per rank. Returns whether all ranks had all sums and tokens
+  // in time.
   bool run(uint32_t num_steps, const std::function<Kind(uint32_t step)>& kind_of) {
     std::latch begin(num_ranks_);
     std::vector<std::jthread> threads;
@@ -205,7 +207,7 @@ TEST(RanksProtocol, EveryRankHasEverySumWhateverTheDelays) {
   }
 }
 
-// The second rank is slow to read: it waits for the first to send the sum behind the one that it has to read, as far as that may be.
+// Rank 1 reads slowly: before it reads a sum, it waits until rank 0 has sent the next one.
 bool is_right_for_a_slow_reader(int num_slots) {
   Twin twin(2, num_slots, std::chrono::milliseconds(num_slots == 1 ? 50 : 5000));
   std::atomic<int> sent{0};
@@ -222,7 +224,7 @@ TEST(RanksProtocol, TwoSlotsOfWordsAreEnoughForASlowReaderAndOneIsNot) {
   EXPECT_FALSE(is_right_for_a_slow_reader(1));
 }
 
-// The second rank gives the first one time to send the next sum's terms over those that it has to read.
+// Rank 1 gives rank 0 time to overwrite the terms that rank 1 still has to read with those of the next sum.
 bool is_right_for_a_slow_owner(bool waits_for_rows) {
   Twin twin(2, kInboxSlots, std::chrono::milliseconds(waits_for_rows ? 5000 : 50));
   twin.waits_for_rows = waits_for_rows;

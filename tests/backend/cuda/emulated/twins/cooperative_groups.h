@@ -1,4 +1,4 @@
-// The part of cooperative groups that the kernels use; reduce() adds in the same order.
+// The part of cooperative groups that the kernels use. reduce() adds in the same order as the original.
 #pragma once
 
 namespace cooperative_groups {

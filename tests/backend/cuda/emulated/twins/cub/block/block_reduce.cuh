@@ -11,7 +11,7 @@ class BlockReduce {
   };
   explicit BlockReduce(TempStorage& storage) : storage_(storage) {}
   template <typename Op>
-  T Reduce(T value, const Op& op) {  // CUB has it in the first thread alone
+  T Reduce(T value, const Op& op) {  // CUB returns the result in the first thread only
     storage_.of_thread[threadIdx.x] = value;
     __syncthreads();
     if (threadIdx.x == 0)

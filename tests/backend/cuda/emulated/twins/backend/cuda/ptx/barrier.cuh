@@ -1,4 +1,5 @@
-// The twin of ptx/barrier.cuh. A phase ends with its last arrival, and has had all its bytes: copies are done when they are issued.
+// The twin of ptx/barrier.cuh. A phase ends with its last arrival; its bytes are there by then, because a
+// copy is done as soon as it is issued.
 #pragma once
 
 #include "backend/cuda/ptx/load.cuh"

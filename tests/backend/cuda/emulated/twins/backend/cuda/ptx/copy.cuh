@@ -1,4 +1,5 @@
-// The twin of ptx/copy.cuh: that of a chip with a copy engine. What a bulk copy may not do ends the test.
+// The twin of ptx/copy.cuh, for a chip with bulk copies. A bulk copy that hardware does not allow ends the
+// test.
 #pragma once
 
 #include <cstdio>
@@ -30,7 +31,8 @@ void wait_for_copies() {}
 inline constexpr bool kHasBulkCopies{true};
 inline constexpr uint64_t kEvictFirst{1}, kEvictNormal{0};
 
-// What phases still expect, by their barriers: bytes, and the arrivals that told of them, which are counted when the bytes are there.
+// By barrier: the bytes that its phase still expects, and the arrivals that announced them. These arrivals
+// count once the bytes are there.
 struct Expected {
   int num_bytes, num_arrivals;
 };
@@ -52,7 +54,7 @@ inline void bulk_copy(uint32_t to, const void* from, int num_bytes, uint32_t bar
   for (; expected.num_arrivals > 0; --expected.num_arrivals) arrive(barrier);
 }
 
-// Reads the first and the last byte: they must be there.
+// Reads the first and last byte, so that an invalid range is a fault.
 inline void bulk_prefetch(const void* from, int num_bytes) {
   const auto* const bytes = static_cast<const volatile char*>(from);
   static_cast<void>(bytes[0] + bytes[num_bytes - 1]);

@@ -1,4 +1,4 @@
-// The twin of ptx/dependent_launch.cuh: launches follow each other.
+// The twin of ptx/dependent_launch.cuh: launches never overlap.
 #pragma once
 
 namespace nibble::cuda {

@@ -1,4 +1,4 @@
-// The twin of ptx/mma.cuh. The hardware rounds otherwise, and no test may depend on how.
+// The twin of ptx/mma.cuh. The hardware rounds differently; no test may depend on its rounding.
 #pragma once
 
 #include "core/f16.h"
@@ -13,11 +13,13 @@ inline float bf16_at(uint32_t word, int half) {
 inline float f16_at(uint32_t word, int half) {
   return to_float(F16{static_cast<uint16_t>(word >> 16 * half)});
 }
-// Adds up as one sum what hardware adds up so: 16 products and what was there, each in units of 2^-57 of the largest. So their order changes no bit.
+// Adds 16 products and the old accumulator, which hardware also adds as one sum. Each is in units of 2^-57 of
+// the largest, so their order changes no bit.
 inline float sum_of(const double (&terms)[17]) {
   double largest = 0;
   for (const double term : terms) largest = std::max(largest, std::abs(term));
-  if (!(largest > 0 && largest <= std::numeric_limits<double>::max())) {  // zeros, an infinity or NaN
+  // The largest is zero, infinite or NaN.
+  if (!(largest > 0 && largest <= std::numeric_limits<double>::max())) {
     double sum = 0;
     for (const double term : terms) sum += term;
     return static_cast<float>(sum);
@@ -33,7 +35,7 @@ inline float sum_of(const double (&terms)[17]) {
 template <typename At>
 void mma_of(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, const At& at) {
   struct Operands {
-    float a[4][2], b[2][2];  // a word's two numbers
+    float a[4][2], b[2][2];  // the two numbers of each word
   };
   const auto all = emulated::exchange(Operands{{{at(a[0], 0), at(a[0], 1)},
                                                 {at(a[1], 0), at(a[1], 1)},
@@ -42,7 +44,8 @@ void mma_of(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, con
                                                {{at(b0, 0), at(b0, 1)}, {at(b1, 0), at(b1, 1)}}});
   const int lane = emulated::lane(), g = lane / 4, t = lane % 4;
   double terms[4][17];
-  for (int pair = 0; pair < 4; ++pair) {  // of the contraction: 2 pair, 2 pair + 1, and 8 more
+  // `pair` selects the contraction indices 2 pair, 2 pair + 1, and the same plus 8.
+  for (int pair = 0; pair < 4; ++pair) {
     const Operands of_rows = all[4 * g + pair];
     for (int c = 0; c < 2; ++c) {
       const Operands of_column = all[4 * (2 * t + c) + pair];

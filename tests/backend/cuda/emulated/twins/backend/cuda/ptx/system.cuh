@@ -1,4 +1,5 @@
-// The twin of ptx/system.cuh. No test here reads two words that another thread writes meanwhile, so that each alone is whole suffices.
+// The twin of ptx/system.cuh. Each of the two words is atomic, but not the pair. That is enough: no test here
+// reads both words while another thread writes them.
 #pragma once
 
 namespace nibble::cuda {

@@ -1,4 +1,4 @@
-// The twin of ptx/wgmma.cuh: each warp multiplies its 16 rows by itself, when the product is issued.
+// The twin of ptx/wgmma.cuh: when the product is issued, each warp multiplies its own 16 rows.
 #pragma once
 
 #include "backend/cuda/ptx/mma.cuh"
@@ -17,7 +17,7 @@ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {
   return (last_columns - address) / 16 << 16 | address / 16;
 }
 
-// place_of(row, column): the byte of B at which an element lies, but for the swizzle.
+// `place_of(row, column)`: byte offset of an element of B, before the swizzle.
 template <bool adds, int tiles, typename PlaceOf>
 void wgmma_of(float (&d)[tiles][4], const uint32_t (&a)[4], uint32_t b, const PlaceOf& place_of) {
   struct Rows {
@@ -25,7 +25,7 @@ void wgmma_of(float (&d)[tiles][4], const uint32_t (&a)[4], uint32_t b, const Pl
   };
   const auto all = emulated::exchange(Rows{{a[0], a[1], a[2], a[3]}});
   const int lane = emulated::lane(), g = lane / 4, t = lane % 4;
-  float rows[2][16];  // of A: g and g + 8
+  float rows[2][16];  // rows g and g + 8 of A
   for (int pair = 0; pair < 4; ++pair) {
     const Rows of_rows = all[4 * g + pair];
     for (int r = 0; r < 2; ++r)

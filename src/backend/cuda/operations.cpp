@@ -1,0 +1,310 @@
+#include "backend/cuda/operations.h"
+
+#include <algorithm>
+
+#include "backend/cuda/attention/keep_drafts.h"
+
+namespace nibble::cuda {
+namespace {
+
+const DeviceLayer& layer_of(const Step& step, size_t layer) { return step.model.weights.layers[layer]; }
+
+// Activations of the two halves of a layer, in the layout that the recipe gives them.
+Activations of_attention(const Step& step, const ActivationRoom& room) {
+  return room.in(step.recipe.attention_activations);
+}
+Activations of_experts(const Step& step, const ActivationRoom& room) {
+  return room.in(step.recipe.expert_activations);
+}
+// The norm that the router reads, which block-scaled products read in another layout.
+Activations norm_of_router(const Step& step) {
+  return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.data
+                                                                     : of_experts(step, step.work.normed);
+}
+BlockRows blocks_of_norm(const Step& step) {
+  return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.blocks : BlockRows{};
+}
+
+// The residual stream x; with the experts' outputs of the layer before where they are still to be added to it.
+ResidualInput stream(const Step& step, bool with_experts) {
+  ResidualInput r;
+  r.x = step.work.x;
+  r.hidden = step.model.config.hidden;
+  r.num_experts = step.model.config.experts_per_token;
+  if (with_experts) r.experts = step.work.experts_out;
+  return r;
+}
+ResidualInput stream_before_attention(const Step& step, size_t layer) {
+  return stream(step, layer > 0 && step.recipe.reader_adds_experts);
+}
+NormInput attention_norm(const Step& step, size_t layer) {
+  return {stream_before_attention(step, layer), layer_of(step, layer).attention_norm,
+          step.model.config.rms_eps};
+}
+
+float* after_attention(const Step& step) {
+  switch (step.recipe.stream_after_attention) {
+    case StreamIn::kX:
+      return step.work.x;
+    case StreamIn::kExpertsOut:
+      return step.work.experts_out;
+    case StreamIn::kProjectParts:
+      break;
+  }
+  return step.work.project_parts;
+}
+NormInput experts_norm(const Step& step, size_t layer) {
+  const Config& config = step.model.config;
+  ResidualInput r;
+  r.x = after_attention(step);
+  if (step.recipe.num_stream_parts == 2)
+    r.x_rest = r.x + static_cast<size_t>(step.shape.num_tokens) * static_cast<size_t>(config.hidden);
+  r.hidden = config.hidden;
+  return {r, layer_of(step, layer).mlp_norm, config.rms_eps};
+}
+
+RopeInput rope_of(const Step& step) { return {step.work.rope_frequencies, step.work.rope_concentration}; }
+
+// Chunks of the longest row that attend_rows() has in a layer.
+int chunks_of(const Step& step, size_t layer) {
+  if (layer_of(step, layer).kind != LayerKind::kSliding) return step.shape.full_chunks;
+  const int most_pages = (step.model.config.window + kPagePositions - 2) / kPagePositions + 1;
+  return std::min(step.shape.full_chunks, chunks_for(most_pages));
+}
+
+PagesAhead pages_ahead(const Step& step, const LayerPages& pages) {
+  const StepRecipe& recipe = step.recipe;
+  if (pages.is_sliding || recipe.ahead_page_bytes == 0) return {};
+  return {parts_of(step.work.input, step.shape).step(), pages, recipe.ahead_page_bytes,
+          recipe.num_pages_ahead};
+}
+
+UpWeights up_of(const Step& step, size_t layer) {
+  const Config& config = step.model.config;
+  return {layer_of(step, layer).up, layer_of(step, layer).up_bias, config.hidden, config.intermediate,
+          config.swiglu_limit};
+}
+
+Groups groups_of(const Step& step) {
+  const Workspace& work = step.work;
+  return {step.recipe.group_size, work.group_count,  work.group_expert,   work.group_pairs_count,
+          work.group_pairs,       work.pair_weights, work.group_image_row};
+}
+
+RoutingMailbox mailbox_of(const Step& step, size_t layer) {
+  if (step.recipe.routing == RoutingBy::kGroups) return {};
+  const Workspace& work = step.work;
+  return {work.routing_sums,
+          work.routing_experts,
+          work.pair_weights,
+          work.step,
+          static_cast<uint32_t>(step.model.weights.layers.size()),
+          static_cast<uint32_t>(layer)};
+}
+
+}  // namespace
+
+void embed(const Step& step, const MadeDrafts& last_drafts) {
+  const Workspace& work = step.work;
+  step.plan.embed(step.stream, step.shape.num_tokens,
+                  {work.exchange, work.input, step.model.weights.embedding, step.model.config.hidden, work.x,
+                   work.step, work.embed_ticket, work.results, last_drafts});
+}
+
+void norm_before_attention(const Step& step, size_t layer) {
+  const StepRecipe& recipe = step.recipe;
+  if (recipe.attention_norm_of(layer) != NormIn::kOwnLaunch) return;
+  RmsNormArgs args{attention_norm(step, layer), recipe.rows.num_attention_rows, step.work.x,
+                   of_attention(step, step.work.normed)};
+  if (recipe.gathers_own_rows) {
+    args.x = nullptr;
+    args.rows = parts_of(step.work.input, step.shape).own_rows;
+  }
+  step.plan.rms_norm(step.stream, args);
+}
+
+void qkv(const Step& step, size_t layer) {
+  const DeviceLayer& weights = layer_of(step, layer);
+  const Workspace& work = step.work;
+  step.plan.qkv(step.stream, {attention_norm(step, layer), of_attention(step, work.normed), weights.qkv,
+                              weights.qkv_bias, step.recipe.rows.num_attention_rows, work.qkv_parts,
+                              work.segment_sums, pages_ahead(step, step.model.kv.pages(layer))});
+}
+
+void append(const Step& step, size_t layer) {
+  if (step.shape.writes_kv) return;  // attend_rows() does it
+  const Config& config = step.model.config;
+  const Workspace& work = step.work;
+  step.plan.append(step.stream,
+                   {parts_of(work.input, step.shape).step(), work.qkv_parts, step.recipe.num_parts == 2,
+                    step.recipe.rows.num_attention_rows, config.num_heads, config.num_kv_heads, rope_of(step),
+                    step.model.kv.pages(layer),
+                    step.shape.num_tiles > 0 ? of_attention(step, work.attended) : Activations()});
+}
+
+// Long runs of one sequence's rows are attended to in tiles. The positions of every other row are split over CTAs, whose partial results
+// take scratch, which limits the rows of a launch.
+void attend(const Step& step, size_t layer) {
+  const Config& config = step.model.config;
+  const Workspace& work = step.work;
+  const StepShape& shape = step.shape;
+  const DeviceLayer& weights = layer_of(step, layer);
+  const StepInput in = parts_of(work.input, shape).step();
+  const LayerPages pages = step.model.kv.pages(layer);
+  const int window = weights.kind == LayerKind::kSliding ? config.window : 0;
+  const Activations attended = of_attention(step, work.attended);
+  if (shape.num_tiles > 0)
+    step.plan.attend_tiles(step.stream, shape.num_tiles,
+                           {in, config.num_heads, config.num_kv_heads, pages, window, weights.sinks, attended,
+                            work.tile_totals});
+  AttendArgs args{in,
+                  work.qkv_parts,
+                  step.recipe.num_parts == 2,
+                  step.recipe.rows.num_attention_rows,
+                  config.num_heads,
+                  config.num_kv_heads,
+                  rope_of(step),
+                  pages,
+                  window,
+                  weights.sinks,
+                  shape.writes_kv,
+                  /*first_row=*/0,
+                  chunks_of(step, layer),
+                  work.attend_partials,
+                  work.attend_tickets,
+                  attended,
+                  work.attend_mailbox,
+                  work.mailbox_partials};
+  const int rows_per_launch = rows_of_attend(config.num_kv_heads, args.max_chunks);
+  for (; args.first_row < shape.num_single_rows; args.first_row += rows_per_launch)
+    step.plan.attend_rows(step.stream, std::min(rows_per_launch, shape.num_single_rows - args.first_row),
+                          args);
+}
+
+// Leaves the residual stream in parts or, where ranks share the model, what this one adds to it.
+void project(const Step& step, size_t layer) {
+  const Config& config = step.model.config;
+  const DeviceLayer& weights = layer_of(step, layer);
+  // A launch before qkv's that computes the norm adds up the stream as well, in place.
+  const bool is_added_up = step.recipe.attention_norm != NormIn::kReader;
+  ResidualInput x = is_added_up ? stream(step, /*with_experts=*/false) : stream_before_attention(step, layer);
+  if (!step.recipe.project_adds_stream) x.x = nullptr;
+  step.plan.project(step.stream, {of_attention(step, step.work.attended), config.num_heads * config.head_dim,
+                                  x, weights.o, weights.o_bias, step.recipe.rows.num_attention_rows,
+                                  step.work.project_parts, step.work.segment_sums, chunks_of(step, layer)});
+}
+
+void norm_before_experts(const Step& step, size_t layer) {
+  if (step.recipe.experts_norm != NormIn::kOwnLaunch) return;
+  const Workspace& work = step.work;
+  step.plan.rms_norm(step.stream, {experts_norm(step, layer), step.shape.num_tokens, work.x,
+                                   norm_of_router(step), blocks_of_norm(step)});
+}
+
+void route(const Step& step, size_t layer) {
+  const Config& config = step.model.config;
+  const DeviceLayer& weights = layer_of(step, layer);
+  const Workspace& work = step.work;
+  const int T = step.shape.num_tokens, K = config.experts_per_token;
+  if (step.recipe.routing == RoutingBy::kSameLaunch)
+    return step.plan.route_and_experts_up(
+        step.stream, {experts_norm(step, layer), weights.router, weights.router_bias, T, K, config.experts(),
+                      work.x, mailbox_of(step, layer), up_of(step, layer), work.gated.data});
+  RouteArgs args{config.hidden,     weights.router,       weights.router_bias, T,           K,
+                 config.experts(),  norm_of_router(step), work.router_logits,  work.chosen, work.rank,
+                 work.route_ticket, groups_of(step)};
+  if (step.recipe.experts_norm == NormIn::kRouter) {
+    args.norm = experts_norm(step, layer);
+    if (step.recipe.stream_after_attention != StreamIn::kX) args.x = work.x;
+  }
+  step.plan.route(step.stream, args);
+}
+
+void experts_up(const Step& step, size_t layer) {
+  if (step.recipe.routing == RoutingBy::kSameLaunch) return;  // route() has begun with them
+  const Config& config = step.model.config;
+  const Workspace& work = step.work;
+  step.plan.experts_up(step.stream, {of_experts(step, work.normed), groups_of(step), step.shape.num_tokens,
+                                     config.experts_per_token, step.recipe.max_groups, up_of(step, layer),
+                                     of_experts(step, work.gated), work.gathered, work.router_logits,
+                                     mailbox_of(step, layer), config.num_experts, config.experts()});
+}
+
+void experts_down(const Step& step, size_t layer) {
+  const Config& config = step.model.config;
+  const DeviceLayer& weights = layer_of(step, layer);
+  const Workspace& work = step.work;
+  step.plan.experts_down(
+      step.stream, {of_experts(step, work.gated), groups_of(step), mailbox_of(step, layer), config.experts(),
+                    config.num_experts, step.shape.num_tokens, config.experts_per_token,
+                    step.recipe.max_groups, config.hidden, config.intermediate, weights.down,
+                    weights.down_bias, work.experts_out, work.down_turns});
+}
+
+ResidualInput stream_after_layer(const Step& step) { return stream(step, /*with_experts=*/true); }
+
+HalfOutput output_of_half(const Step& step, int half) {
+  const Config& config = step.model.config;
+  const Workspace& work = step.work;
+  const StepRecipe& recipe = step.recipe;
+  const auto H = static_cast<size_t>(config.hidden), K = static_cast<size_t>(config.experts_per_token);
+  const auto layer = static_cast<size_t>(half / 2);
+  if (half % 2 == 0)
+    return {Operation::kProject,
+            work.project_parts,
+            recipe.num_parts,
+            static_cast<size_t>(recipe.rows.num_attention_rows) * H,
+            H,
+            work.x,
+            after_attention(step),
+            recipe.experts_norm == NormIn::kAllReduce ? layer_of(step, layer).mlp_norm : nullptr,
+            of_experts(step, work.normed).image_rows,
+            nullptr,
+            recipe.gathers_own_rows ? parts_of(work.input, step.shape).own_of_rows : nullptr};
+  const bool is_last = layer + 1 == step.model.weights.layers.size();  // all ranks then unembed rows of x
+  const bool leaves_norm = !is_last && recipe.attention_norm_of(layer + 1) == NormIn::kAllReduce;
+  return {Operation::kExpertsDown,
+          work.experts_out,
+          config.experts_per_token,
+          H,
+          K * H,
+          work.x,
+          work.x,
+          leaves_norm ? layer_of(step, layer + 1).attention_norm : nullptr,
+          of_attention(step, work.normed).image_rows,
+          config.own_experts ? work.pair_weights : nullptr,
+          nullptr};
+}
+
+void unembed(const Step& step, int first, int count) {
+  const Workspace& work = step.work;
+  const UnembedRecipe recipe = unembed_recipe(step.plan, count);
+  const NormInput norm{stream(step, step.recipe.reader_adds_experts), step.model.weights.final_norm,
+                       step.model.config.rms_eps};
+  const int* rows = parts_of(work.input, step.shape).output_rows + first;
+  const Activations normed = work.normed.in(recipe.activations);
+  if (recipe.norm == NormIn::kOwnLaunch)  // of these rows alone
+    step.plan.rms_norm(step.stream, {norm, count, nullptr, normed, {}, rows});
+  step.plan.unembed(step.stream, {norm, rows, count, step.model.weights.unembedding,
+                                  step.model.logits + step.model.weights.first_of_vocab, normed,
+                                  step.model.config.vocab, work.unembed_deals});
+}
+
+void sample(const Step& step, int first, int count) {
+  const InputParts in = parts_of(step.work.input, step.shape);
+  const Workspace& work = step.work;
+  step.plan.sample(
+      step.stream, count,
+      {in.sample + first, in.rows, step.model.logits, step.model.config.vocab, step.shape.are_greedy,
+       work.best, work.sample_tickets, work.results + first, work.step, work.exchange, first});
+}
+
+void keep_drafts(const Step& step) {
+  const InputParts in = parts_of(step.work.input, step.shape);
+  const KvStorage& kv = step.model.kv;
+  keep_drafts({step.stream, step.plan.target()}, step.shape.num_runs, kv.num_layers(),
+              {in.draft_runs, in.choices(step.work.results), in.step(), kv.on_device(),
+               step.model.config.num_kv_heads, step.work.step, step.work.exchange});
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,46 @@
+// Launches as text: kernel, grid, threads, shared memory, attributes, and the values of all arguments.
+//
+// Addresses are given by the name of their array and the bytes from its beginning. Zeros and null pointers are left out, so that an absent
+// field and one that is zero read the same. The arguments of the functions in kernels.h are given field by field, by names that stay the
+// same when fields move; everything else is given as it lies in memory, in words, each after its number.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/forward.h"
+#include "tests/backend/cuda/emulated/emulated_gpu.h"
+
+namespace nibble::emulated {
+
+// Arrays by name. Those that take() returns lie in memory that does not exist: no kernel runs.
+class NamedArrays {
+ public:
+  template <typename T>
+  T* take(const std::string& name) {
+    const uintptr_t base = kFirst + arrays_.size() * kMostBytes;
+    arrays_.push_back({name, base, kMostBytes});
+    return reinterpret_cast<T*>(base);
+  }
+  void add(const std::string& name, const void* data, size_t bytes) {
+    arrays_.push_back({name, reinterpret_cast<uintptr_t>(data), bytes});
+  }
+  // "normed" or "normed+64"; empty: no array has that address.
+  std::string name_of(uintptr_t address) const;
+
+ private:
+  static constexpr uintptr_t kFirst{0x5A0000000000}, kMostBytes{uintptr_t{1} << 36};
+  struct Array {
+    std::string name;
+    uintptr_t base;
+    size_t bytes;
+  };
+  std::vector<Array> arrays_;
+};
+
+std::string text_of(const RecordedLaunch& launch, const NamedArrays& arrays);
+std::string text_of(const cuda::HalfOutput& output, const NamedArrays& arrays);
+
+}  // namespace nibble::emulated

@@ -1,0 +1,172 @@
+// Tests what the recipe of a step says for every number of tokens, family and way to share a model. Needs no GPU.
+#include "backend/cuda/recipe.h"
+
+#include <gtest/gtest.h>
+
+namespace nibble::cuda {
+namespace {
+
+constexpr int kMostRecipeTokens{2048};
+constexpr Sharing kAlone{}, kByPeers{true, true, false}, kByNccl{true, false, false},
+    kOfSequences{true, true, true};
+
+Plan plan_for_recipes(const std::string& gpu, std::optional<BlockFormat> prompt_activations = {}) {
+  BackendOptions options;
+  options.max_batch_tokens = kMostRecipeTokens;
+  return {*named_config("gpt-oss-120b"), options, target_of(known_gpu(gpu), {}), "gpt-oss-120b",
+          prompt_activations};
+}
+StepRecipe recipe_for(const Plan& plan, int num_tokens, const Sharing& sharing = kAlone) {
+  const int num_own_rows = sharing.has_own_sequences ? kOwnNorms + 1 : num_tokens;
+  return recipe(plan, *named_config("gpt-oss-120b"), sharing, {num_tokens, num_own_rows});
+}
+template <typename F>
+void for_each_family_and_step(const F& f) {
+  for (const Family family : kFamilies) {
+    const Plan plan = plan_for_recipes(name(family));
+    for (int tokens = 1; tokens <= kMostRecipeTokens; ++tokens) {
+      SCOPED_TRACE(name(family) + ", tokens: " + std::to_string(tokens));
+      f(plan, tokens);
+    }
+  }
+}
+
+// Who computes a norm, and how many pairs share a pass over an expert, have to be the same for all kernels of a step.
+TEST(CudaRecipe, KernelsOfAStepAgreeOnNormsAndGroups) {
+  for_each_family_and_step([](const Plan& plan, int tokens) {
+    const StepRecipe recipe = recipe_for(plan, tokens);
+    EXPECT_EQ(plan.row(Operation::kQkv, tokens).pass.takes_norm, recipe.attention_norm != NormIn::kReader);
+    EXPECT_EQ(plan.row(Operation::kRoute, tokens).pass.takes_norm, recipe.experts_norm != NormIn::kReader);
+    EXPECT_EQ(plan.find(Operation::kRmsNorm, tokens) != nullptr, recipe.attention_norm != NormIn::kReader);
+    for (const Operation operation : {Operation::kExpertsUp, Operation::kExpertsDown})
+      EXPECT_EQ(plan.row(operation, tokens).pass.columns, recipe.group_size);
+    EXPECT_EQ(plan.row(Operation::kProject, tokens).pass.leaves_parts, recipe.num_parts == 2);
+    for (const Operation operation : {Operation::kQkv, Operation::kProject, Operation::kRoute,
+                                      Operation::kExpertsUp, Operation::kExpertsDown})
+      EXPECT_EQ(plan.row(operation, tokens).pass.takes_image,
+                recipe.attention_activations == ActivationLayout::kImage);
+    EXPECT_EQ(recipe.expert_activations, recipe.attention_activations);
+    EXPECT_EQ(plan.row(Operation::kExpertsUp, tokens).launcher.index() ==
+                  plan.row(Operation::kRoute, tokens).launcher.index(),
+              recipe.routing == RoutingBy::kSameLaunch);
+  });
+}
+
+TEST(CudaRecipe, ANormIsComputedInTheRouterWhereItsLaunchHasACtaForEveryTwoTokens) {
+  for_each_family_and_step([](const Plan& plan, int tokens) {
+    const StepRecipe recipe = recipe_for(plan, tokens);
+    const int most_in_router = multiplies_by_wgmma(plan.target()) ? kRouterNorms : kFewTokens;
+    EXPECT_EQ(recipe.attention_norm, tokens <= kOwnNorms ? NormIn::kReader : NormIn::kOwnLaunch);
+    EXPECT_EQ(recipe.experts_norm, tokens <= kOwnNorms        ? NormIn::kReader
+                                   : tokens <= most_in_router ? NormIn::kRouter
+                                                              : NormIn::kOwnLaunch);
+  });
+}
+
+TEST(CudaRecipe, SumsOverPeersLeaveTheNormsExceptTheFirst) {
+  for_each_family_and_step([](const Plan& plan, int tokens) {
+    const StepRecipe recipe = recipe_for(plan, tokens, kByPeers), alone = recipe_for(plan, tokens),
+                     nccl = recipe_for(plan, tokens, kByNccl);
+    const bool reader_norms = tokens <= kOwnNorms;
+    EXPECT_EQ(recipe.attention_norm, reader_norms ? NormIn::kReader : NormIn::kAllReduce);
+    EXPECT_EQ(recipe.experts_norm, reader_norms ? NormIn::kReader : NormIn::kAllReduce);
+    EXPECT_EQ(recipe.attention_norm_of(0), alone.attention_norm);
+    EXPECT_EQ(nccl.attention_norm, alone.attention_norm);
+    EXPECT_EQ(nccl.experts_norm, alone.experts_norm);
+  });
+}
+
+// Block-scaled formats of a norm are made by rms_norm.
+TEST(CudaRecipe, SumsLeaveNoNormsNextToBlockScaledActivations) {
+  const Plan plan = plan_for_recipes("gb10", BlockFormat::kMxfp8);
+  for (int tokens = 1; tokens <= kMostRecipeTokens; ++tokens) {
+    const StepRecipe recipe = recipe_for(plan, tokens, kByPeers);
+    EXPECT_NE(recipe.attention_norm, NormIn::kAllReduce) << tokens;
+    EXPECT_NE(recipe.experts_norm, NormIn::kAllReduce) << tokens;
+    EXPECT_EQ(recipe.expert_activations,
+              tokens > kFewTokens ? ActivationLayout::kBlocks : ActivationLayout::kRows)
+        << tokens;
+    if (recipe.expert_activations == ActivationLayout::kBlocks) {
+      EXPECT_EQ(recipe.experts_norm, NormIn::kOwnLaunch) << tokens;
+    }
+    EXPECT_EQ(recipe.attention_activations, ActivationLayout::kRows) << tokens;
+  }
+}
+
+// Nothing that a step still reads is written over: the sum over ranks is left in x only where no kernel computes the norm of x itself.
+TEST(CudaRecipe, TheStreamOfRanksIsNotInXWhereReadersComputeNorms) {
+  for_each_family_and_step([](const Plan& plan, int tokens) {
+    EXPECT_EQ(recipe_for(plan, tokens).stream_after_attention, StreamIn::kProjectParts);
+    EXPECT_EQ(recipe_for(plan, tokens).num_stream_parts, recipe_for(plan, tokens).num_parts);
+    for (const Sharing& sharing : {kByPeers, kByNccl, kOfSequences}) {
+      const StepRecipe recipe = recipe_for(plan, tokens, sharing);
+      EXPECT_EQ(recipe.num_stream_parts, 1);
+      EXPECT_FALSE(recipe.project_adds_stream || recipe.reader_adds_experts);
+      EXPECT_EQ(recipe.stream_after_attention, recipe.experts_norm != NormIn::kReader ? StreamIn::kX
+                                               : sharing.has_own_sequences            ? StreamIn::kExpertsOut
+                                                                           : StreamIn::kProjectParts);
+    }
+  });
+}
+
+TEST(CudaRecipe, ARankGathersTheNormsOfItsOwnSequences) {
+  for_each_family_and_step([](const Plan& plan, int tokens) {
+    const StepRecipe recipe = recipe_for(plan, tokens, kOfSequences);
+    EXPECT_TRUE(recipe.gathers_own_rows);
+    for (const size_t layer : {0, 1}) EXPECT_EQ(recipe.attention_norm_of(layer), NormIn::kOwnLaunch);
+    EXPECT_EQ(recipe.rows.num_attention_rows, kOwnNorms + 1);
+    EXPECT_EQ(recipe.num_parts, 2);
+  });
+}
+
+// 4 experts of 128 for each token.
+TEST(CudaRecipe, TheChoiceOfExpertsOfFewTokensTakesAMailbox) {
+  for_each_family_and_step([](const Plan& plan, int tokens) {
+    const StepRecipe recipe = recipe_for(plan, tokens);
+    EXPECT_EQ(recipe.routing, tokens <= kOwnNorms           ? RoutingBy::kSameLaunch
+                              : 4 * tokens <= kMatchedPairs ? RoutingBy::kMailbox
+                                                            : RoutingBy::kGroups);
+    EXPECT_EQ(recipe.max_groups, max_num_groups(tokens, 128, 4, recipe.group_size));
+  });
+  EXPECT_EQ(recipe_for(plan_for_recipes("h200"), 1).max_groups, 4);  // a group for each chosen expert
+}
+
+TEST(CudaRecipe, GroupsGrowWithTheTokensOfAStep) {
+  const Plan hopper = plan_for_recipes("h200"), other = plan_for_recipes("b200");
+  for (const auto& [tokens, size] :
+       {std::pair(kMaxColumns, kMaxColumns), std::pair(kMaxColumns + 1, kBatchColumns),
+        std::pair(kManyTokens - 1, kBatchColumns), std::pair(kManyTokens, kManyColumns),
+        std::pair(kWideTokens - 1, kManyColumns), std::pair(kWideTokens, kMostColumns)})
+    EXPECT_EQ(recipe_for(hopper, tokens).group_size, size) << tokens;
+  for (const auto& [tokens, size] :
+       {std::pair(kFewTokens, kMaxColumns), std::pair(kFewTokens + 1, kManyColumns),
+        std::pair(kWideTokens, kManyColumns)})
+    EXPECT_EQ(recipe_for(other, tokens).group_size, size) << tokens;
+}
+
+TEST(CudaRecipe, PagesAreLoadedAheadOnHopperAlone) {
+  for_each_family_and_step([](const Plan& plan, int tokens) {
+    const StepRecipe recipe = recipe_for(plan, tokens);
+    // 32 positions of 8 heads: keys and values of 64 numbers in bfloat16.
+    EXPECT_EQ(recipe.ahead_page_bytes, plan.target().family == Family::kSm90 ? 32 * 8 * 2 * 64 * 2 : 0);
+    EXPECT_LE(size_t{1} * recipe.ahead_page_bytes * recipe.num_pages_ahead * tokens, size_t{16} << 20);
+  });
+  EXPECT_EQ(recipe_for(plan_for_recipes("h200"), 1).num_pages_ahead, 256);
+}
+
+TEST(CudaRecipe, LogitsTakeANormOfTheirRowsWhereManyAreMultiplied) {
+  for (const Family family : kFamilies) {
+    const Plan plan = plan_for_recipes(name(family));
+    const bool by_wgmma = multiplies_by_wgmma(plan.target());
+    for (int rows = 1; rows <= 64; ++rows) {
+      const UnembedRecipe recipe = unembed_recipe(plan, rows);
+      const bool is_many = rows > (by_wgmma ? kOwnNorms : kFewTokens);
+      EXPECT_EQ(recipe.norm, is_many ? NormIn::kOwnLaunch : NormIn::kReader) << name(family) << ' ' << rows;
+      EXPECT_EQ(recipe.activations, is_many && by_wgmma ? ActivationLayout::kImage : ActivationLayout::kRows)
+          << name(family) << ' ' << rows;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::cuda
