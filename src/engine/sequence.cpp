@@ -143,7 +143,7 @@ class Sequence::TreeBuilder {
     }
   }
 
-  // Returns the place after `token`, which is proposed at `from`. Adds the token unless it must follow anyway.
+  // Returns the place after `token`, which is proposed at `from`. Adds the token unless it was forced.
   Place follow(const Place& from, TokenId token) {
     if (!from.forced.empty()) {
       if (tree_.drafts[static_cast<size_t>(from.forced.front())] != token) return {};

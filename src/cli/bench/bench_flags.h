@@ -1,4 +1,4 @@
-// The flags that all measurements of bench share: the model, repetitions, settings, and where the record goes.
+// The flags that all measurements of bench share: the model, repetitions, settings, and the file for records.
 #pragma once
 
 #include <fmt/format.h>

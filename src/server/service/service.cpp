@@ -264,7 +264,7 @@ class ReplyEvents {
   size_t num_open_;
 };
 
-// Notes the start of a request in its record. With --isolate-keys, keeps the prompts of different owners apart.
+// Notes the start of a request in its record. With --isolate-keys, keeps prompts of different owners apart.
 void note_start(const Service& service, const GenerationParams& params, RequestRecord& record,
                 std::vector<GenerationRequest>& prompts) {
   record.model = params.model.value_or(service.options.model_id);
