@@ -47,12 +47,6 @@ const char* value_of_variable(const CLI::App& command, const Setting& setting) {
                                                                       : nullptr;
 }
 
-// Returns the innermost command that was given, or the program itself if none was.
-const CLI::App& chosen(const CLI::App& program) {
-  const auto commands = program.get_subcommands();
-  return commands.empty() ? program : chosen(*commands.front());
-}
-
 // Returns the command with its parents: "nibble harmony render".
 std::string path_of(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
@@ -104,6 +98,28 @@ std::string name_here(const std::string& flag, const std::vector<std::string>& f
   return "";
 }
 
+// Flags of `nibble bench` that have become commands of their own.
+constexpr std::pair<std::string_view, std::string_view> kMovedFlagsOfBench[]{
+    {"--clients", "use 'nibble bench clients MODEL --clients N,N...'"},
+    {"--replay", "use 'nibble bench replay MODEL FILE'"},
+    {"--acceptance", "use 'nibble bench acceptance MODEL PROFILE...'"},
+    {"--compare", "use 'nibble bench compare A B'"},
+    {"--speculate",
+     "random tokens can't be drafted; use 'nibble bench replay MODEL FILE' or 'nibble bench acceptance MODEL "
+     "PROFILE...'"},
+    {"--speculative-config", "random tokens can't be drafted; use 'nibble bench replay MODEL FILE'"},
+};
+
+// Returns what to use instead of an unknown flag that the command had in earlier versions; empty if it never
+// had it.
+std::string_view moved_to(const std::string& path, const std::string& flag) {
+  const std::string_view name = std::string_view(flag).substr(0, flag.find('='));
+  if (path != "nibble bench") return "";
+  for (const auto& [moved, instead] : kMovedFlagsOfBench)
+    if (moved == name) return instead;
+  return "";
+}
+
 }  // namespace
 
 CLI::Option* add_model(CLI::App& command, std::string& model) {
@@ -126,7 +142,7 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
     if (!setting.letter.empty()) names = fmt::format("-{},{}", setting.letter, names);
     if (!setting.also.empty()) names += fmt::format(",--{}", setting.also);
     const std::string help = fmt::format("{} [{}]", setting.help, default_of(setting));
-    if (std::holds_alternative<SwitchField>(setting.field)) {
+    if (setting.value.empty()) {  // a switch
       const auto turn_on = [&settings, &setting] { set(settings, setting, "on", flag(setting)); };
       command.add_flag_callback(names, turn_on, help)->group(title(setting.group));
       continue;
@@ -151,6 +167,11 @@ void read_environment(const CLI::App& command, Settings& settings) {
   for (const Setting& setting : setting_table())
     if (const char* value = value_of_variable(command, setting))
       set(settings, setting, value, variable(setting));
+}
+
+const CLI::App& chosen_command(const CLI::App& program) {
+  const auto commands = program.get_subcommands();
+  return commands.empty() ? program : chosen_command(*commands.front());
 }
 
 bool is_given(const CLI::App& command, const CLI::Option& option) {
@@ -180,12 +201,14 @@ std::string command_line(const CLI::App& command) {
 }
 
 std::string explain(const CLI::App& program, const CLI::ParseError& error) {
-  const CLI::App& command = chosen(program);
+  const CLI::App& command = chosen_command(program);
   const std::string path = path_of(command);
   // If a subcommand is optional, its absence is not an error.
   const std::vector<std::string> commands =
       command.get_require_subcommand_min() > 0 ? commands_of(command) : std::vector<std::string>();
   for (const std::string& extra : program.remaining(/*recurse=*/true)) {
+    if (const std::string_view instead = moved_to(path, extra); !instead.empty())
+      return fmt::format("no flag '{}' here: {}", extra, instead);
     if (extra.starts_with("-"))
       return fmt::format("unknown flag '{}'{}; '{}' accepts {}", extra, name_here(extra, flags_of(command)),
                          path, fmt::join(flags_of(command), " "));

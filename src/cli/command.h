@@ -30,6 +30,13 @@ inline constexpr int kInterrupted{kSignalBase + 2};  // ctrl-C (SIGINT)
 // Runs the command after its flags have been parsed. Returns the exit code.
 using Action = std::function<int()>;
 
+// A row of a table of commands. `define` adds the flags of the command and returns what it does.
+struct CommandRow {
+  const char* name;
+  const char* what;
+  Action (*define)(CLI::App& command, Settings& settings);
+};
+
 // Adds the positional argument MODEL.
 CLI::Option* add_model(CLI::App& command, std::string& model);
 
@@ -38,6 +45,9 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
 
 // Sets the settings of the command from NIBBLE_* variables, unless the flag was given.
 void read_environment(const CLI::App& command, Settings& settings);
+
+// Returns the innermost command that was given, or the program itself if none was.
+const CLI::App& chosen_command(const CLI::App& program);
 
 // Whether the command line or a NIBBLE_* variable sets this flag of the command, under any of its names.
 bool is_given(const CLI::App& command, const CLI::Option& option);

@@ -48,6 +48,7 @@ bool takes_value(const CLI::Option& flag) { return flag.get_expected_max() > 0; 
 // Returns the known values of a flag; empty if it takes any text.
 std::string choices_of(const CLI::Option& flag) {
   if (flag.get_positional()) return std::string(kModels);
+  if (!takes_value(flag)) return "";
   for (const Setting& setting : setting_table())
     if (flag.check_lname(std::string(setting.name)))
       return fmt::format("{}", fmt::join(choices_of(setting), " "));

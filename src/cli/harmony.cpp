@@ -119,19 +119,14 @@ Action define_harmony(CLI::App& command, Settings& settings) {
   rendering->add_flag("--jsonl", flags->as_json_lines, "one conversation per line");
   add_settings(*rendering, settings, {SettingGroup::kPlaces});
   rendering->footer(kRenderFooter);
-  rendering->callback([=, &settings] {
-    read_environment(*rendering, settings);
-    *chosen = [=, &settings] { return render(*flags, settings); };
-  });
+  rendering->callback([=, &settings] { *chosen = [=, &settings] { return render(*flags, settings); }; });
 
   CLI::App* parsing = command.add_subcommand("parse", "convert token ids to messages, one line each");
   parsing->add_option("MODEL|VOCABULARY", flags->vocabulary, kVocabularyHelp)->required();
   add_settings(*parsing, settings, {SettingGroup::kPlaces});
   parsing->footer(kParseFooter);
-  parsing->callback([=, &settings] {
-    read_environment(*parsing, settings);
-    *chosen = [=, &settings] { return parse(flags->vocabulary, settings); };
-  });
+  parsing->callback(
+      [=, &settings] { *chosen = [=, &settings] { return parse(flags->vocabulary, settings); }; });
   return [chosen] { return (*chosen)(); };
 }
 

@@ -164,7 +164,7 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   room.draft_head = nullptr;  // it would not fit the small model
   ThreadPool pool(room.num_threads);
   auto taken = with_elements(std::make_shared<const Weights>(std::move(weights)), takes_blocks(setup), pool);
-  const auto kernels = setup.backend->make(std::move(taken), room, setup.own)->kernels();
+  const auto kernels = setup.backend->making.make(std::move(taken), room, setup.own)->kernels();
   check_requirements(setup.requirements, setup.backend->name, kernels);
   return kernels;
 }
@@ -173,11 +173,12 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
 // model's configuration and formats.
 RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const ResolvedSettings& setup,
                               const Capacity& capacity) {
-  if (!setup.backend->kernels_on)
+  if (!setup.backend->device)
     throw InputError("--gpu {} is only for GPUs, and the backend is {}: leave out --backend", gpu,
                      setup.backend->name);
   const BackendOptions room = backend_options(model.config, setup, capacity);
-  RemoteKernels found = setup.backend->kernels_on(gpu, model.config, room, setup.own, model.source.name);
+  RemoteKernels found =
+      setup.backend->device->kernels_on(gpu, model.config, room, setup.own, model.source.name);
   check_requirements(setup.requirements, setup.backend->name, found.kernels);
   return found;
 }
@@ -392,7 +393,8 @@ int inspect(const InspectOptions& options, Settings settings) {
     report.draft_model = setup.draft_model->model.source.name;
     report.draft_model_bytes = setup.draft_model_bytes;
   }
-  report.plan = setup.backend->plan(config, backend_options(config, setup, report.capacity), setup.own);
+  report.plan =
+      setup.backend->memory.plan(config, backend_options(config, setup, report.capacity), setup.own);
   report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, setup);
   report.decode = step_costs(config, formats_of(report.model, setup), 1, report.capacity.context);
   add_kernels(report, options, setup);

@@ -41,12 +41,6 @@
 namespace nibble::cli {
 namespace {
 
-struct CommandRow {
-  const char* name;
-  const char* what;
-  Action (*define)(CLI::App& command, Settings& settings);
-};
-
 constexpr CommandRow kCommands[] = {
     {"run", "answer one prompt", &define_run},
     {"chat", "chat in the terminal", &define_chat},
@@ -56,7 +50,7 @@ constexpr CommandRow kCommands[] = {
     {"eval", "measure the quality of a model: perplexity, tasks, agreement with golden data", &define_eval},
     {"bench",
      "measure the speed of a model: prefill and decode, as a share of the memory bandwidth;\n"
-     "bench serve: the speed of a server under load",
+     "its commands measure many clients, drafts, and a server under load",
      &define_bench},
     {"profile", "show where the time of one step goes", &define_profile},
     {"predict", "predict the speed of a model on a GPU that this machine may not have", &define_predict},
@@ -112,7 +106,7 @@ int run_command(int argc, char** argv) {
     const Action act = row.define(*command, settings);
     command->footer(command->get_footer() + kVariables);
     command->callback([&settings, &action, act, command] {
-      read_environment(*command, settings);
+      read_environment(chosen_command(*command), settings);
       action = act;
     });
   }

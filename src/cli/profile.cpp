@@ -231,7 +231,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
     throw InputError("-p {} for {} sequence{}: a step has at most {} tokens (--max-batch-tokens)",
                      options.num_tokens, options.num_sequences, options.num_sequences == 1 ? "" : "s",
                      room.max_batch_tokens);
-  const double bandwidth = setup.backend->read_bandwidth(setup.own);
+  const double bandwidth = setup.backend->memory.read_bandwidth(setup.own);
   const std::unique_ptr<Backend> backend = load(model, setup, room);
 
   const ProfiledStep step(*backend, room, options, num_drafts);
@@ -242,7 +242,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
   const Profile profile{
       .record = {.date = began,
                  .command_line = command_line,
-                 .machine = describe_machine(row.device ? std::optional(row.device()) : std::nullopt),
+                 .machine = describe_machine(device_facts(row)),
                  .kernels = backend->kernels(),
                  .num_warmups = kNumWarmups},
       .model = model.source.name,

@@ -36,6 +36,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kServerGroup{"Server"};  // title in --help
+
 constexpr const char* kServeFooter{R"(
 Endpoints: /v1/chat/completions, /v1/completions, /v1/responses (also stored ones), /v1/models, /apply-template, /tokenize,
 /detokenize, /tokenizer_info, /health, /live, /version, /metrics, /status.json; in a browser a chat at / and the status at
@@ -169,7 +171,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
       "Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows per step.\n",
       server_options.model_id, server.address(), capacity.num_sequences, capacity.context,
       int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens,
-      bytes_text(setup.backend->plan(config_here(model.config, setup), room, setup.own).kv_bytes),
+      bytes_text(setup.backend->memory.plan(config_here(model.config, setup), room, setup.own).kv_bytes),
       room.max_batch_tokens));
   switch (server.serve(engine)) {
     case server::ServerEnd::kComplete:
@@ -183,114 +185,128 @@ int serve(const ServeOptions& options, const Settings& settings) {
   std::_Exit(setup.nodes ? kNodeLost : kEngineLost);  // destructors would block on a device that hangs
 }
 
+// Adds a flag of the group Server.
+template <typename Value>
+CLI::Option* add_server_flag(CLI::App& command, const char* flag, Value& value, const char* what,
+                             const char* type) {
+  return command.add_option(flag, value, what)->type_name(type)->group(kServerGroup);
+}
+void add_switch(CLI::App& command, const char* flag, bool& value, const char* what) {
+  command.add_flag(flag, value, what)->group(kServerGroup);
+}
+
+// Lets a flag be given several times, with one value each time.
+void take_all(CLI::Option* option) {
+  option->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_listening_flags(CLI::App& command, ServeOptions& options) {
+  add_server_flag(command, "--host", options.server.address.host,
+                  "address to listen on; 0.0.0.0: all of this machine's", "ADDRESS")
+      ->capture_default_str();
+  add_server_flag(command, "--port", options.server.address.port, "port to listen on; 0: any free one", "N")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  add_server_flag(command, "--unix-socket", options.server.address.unix_socket,
+                  "listen on a Unix socket at PATH, and on no port", "PATH");
+  take_all(add_server_flag(command, "--served-model-name", options.served_names,
+                           "what clients call the model [MODEL, of a path its last part];\n"
+                           "may be given several times: answers have the first",
+                           "NAME"));
+}
+
+void add_access_flags(CLI::App& command, ServeOptions& options) {
+  take_all(add_server_flag(
+      command, "--api-key", options.keys,
+      "accept only requests with 'Authorization: Bearer KEY'; NAME:KEY names the key in logs\n"
+      "and metrics; may be given several times. Other users of this machine can see it: see the next",
+      "KEY"));
+  add_server_flag(command, "--api-key-file", options.key_file,
+                  "the same with keys from a file, one on a line, and comments after #; read again on SIGHUP",
+                  "FILE");
+  take_all(add_server_flag(command, "--cors-origin", options.server.cors_origins,
+                           "let pages of ORIGIN (https://chat.example) ask from a browser; *: all;\n"
+                           "may be given several times",
+                           "ORIGIN"));
+  take_all(add_server_flag(command, "--allowed-host", options.server.allowed_hosts,
+                           "answer requests to NAME (the Host that they name) too, where without a key only\n"
+                           "localhost is answered; *: all; may be given several times",
+                           "NAME"));
+}
+
+void add_limit_flags(CLI::App& command, ServeOptions& options) {
+  add_server_flag(command, "--max-queue", options.max_queue,
+                  "requests that wait beyond the --max-sequences that run; more are\n"
+                  "answered with status 429",
+                  "N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  add_server_flag(command, "--max-output-tokens", options.server.max_output_tokens,
+                  "tokens that an answer may have: requests for more get N, and a header\n"
+                  "says so; 0: as many as the context has room for",
+                  "N")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
+  add_server_flag(command, "--request-timeout", options.request_seconds,
+                  "seconds that a request may wait and run: then its answer ends as if\n"
+                  "max_tokens were reached; status 504 if it has not begun; 0: no limit",
+                  "N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  add_server_flag(command, "--max-connections", options.server.limits.max_connections,
+                  "open connections; a further one takes the place of the one that is idle\n"
+                  "for longest",
+                  "N")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+}
+
+void add_timeout_flags(CLI::App& command, ServeOptions& options) {
+  add_server_flag(command, "--step-timeout", options.step_timeout_seconds,
+                  "seconds after which /health says 503 if requests wait and no step of the model\n"
+                  "ends, and /live after twice that; [60, or more on a slow CPU]",
+                  "N")
+      ->check(CLI::Range(1, 86400));
+  add_server_flag(command, "--shutdown-delay", options.shutdown_delay_seconds,
+                  "seconds after ctrl-C or SIGTERM in which requests are still taken,\n"
+                  "while /health says 503: load balancers look elsewhere before one fails",
+                  "N")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+  add_server_flag(command, "--shutdown-timeout", options.shutdown_seconds,
+                  "seconds that running requests get then", "N")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+}
+
+void add_switches(CLI::App& command, ServeOptions& options) {
+  add_switch(command, "--no-page", options.has_no_page,
+             "serve the API alone, without the pages / and /status");
+  add_switch(command, "--metrics-no-auth", options.server.has_open_metrics,
+             "let everybody read /metrics, where other paths need a key");
+  add_switch(command, "--isolate-keys", options.server.isolate_keys,
+             "keep the texts of different API keys apart in the prefix cache and in drafts, so that\n"
+             "no user can find out what others have asked");
+  add_switch(command, "--strict", options.server.is_strict,
+             "refuse requests with a field that is not obeyed, where else a header names it");
+  add_switch(command, "--log-bodies", options.server.log_bodies,
+             "log the bodies of requests, prompts and all (with --log-level info)");
+  add_switch(command, "--check", options.only_checks,
+             "check flags, configuration, keys and model files, print what would be served and the\n"
+             "memory that it takes, and end: exit code 0, or 2 and a line that says what is wrong");
+}
+
 }  // namespace
 
 Action define_serve(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<ServeOptions>();
-  const char* group = "Server";
   add_config_file(command);
   add_model(command, options->model);
-  const auto add = [&](const char* flag, auto& value, const char* what, const char* type) {
-    return command.add_option(flag, value, what)->type_name(type)->group(group);
-  };
-  add("--host", options->server.address.host, "address to listen on; 0.0.0.0: all addresses of this machine",
-      "ADDRESS")
-      ->capture_default_str();
-  add("--port", options->server.address.port, "port to listen on; 0: any free one", "N")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
-  add("--unix-socket", options->server.address.unix_socket,
-      "listen on a Unix socket at PATH instead of a port", "PATH");
-  add("--served-model-name", options->served_names,
-      "name of the model for clients [MODEL; of a path its last part];\nmay be given several times: answers "
-      "use the first one",
-      "NAME")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  add("--api-key", options->keys,
-      "accept only requests with 'Authorization: Bearer KEY'; NAME:KEY names the key in logs\n"
-      "and metrics; may be given several times. Visible to other users of this machine: prefer "
-      "--api-key-file",
-      "KEY")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  add("--api-key-file", options->key_file,
-      "the same with keys from a file, one per line, with comments after #; reread on SIGHUP", "FILE");
-  add("--cors-origin", options->server.cors_origins,
-      "allow requests from web pages of ORIGIN (https://chat.example); *: all;\nmay be given several times",
-      "ORIGIN")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  add("--allowed-host", options->server.allowed_hosts,
-      "also answer requests with NAME as their Host; without a key only localhost is\nanswered by default; "
-      "*: all; may be given several times",
-      "NAME")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  add("--max-queue", options->max_queue,
-      "maximum waiting requests in addition to the --max-sequences running ones;\nfurther requests get "
-      "status 429",
-      "N")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  add("--max-output-tokens", options->server.max_output_tokens,
-      "maximum tokens of an answer: requests for more get N, and a response header\nsays so; 0: limited only "
-      "by the context",
-      "N")
-      ->check(CLI::Range(0, 1 << 30))
-      ->capture_default_str();
-  add("--request-timeout", options->request_seconds,
-      "seconds that a request may wait and run; then its answer ends as if\nmax_tokens were reached, or with "
-      "status 504 if it has not begun; 0: no limit",
-      "N")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  add("--max-connections", options->server.limits.max_connections,
-      "maximum open connections; beyond it the connection that has been idle\nlongest is closed", "N")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  add("--step-timeout", options->step_timeout_seconds,
-      "seconds without a finished step, while requests wait, after which /health\nreturns 503, and /live "
-      "after twice that [60, or more on a slow CPU]",
-      "N")
-      ->check(CLI::Range(1, 86400));
-  add("--shutdown-delay", options->shutdown_delay_seconds,
-      "seconds after ctrl-C or SIGTERM in which requests are still accepted,\nwhile /health returns 503, so "
-      "that load balancers stop sending requests in time",
-      "N")
-      ->check(CLI::Range(0, 86400))
-      ->capture_default_str();
-  add("--shutdown-timeout", options->shutdown_seconds, "seconds after that for running requests to finish",
-      "N")
-      ->check(CLI::Range(0, 86400))
-      ->capture_default_str();
-  command.add_flag("--no-page", options->has_no_page, "serve only the API, without the pages / and /status")
-      ->group(group);
-  command.add_flag("--metrics-no-auth", options->server.has_open_metrics, "allow /metrics without a key")
-      ->group(group);
-  command
-      .add_flag("--isolate-keys", options->server.isolate_keys,
-                "separate the texts of different API keys in the prefix cache and in drafts, so that\nno "
-                "user can find out what others have asked")
-      ->group(group);
-  command
-      .add_flag("--strict", options->server.is_strict,
-                "refuse requests with unsupported fields; by default a response header lists them")
-      ->group(group);
-  command
-      .add_flag("--log-bodies", options->server.log_bodies,
-                "log the bodies of requests, including prompts (with --log-level info)")
-      ->group(group);
-  command
-      .add_flag(
-          "--check", options->only_checks,
-          "check flags, configuration, keys and model files, print what would be served and the\nmemory that "
-          "it needs, and exit: with code 0, or with 2 and a line that says what is wrong")
-      ->group(group);
+  add_listening_flags(command, *options);
+  add_access_flags(command, *options);
+  add_limit_flags(command, *options);
+  add_timeout_flags(command, *options);
+  add_switches(command, *options);
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
                 SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kDrafts,

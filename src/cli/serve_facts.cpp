@@ -24,14 +24,14 @@ server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup
   facts.backend = setup.backend->name;
   const int num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores();
   facts.device = setup.backend->device
-                     ? setup.backend->device().name
+                     ? setup.backend->device->facts().name
                      : fmt::format("{}, {} thread{}", cpu_name(), num_threads, num_threads == 1 ? "" : "s");
   if (backend)
     for (const KernelChoice& row : backend->kernels())
       facts.kernels.push_back({std::string(name(row.operation)), row.weights, row.activations, rows_text(row),
                                row.kernel, row.reason});
-  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), room, setup.own);
-  const size_t kept = setup.backend->is_device ? 0 : kept_weight_bytes(model, plan, setup);
+  const MemoryPlan plan = setup.backend->memory.plan(config_here(model.config, setup), room, setup.own);
+  const size_t kept = setup.backend->device ? 0 : kept_weight_bytes(model, plan, setup);
   const std::pair<const char*, size_t> parts[] = {{"weights", kept},
                                                   {"weights in the backend's layout", plan.weight_bytes},
                                                   {"KV cache", plan.kv_bytes},
@@ -47,8 +47,8 @@ server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup
 }
 
 size_t host_weight_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& room) {
-  if (setup.backend->is_device) return 0;
-  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), room, setup.own);
+  if (setup.backend->device) return 0;
+  const MemoryPlan plan = setup.backend->memory.plan(config_here(model.config, setup), room, setup.own);
   return plan.weight_bytes + kept_weight_bytes(model, plan, setup);
 }
 
@@ -77,7 +77,7 @@ int check(const server::ServerOptions& options, const Model& model, const Resolv
   server::check_address(options.address);
   const std::vector<size_t> budgets = memory_budgets(setup);
   const BackendOptions room = serving_options(model, setup, capacity, budgets);
-  if (!setup.backend->is_device) check_memory(model, setup, room);
+  if (!setup.backend->device) check_memory(model, setup, room);
   if (const int64_t left = least_room(model, setup, room, budgets); left < 0)
     throw InputError("{} needs {} more memory with these settings; 'nibble inspect' shows the plan",
                      model.source.name, bytes_text(static_cast<size_t>(-left)));

@@ -85,9 +85,9 @@ constexpr Setting kTable[] = {
      TextField{&S::require}},
     {"jit", kMachine, "WHETHER",
      "let the driver compile PTX if nibble has no machine code for the GPU: on, off", "",
-     ChoiceField<std::string>{&S::jit, {"on", "off"}}},
+     SwitchField{&S::jit}},
     {"graphs", kMachine, "WHETHER", "run decode steps on a GPU as CUDA graphs: on, off", "",
-     ChoiceField<std::string>{&S::graphs, {"on", "off"}}, "", "", "no-graphs"},
+     SwitchField{&S::graphs}, "", "", "no-graphs"},
     {"context", kMachine, "N", "maximum number of tokens of prompt and answer together",
      "32768, or the model's maximum if less", NumberField<std::optional<int>>{&S::context, 1, 1 << 20},
      "max-model-len", "c"},
@@ -100,7 +100,7 @@ constexpr Setting kTable[] = {
     {"gpu-memory-utilization", kBatch, "X", "fraction of a GPU's memory for weights and KV cache", "",
      NumberField<double>{&S::gpu_memory_utilization, 0, 1, true}},
     {"prefix-cache", kCache, "WHETHER", "reuse the KV cache of common prompt prefixes: on, off", "",
-     ChoiceField<std::string>{&S::prefix_cache, {"on", "off"}}},
+     SwitchField{&S::prefix_cache}},
     {"speculate", kDrafts, "HOW",
      "speculative decoding; does not change the text: auto (when it is faster), ngram, suffix, eagle3=FOLDER "
      "(auto with an EAGLE-3 head), model=MODEL (auto with a draft model), off",
@@ -244,7 +244,9 @@ template <typename Member>
 std::string describe(const ChoiceField<Member>& field) {
   return fmt::format("one of {}", fmt::join(choices(field), ", "));
 }
-std::string describe(const SwitchField&) { return "one of on, off"; }
+std::string describe(const SwitchField& field) {
+  return fmt::format("one of {}", fmt::join(choices(field), ", "));
+}
 std::string describe(const TextField&) { return "any text"; }
 std::string describe(const DateField&) { return "a date such as 2025-06-28"; }
 std::string describe(const TextListField&) { return "any text that is not empty"; }

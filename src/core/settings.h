@@ -46,15 +46,15 @@ struct Settings {
   std::optional<std::string> experts_activations;
   std::optional<std::string> prompt_activations;
   std::optional<std::string> require;
-  std::string jit{"on"};
-  std::string graphs{"on"};
+  bool jit{true};
+  bool graphs{true};
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
   // vLLM's default too. The rest is for the driver, CUDA graphs, and allocations that the
   // memory plan does not count.
   double gpu_memory_utilization{0.9};
-  std::string prefix_cache{"on"};
+  bool prefix_cache{true};
   // kDrafts: how tokens are drafted (speculative decoding).
   std::optional<std::string> speculate;
   std::optional<std::string> speculative_config;
@@ -111,8 +111,9 @@ struct ChoiceField {
   Member Settings::*member;
   std::string_view accepted[12];  // unused entries are empty
 };
-struct SwitchField {  // a flag without a value; the variable takes on or off
+struct SwitchField {  // on or off; a flag without a value (Setting::value) turns it on
   bool Settings::*member;
+  static constexpr std::string_view accepted[]{"on", "off"};
 };
 struct TextField {
   std::optional<std::string> Settings::*member;
@@ -127,7 +128,7 @@ struct TextListField {  // each use of the flag appends one text
 struct Setting {
   std::string_view name;  // "top-k": the flag --top-k, the variable NIBBLE_TOP_K
   SettingGroup group;
-  std::string_view value;  // placeholder in --help: "N"; empty for a switch
+  std::string_view value;  // placeholder in --help: "N"; empty for a flag without a value
   std::string_view help;
   std::string_view unset;  // --help: what an unset optional means; empty if the setting always has a value
   std::variant<NumberField<int>, NumberField<double>, NumberField<std::optional<int>>,
@@ -141,10 +142,11 @@ struct Setting {
 
 std::span<const Setting> setting_table();
 
-std::string flag(const Setting& setting);                          // "--top-k"
-std::string variable(const Setting& setting);                      // "NIBBLE_TOP_K"
-std::vector<std::string_view> choices_of(const Setting& setting);  // empty unless it is a ChoiceField
-std::string accepted(const Setting& setting);                      // "a whole number from 0 to 1000"
+std::string flag(const Setting& setting);      // "--top-k"
+std::string variable(const Setting& setting);  // "NIBBLE_TOP_K"
+std::vector<std::string_view> choices_of(
+    const Setting& setting);                   // empty unless it is a ChoiceField or SwitchField
+std::string accepted(const Setting& setting);  // "a whole number from 0 to 1000"
 std::string default_of(const Setting& setting);
 std::string value_of(const Settings& settings, const Setting& setting);  // in the form of default_of()
 

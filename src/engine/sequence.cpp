@@ -68,77 +68,109 @@ const SampleParams& Sequence::sample(std::span<const TokenId> output, int index)
   return sampling_.at(output, index);
 }
 
-DraftTree Sequence::tree_along(std::span<const TokenId> proposed, std::span<const int> parents, int most) {
-  DraftTree tree;
-  const auto is_stop = [&](TokenId token) {
-    return std::find(stop_.tokens.begin(), stop_.tokens.end(), token) != stop_.tokens.end();
-  };
-  const auto fork = [](const AllowedTokens* allowed) {
-    return allowed ? std::make_unique<AllowedTokens>(*allowed) : nullptr;
-  };
-  // A place in the tree: what may follow a proposed token.
+// Builds the tree of tree_along(), which has at most `most` drafts.
+class Sequence::TreeBuilder {
+ public:
+  TreeBuilder(const Sequence& sequence, BannedSampling& sampling, int most)
+      : sequence_(sequence), sampling_(sampling), most_(most) {}
+
+  DraftTree build(std::span<const TokenId> proposed, std::span<const int> parents) && {
+    const Place root = after_known_tokens();
+    std::vector<Place> places(proposed.size());
+    for (size_t i = 0; i < proposed.size(); ++i) {
+      const int parent = parent_of(parents, i);
+      places[i] = follow(parent < 0 ? root : places[static_cast<size_t>(parent)], proposed[i]);
+    }
+    return std::move(tree_);
+  }
+
+ private:
+  // A place in the tree: what may follow a proposed token. By default, nothing.
   struct Place {
     int draft{-1};                          // the draft of the proposed token
     std::vector<int> forced{};              // drafts that must follow
     bool goes_on{false};                    // other drafts may follow these
     const AllowedTokens* allowed{nullptr};  // tokens allowed then; null: all
   };
+
+  static std::unique_ptr<AllowedTokens> fork(const AllowedTokens* allowed) {
+    return allowed ? std::make_unique<AllowedTokens>(*allowed) : nullptr;
+  }
+  bool is_full() const { return std::ssize(tree_.drafts) == most_; }
+  bool is_stop(TokenId token) const {
+    const std::vector<TokenId>& stops = sequence_.stop_.tokens;
+    return std::find(stops.begin(), stops.end(), token) != stops.end();
+  }
+  int add_draft(TokenId token, int parent) {
+    tree_.drafts.push_back(token);
+    tree_.parents.push_back(parent);
+    return static_cast<int>(tree_.drafts.size()) - 1;
+  }
+
   // Returns how to sample the token after a draft where several may follow.
-  const auto sample_behind = [&](int draft) {
-    const std::vector<TokenId> path = tree.drafts_to(draft);
+  SampleParams sample_after(int draft) {
+    const std::vector<TokenId> path = tree_.drafts_to(draft);
+    const std::span<const TokenId> output = sequence_.output();
     std::vector<TokenId> output_then;
     if (sampling_.needs_output()) {
-      output_then.assign(output().begin(), output().end());
+      output_then.assign(output.begin(), output.end());
       output_then.insert(output_then.end(), path.begin(), path.end());
     }
-    return sampling_.at(output_then, static_cast<int>(output().size() + path.size()));
-  };
+    return sampling_.at(output_then, static_cast<int>(output.size() + path.size()));
+  }
+
+  Place after_known_tokens() {
+    const AllowedTokens* allowed_next = sequence_.allowed_.are_all() ? nullptr : &sequence_.allowed_;
+    const std::vector<TokenId> forced(sequence_.forced_.begin(), sequence_.forced_.end());
+    Place root = add_forced(-1, forced, forced.empty() ? nullptr : fork(allowed_next));
+    if (forced.empty()) root.allowed = allowed_next;
+    return root;
+  }
+
   // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after it and after them.
-  const auto go_on = [&](int draft, std::span<const TokenId> forced, std::unique_ptr<AllowedTokens> allowed) {
+  Place add_forced(int draft, std::span<const TokenId> forced, std::unique_ptr<AllowedTokens> allowed) {
     Place place{.draft = draft};
     for (int last = draft;; forced = forced.subspan(1)) {
       place.goes_on = forced.empty();
-      if (last >= 0 && (forced.empty() || num_logprobs_ >= 0)) {
-        DraftTree::Row& row = tree.rows.emplace_back(DraftTree::Row{.draft = last});
-        row.sample = forced.empty() ? sample_behind(last) : choosing(forced.front(), num_logprobs_);
+      if (last >= 0 && (forced.empty() || sequence_.num_logprobs_ >= 0)) {
+        DraftTree::Row& row = tree_.rows.emplace_back(DraftTree::Row{.draft = last});
+        row.sample = forced.empty() ? sample_after(last) : choosing(forced.front(), sequence_.num_logprobs_);
         if (forced.empty()) place.allowed = (row.allowed = std::move(allowed)).get();
       }
-      if (forced.empty() || std::ssize(tree.drafts) == most || is_stop(forced.front())) return place;
-      tree.drafts.push_back(forced.front());
-      tree.parents.push_back(std::exchange(last, static_cast<int>(tree.parents.size())));
+      if (forced.empty() || is_full() || is_stop(forced.front())) return place;
+      last = add_draft(forced.front(), last);
       place.forced.push_back(last);
     }
-  };
-  const AllowedTokens* allowed_next = allowed_.are_all() ? nullptr : &allowed_;
-  Place root =
-      go_on(-1, std::vector(forced_.begin(), forced_.end()), forced_.empty() ? nullptr : fork(allowed_next));
-  if (forced_.empty()) root.allowed = allowed_next;
+  }
 
-  std::vector<Place> places(proposed.size());
-  for (size_t i = 0; i < proposed.size(); ++i) {
-    const int parent = parent_of(parents, i);
-    const Place& from = parent < 0 ? root : places[static_cast<size_t>(parent)];
-    const TokenId token = proposed[i];
+  // Returns the place after `token`, which is proposed at `from`. Adds the token unless it was forced.
+  Place follow(const Place& from, TokenId token) {
     if (!from.forced.empty()) {
-      if (tree.drafts[static_cast<size_t>(from.forced.front())] != token) continue;
-      places[i] = from;
-      places[i].draft = from.forced.front();
-      places[i].forced.erase(places[i].forced.begin());
-      continue;
+      if (tree_.drafts[static_cast<size_t>(from.forced.front())] != token) return {};
+      Place next = from;
+      next.draft = from.forced.front();
+      next.forced.erase(next.forced.begin());
+      return next;
     }
-    if (!from.goes_on || std::ssize(tree.drafts) == most || is_stop(token)) continue;
+    if (!from.goes_on || is_full() || is_stop(token)) return {};
     std::unique_ptr<AllowedTokens> allowed = fork(from.allowed);
     std::vector<TokenId> forced;
     if (allowed) {
-      std::optional<std::vector<TokenId>> behind = allowed->try_push(token);
-      if (!behind) continue;
-      forced = *std::move(behind);
+      std::optional<std::vector<TokenId>> next = allowed->try_push(token);
+      if (!next) return {};
+      forced = *std::move(next);
     }
-    tree.drafts.push_back(token);
-    tree.parents.push_back(from.draft);
-    places[i] = go_on(static_cast<int>(tree.drafts.size()) - 1, forced, std::move(allowed));
+    return add_forced(add_draft(token, from.draft), forced, std::move(allowed));
   }
-  return tree;
+
+  const Sequence& sequence_;
+  BannedSampling& sampling_;
+  const int most_;
+  DraftTree tree_;
+};
+
+DraftTree Sequence::tree_along(std::span<const TokenId> proposed, std::span<const int> parents, int most) {
+  return TreeBuilder(*this, sampling_, most).build(proposed, parents);
 }
 
 DraftTree Sequence::unknown_chain(int num_drafts) {

@@ -95,6 +95,8 @@ class Sequence {
   FinishedEvent finish(FinishReason reason);
 
  private:
+  class TreeBuilder;
+
   RequestId id_;
   size_t num_prompt_tokens_;
   std::vector<TokenId> tokens_;

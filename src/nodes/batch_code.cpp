@@ -42,6 +42,82 @@ void check_reach(const PageTableView& table, int first_read, int end) {
 
 int num_pages_of(const Config& config) { return (config.max_context + kPageTokens - 1) / kPageTokens; }
 
+// How much of the message belongs to one run.
+struct RunSizes {
+  size_t tokens, full, sliding, outputs;
+};
+
+size_t read_count(Reader& reader) { return reader.number<uint32_t>(); }
+
+Counts read_counts(Reader& reader, size_t num_bytes, size_t most_rows) {
+  const Counts all{read_count(reader), read_count(reader), read_count(reader), read_count(reader)};
+  // Each count is checked alone first, so that the total in bytes() can't overflow.
+  if (all.runs > most_rows || all.tokens > most_rows || all.outputs > most_rows || all.pages > num_bytes ||
+      all.bytes() != num_bytes)
+    throw InputError(
+        "invalid step: {} runs, {} tokens, {} pages and {} outputs in {} bytes; at most {} rows are accepted",
+        all.runs, all.tokens, all.pages, all.outputs, num_bytes, most_rows);
+  return all;
+}
+
+// Reads what each run says of itself: its positions into `runs`, and its sizes.
+std::vector<RunSizes> read_runs(Reader& reader, const Counts& all, const Config& config,
+                                std::vector<Run>& runs) {
+  std::vector<RunSizes> sizes;
+  Counts seen;
+  for (size_t i = 0; i < all.runs; ++i) {
+    Run& run = runs.emplace_back();
+    RunSizes& size = sizes.emplace_back();
+    size.tokens = read_count(reader);
+    run.first_position = below(reader, static_cast<uint32_t>(config.max_context), "position");
+    size.full = read_count(reader);
+    run.full.first_page = at_most(reader, num_pages_of(config), "page");
+    size.sliding = read_count(reader);
+    run.sliding.first_page = at_most(reader, num_pages_of(config), "page");
+    size.outputs = read_count(reader);
+    seen.tokens += size.tokens;
+    seen.pages += size.full + size.sliding;
+    seen.outputs += size.outputs;
+    if (size.tokens == 0 || size.outputs > size.tokens)
+      throw InputError("invalid step: run {} has no tokens, or more outputs than tokens", i);
+  }
+  if (seen.tokens != all.tokens || seen.pages != all.pages || seen.outputs != all.outputs)
+    throw InputError("invalid step: its totals do not match its runs");
+  return sizes;
+}
+
+std::vector<PageId> read_pages(Reader& reader, std::span<const RunSizes> sizes, const Room& room) {
+  std::vector<PageId> pages;
+  for (const RunSizes& size : sizes)
+    for (const auto& [num_pages, num_there] :
+         {std::pair{size.full, room.num_full_pages}, {size.sliding, room.num_sliding_pages}})
+      for (size_t i = 0; i < num_pages; ++i)
+        pages.push_back(static_cast<PageId>(below(reader, static_cast<uint32_t>(num_there), "page")));
+  return pages;
+}
+
+std::vector<OutputRow> read_outputs(Reader& reader, std::span<const RunSizes> sizes) {
+  std::vector<OutputRow> outputs;
+  for (const RunSizes& size : sizes) {
+    int next = 0;
+    for (size_t i = 0; i < size.outputs; ++i) {
+      const int index = below(reader, static_cast<uint32_t>(size.tokens), "output");
+      if (index < next) throw InputError("invalid step: the indices of outputs must ascend");
+      next = index + 1;
+      outputs.push_back({.token_index = index, .prompt = {}, .output = {}});
+    }
+  }
+  return outputs;
+}
+
+// Returns the next `num` elements, and moves `first` past them.
+template <typename T>
+std::span<T> take(std::vector<T>& all, size_t& first, size_t num) {
+  const std::span taken(all.data() + first, num);
+  first += num;
+  return taken;
+}
+
 }  // namespace
 
 size_t most_bytes(const Room& room, const Config& config) {
@@ -80,62 +156,14 @@ Bytes encode(const Batch& batch) {
 
 ReceivedBatch::ReceivedBatch(std::span<const uint8_t> bytes, const Room& room, const Config& config) {
   Reader reader(bytes);
-  const auto count = [&] { return size_t{reader.number<uint32_t>()}; };
-  const Counts all{count(), count(), count(), count()};
-  const auto rows = static_cast<size_t>(room.max_batch_tokens);
-  // Each count is checked alone first, so that the total in bytes() can't overflow.
-  if (all.runs > rows || all.tokens > rows || all.outputs > rows || all.pages > bytes.size() ||
-      all.bytes() != bytes.size())
-    throw InputError(
-        "invalid step: {} runs, {} tokens, {} pages and {} outputs in {} bytes; at most {} rows are accepted",
-        all.runs, all.tokens, all.pages, all.outputs, bytes.size(), rows);
-  struct Sizes {
-    size_t tokens, full, sliding, outputs;
-  };
-  std::vector<Sizes> sizes;
-  Counts seen;
-  for (size_t i = 0; i < all.runs; ++i) {
-    Run& run = runs_.emplace_back();
-    Sizes& size = sizes.emplace_back();
-    size.tokens = count();
-    run.first_position = below(reader, static_cast<uint32_t>(config.max_context), "position");
-    size.full = count();
-    run.full.first_page = at_most(reader, num_pages_of(config), "page");
-    size.sliding = count();
-    run.sliding.first_page = at_most(reader, num_pages_of(config), "page");
-    size.outputs = count();
-    seen.tokens += size.tokens;
-    seen.pages += size.full + size.sliding;
-    seen.outputs += size.outputs;
-    if (size.tokens == 0 || size.outputs > size.tokens)
-      throw InputError("invalid step: run {} has no tokens, or more outputs than tokens", i);
-  }
-  if (seen.tokens != all.tokens || seen.pages != all.pages || seen.outputs != all.outputs)
-    throw InputError("invalid step: its totals do not match its runs");
-
+  const Counts all = read_counts(reader, bytes.size(), static_cast<size_t>(room.max_batch_tokens));
+  const std::vector<RunSizes> sizes = read_runs(reader, all, config, runs_);
   tokens_.resize(all.tokens);
   for (TokenId& token : tokens_) token = below(reader, static_cast<uint32_t>(config.vocab), "token");
-  pages_.reserve(all.pages);
-  for (const Sizes& size : sizes)
-    for (const auto& [num_pages, num_there] :
-         {std::pair{size.full, room.num_full_pages}, {size.sliding, room.num_sliding_pages}})
-      for (size_t i = 0; i < num_pages; ++i)
-        pages_.push_back(static_cast<PageId>(below(reader, static_cast<uint32_t>(num_there), "page")));
-  for (const Sizes& size : sizes) {
-    int next = 0;
-    for (size_t i = 0; i < size.outputs; ++i) {
-      const int index = below(reader, static_cast<uint32_t>(size.tokens), "output");
-      if (index < next) throw InputError("invalid step: the indices of outputs must ascend");
-      next = index + 1;
-      outputs_.push_back({.token_index = index, .prompt = {}, .output = {}});
-    }
-  }
+  pages_ = read_pages(reader, sizes, room);
+  outputs_ = read_outputs(reader, sizes);
+
   size_t token = 0, page = 0, output = 0;
-  const auto take = [](auto& all_of_them, size_t& first, size_t num) {
-    const std::span taken(all_of_them.data() + first, num);
-    first += num;
-    return taken;
-  };
   for (size_t i = 0; i < all.runs; ++i) {
     Run& run = runs_[i];
     run.tokens = take(tokens_, token, sizes[i].tokens);

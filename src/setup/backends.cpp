@@ -48,6 +48,9 @@ std::optional<reference::Rounding> cpu_rounding(const BackendOptions& options,
   if (std::none_of(kernels.begin(), kernels.end(), is_int8)) return std::nullopt;
   return reference::Rounding{.kv = options.kv_format, .int8_activations = true};
 }
+std::optional<reference::Rounding> no_rounding(const BackendOptions&, std::span<const KernelChoice>) {
+  return std::nullopt;
+}
 #if NIBBLE_CUDA
 GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden,
                                std::span<const KernelChoice> kernels) {
@@ -62,6 +65,9 @@ GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden,
 
 void check_isa(const BackendOptions&, const OwnOptions& own) { cpu::isa_of(own.cpu.isa); }
 void check_reference(const BackendOptions& options, const OwnOptions&) { reference::check(options); }
+#if NIBBLE_CUDA
+void accept_all(const BackendOptions&, const OwnOptions&) {}
+#endif
 
 std::string nothing() { return {}; }
 BatchSizes host_batch_sizes(std::optional<size_t>) { return {512, 16}; }
@@ -120,15 +126,13 @@ RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const 
                               const OwnOptions& own, std::string_view source) {
   return cuda::kernels_on(gpu, config, options, own.cuda, source);
 }
-StepPrediction cuda_predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
-                               const OwnOptions& own, const PredictedStep& step,
-                               const PredictedSharing& sharing) {
-  return cuda::predict_on(gpu, config, formats, own.cuda, step, sharing);
+StepPrediction cuda_predict_on(std::string_view gpu, const PredictedModel& model, const OwnOptions& own,
+                               const PredictedStep& step, const PredictedSharing& sharing) {
+  return cuda::predict_on(gpu, model.config, model.formats, own.cuda, step, sharing);
 }
 KernelTrials try_cuda_kernels(const Config& config, const BackendOptions& options, const OwnOptions& own,
-                              std::span<const int> num_rows, int num_repetitions,
-                              const ReportProgress& report) {
-  return cuda::try_kernels(config, options, own.cuda, num_rows, num_repetitions, report);
+                              const TrialPlan& trials) {
+  return cuda::try_kernels(config, options, own.cuda, trials.num_rows, trials.num_repetitions, trials.report);
 }
 #endif
 bool cpu_takes_int8(const OwnOptions& own) { return cpu::takes_int8(own.cpu); }
@@ -160,87 +164,65 @@ RankTraits cpu_rank_traits(const OwnOptions& own) {
           "none"};
 }
 
+GroupId no_group(const OwnOptions&) { return {}; }  // CPUs need none
+
 double host_bandwidth(const OwnOptions&) {
   ThreadPool all_cores(0);
   return read_bandwidth(all_cores, make_cold_bytes(all_cores));
 }
 
+#if NIBBLE_CUDA
+constexpr BackendRow kCuda{
+    .name = "cuda",
+    .what = "NVIDIA GPUs, one or several",
+    .making = {.batch_sizes = &cuda_batch_sizes,
+               .takes_expert_activations = false,
+               .takes_blocks = &never,
+               .why_not = &cuda::why_not,
+               .check = &accept_all,
+               .make = &make_cuda},
+    .memory = {.plan = &plan_cuda, .read_bandwidth = &cuda_bandwidth},
+    .accuracy = {.tolerance = &cuda_tolerance, .rounding = &no_rounding},
+    .device = BackendDevice{.facts = &cuda::device_facts,
+                            .memory = &cuda_memory,
+                            .plans = &plans_cuda,
+                            .kernels_on = &cuda_kernels_on,
+                            .predict_on = &cuda_predict_on,
+                            .try_kernels = &try_cuda_kernels},
+    .nodes = BackendNodes{.traits = &cuda_rank_traits, .new_group = &cuda_new_group},
+    .verification = BackendVerification{.checks = &check_cuda, .probes = &cuda::verify::machine_probes}};
+#endif
+
+constexpr BackendRow kCpu{.name = "cpu",
+                          .what = "all cores, dense weights as they are stored",
+                          .making = {.batch_sizes = &host_batch_sizes,
+                                     .takes_expert_activations = true,
+                                     .takes_blocks = &cpu_takes_int8,
+                                     .why_not = &nothing,
+                                     .check = &check_isa,
+                                     .make = &make_cpu},
+                          .memory = {.plan = &plan_cpu, .read_bandwidth = &host_bandwidth},
+                          .accuracy = {.tolerance = &cpu_tolerance, .rounding = &cpu_rounding},
+                          .nodes = BackendNodes{.traits = &cpu_rank_traits, .new_group = &no_group},
+                          .tuning = BackendTuning{.retune = &cpu::retune}};
+
+constexpr BackendRow kReference{
+    .name = "reference",
+    .what = "plain loops in float32, slow: what the others are tested against",
+    .making = {.batch_sizes = &host_batch_sizes,
+               .takes_expert_activations = false,
+               .takes_blocks = &always,
+               .why_not = &nothing,
+               .check = &check_reference,
+               .make = &make<&reference::make>},
+    .memory = {.plan = &plan<&reference::plan>, .read_bandwidth = &host_bandwidth},
+    .accuracy = {.tolerance = &float32_tolerance, .rounding = &no_rounding}};
+
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
-    {"cuda",
-     "NVIDIA GPUs, one or more",
-     &cuda_batch_sizes,
-     &plan_cuda,
-     &make_cuda,
-     true,
-     false,
-     &cuda_rank_traits,
-     &cuda_new_group,
-     nullptr,
-     &never,
-     &cuda::why_not,
-     &cuda_tolerance,
-     &cuda_bandwidth,
-     &cuda_memory,
-     &plans_cuda,
-     &cuda::device_facts,
-     nullptr,
-     nullptr,
-     &check_cuda,
-     &cuda::verify::machine_probes,
-     &cuda_kernels_on,
-     &cuda_predict_on,
-     &try_cuda_kernels},
+    kCuda,
 #endif
-    {"cpu",
-     "all CPU cores; dense weights in their stored format",
-     &host_batch_sizes,
-     &plan_cpu,
-     &make_cpu,
-     false,
-     true,
-     &cpu_rank_traits,
-     nullptr,
-     &check_isa,
-     &cpu_takes_int8,
-     &nothing,
-     &cpu_tolerance,
-     &host_bandwidth,
-     nullptr,
-     nullptr,
-     nullptr,
-     &cpu::retune,
-     &cpu_rounding,
-     nullptr,
-     nullptr,
-     nullptr,
-     nullptr,
-     nullptr},
-    {"reference",
-     "plain loops in float32 (slow); the reference for testing the others",
-     &host_batch_sizes,
-     &plan<&reference::plan>,
-     &make<&reference::make>,
-     false,
-     false,
-     nullptr,
-     nullptr,
-     &check_reference,
-     &always,
-     &nothing,
-     &float32_tolerance,
-     &host_bandwidth,
-     nullptr,
-     nullptr,
-     nullptr,
-     nullptr,
-     nullptr,
-     nullptr,
-     nullptr,
-     nullptr,
-     nullptr,
-     nullptr},
-};
+    kCpu, kReference};
 
 }  // namespace
 
@@ -248,7 +230,11 @@ std::span<const BackendRow> all_backends() { return kBackends; }
 
 const BackendRow& best_backend() {
   return *std::find_if(std::begin(kBackends), std::end(kBackends),
-                       [](const BackendRow& row) { return row.why_not().empty(); });
+                       [](const BackendRow& row) { return row.making.why_not().empty(); });
+}
+
+std::optional<DeviceFacts> device_facts(const BackendRow& backend) {
+  return backend.device ? std::optional(backend.device->facts()) : std::nullopt;
 }
 
 std::string device_code() {

@@ -46,56 +46,97 @@ struct RankTraits {
   std::string kernels, device_links;
 };
 
+struct PredictedModel {
+  const Config& config;
+  const StorageFormats& formats;
+};
+
+// Which trials of kernels to run.
+struct TrialPlan {
+  std::span<const int> num_rows;
+  int num_repetitions;
+  const ReportProgress& report;
+};
+
+// How an instance is made. All backends have this.
+struct BackendMaking {
+  // Defaults for a device with `device_bytes` of memory; nullopt: for this machine.
+  BatchSizes (*batch_sizes)(std::optional<size_t> device_bytes);
+  bool takes_expert_activations;            // --experts-activations
+  bool (*takes_blocks)(const OwnOptions&);  // whether it takes the block matrices that with_elements() leaves
+  std::string (*why_not)();                 // why this machine cannot run it; empty if it can
+  // Throws InputError if this machine or this backend cannot run with the options.
+  void (*check)(const BackendOptions&, const OwnOptions&);
+  std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
+};
+
+// The memory that it decodes from. All backends have this.
+struct BackendMemory {
+  // Memory plan of the fullest GPU, or of the host.
+  MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
+  // Measures the read bandwidth in bytes per second, with all cores or with all GPUs that share the model.
+  double (*read_bandwidth)(const OwnOptions&);
+};
+
+// A device with its own memory, which checks itself whether a model fits. Such a backend takes recipes
+// instead of elements (model/weights.h).
+struct BackendDevice {
+  DeviceFacts (*facts)();                                  // the device and its current state, for records
+  std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU
+  // Memory plan of each GPU, in the order of `memory`.
+  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);
+  // The kernels that a device of this name would run; `source` is the model's name for messages.
+  RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
+                              const OwnOptions&, std::string_view source);
+  // Predicts the time of a step on a device of this name, or on several that share the model.
+  StepPrediction (*predict_on)(std::string_view device, const PredictedModel&, const OwnOptions&,
+                               const PredictedStep&, const PredictedSharing&);
+  // Times the kernels at each of these numbers of rows.
+  KernelTrials (*try_kernels)(const Config&, const BackendOptions&, const OwnOptions&, const TrialPlan&);
+};
+
+// How processes on several machines (--nodes) share a model (BackendOptions::links).
+struct BackendNodes {
+  RankTraits (*traits)(const OwnOptions&);
+  // Makes the id by which the devices of the nodes find each other; called by the head.
+  GroupId (*new_group)(const OwnOptions&);
+};
+
+// What `nibble tune` sets for the host's CPU.
+struct BackendTuning {
+  // Changes the tuning of a backend that `make` returned, between steps.
+  void (*retune)(Backend&, const cpu::CpuTuning&);
+};
+
+// How far results may be from golden data. All backends have this.
+struct BackendAccuracy {
+  // Tolerance given the kernels that the backend chose.
+  GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
+  // Roundings of these kernels that the reference must reproduce for a comparison position by position.
+  // nullopt: rounding changes few positions, so exact reference data will do.
+  std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
+};
+
+// What `nibble verify` runs on this machine.
+struct BackendVerification {
+  std::vector<KernelCheck> (*checks)(const OwnOptions&);  // of the kernels that run here
+  std::span<const MachineProbe> (*probes)();              // run before the checks
+};
+
 struct BackendRow {
   std::string_view name;
   std::string_view what;
-  // Defaults for a device with `device_bytes` of memory; nullopt: for this machine.
-  BatchSizes (*batch_sizes)(std::optional<size_t> device_bytes);
-  // Memory plan of the fullest GPU, or of the host.
-  MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
-  std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
-  // Has its own memory, which it checks itself, and takes recipes instead of elements (model/weights.h).
-  bool is_device;
-  bool takes_expert_activations;  // --experts-activations
-  // For --nodes: processes on several machines share a model (BackendOptions::links). Null: not supported.
-  RankTraits (*rank_traits)(const OwnOptions&);
-  // Makes the id by which the devices of the nodes find each other; called by the head. Null: they need none.
-  GroupId (*new_group)(const OwnOptions&);
-  // Throws InputError if this machine or this backend cannot run with the options.
-  // Null: it accepts all options.
-  void (*check)(const BackendOptions&, const OwnOptions&);
-  bool (*takes_blocks)(const OwnOptions&);  // whether it takes the block matrices that with_elements() leaves
-  std::string (*why_not)();                 // why this machine cannot run it; empty if it can
-  // Tolerance of the results against golden data, given the kernels that the backend chose.
-  GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
-  // Measures the read bandwidth of the memory that it decodes from, in bytes per second, with all cores or
-  // with all GPUs that share the model.
-  double (*read_bandwidth)(const OwnOptions&);
-  std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU; null: it uses host memory
-  // Memory plan of each GPU, in the order of `memory`. Null: there is only `plan`.
-  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);
-  DeviceFacts (*device)();  // the device and its current state, for records; null: it runs on the CPU
-  // Changes the tuning of a backend that `make` returned, between steps. Null: nothing to tune.
-  void (*retune)(Backend&, const cpu::CpuTuning&);
-  // Roundings of these kernels that the reference must reproduce for a comparison position by position.
-  // nullopt, or null: rounding changes few positions, so exact reference data will do.
-  std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
-  std::vector<KernelCheck> (*checks)(const OwnOptions&);  // of the kernels that run here; null: none
-  std::span<const MachineProbe> (*probes)();              // run before the checks; null: none
-  // The kernels that a device of this name would run; `source` is the model's name for messages. Null: the
-  // backend knows no devices by name.
-  RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
-                              const OwnOptions&, std::string_view source);
-  // Predicts the time of a step on a device of this name, or on several that share the model. Null: the
-  // backend knows no devices by name.
-  StepPrediction (*predict_on)(std::string_view device, const Config&, const StorageFormats&,
-                               const OwnOptions&, const PredictedStep&, const PredictedSharing&);
-  // Times the kernels at each of these numbers of rows, `num_repetitions` times each. Null: the backend does
-  // not choose kernels by a table of numbers of rows.
-  KernelTrials (*try_kernels)(const Config&, const BackendOptions&, const OwnOptions&,
-                              std::span<const int> num_rows, int num_repetitions,
-                              const ReportProgress& report);
+  BackendMaking making;
+  BackendMemory memory;
+  BackendAccuracy accuracy;
+  std::optional<BackendDevice> device{};              // nullopt: it runs on the CPU, in the host's memory
+  std::optional<BackendNodes> nodes{};                // nullopt: it runs on one machine only
+  std::optional<BackendTuning> tuning{};              // nullopt: nothing to tune on a CPU
+  std::optional<BackendVerification> verification{};  // nullopt: unit tests check its kernels
 };
+
+// The device and its current state, for records; nullopt: the backend runs on the CPU.
+std::optional<DeviceFacts> device_facts(const BackendRow& backend);
 
 std::span<const BackendRow> all_backends();  // best first
 

@@ -52,7 +52,7 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
   const auto with_pages = [&](int num_full_pages) {
     BackendOptions asked = options;
     asked.num_full_pages = num_full_pages;
-    if (setup.backend->is_device)
+    if (setup.backend->device)
       asked.num_sliding_pages = std::max(asked.num_sliding_pages, num_full_pages / kFullOfSliding);
     return asked;
   };
@@ -60,7 +60,7 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
     return least_room(model, setup, with_pages(num_full_pages), budgets) >= 0;
   };
   const int least = num_pages_for(capacity.context);
-  int most = setup.backend->is_device ? kMostPages : options.num_full_pages;
+  int most = setup.backend->device ? kMostPages : options.num_full_pages;
   if (!have_room(most)) {
     // Binary search for the largest number of pages that fits. `most` does not fit; `fits`
     // does, unless it is `least`.
@@ -96,7 +96,7 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
   engine.max_batch_tokens = options.max_batch_tokens;
   // On a CPU a step of 512 tokens of gpt-oss-20b takes seconds, and the other sequences wait for it. Prefill
   // is as fast in steps of 128.
-  if (!setup.backend->is_device) engine.max_shared_rows = 128;
+  if (!setup.backend->device) engine.max_shared_rows = 128;
   engine.max_sequences = capacity.num_sequences;
   engine.max_context = capacity.context;
   engine.prefix_cache = setup.shares_prefixes;

@@ -24,7 +24,7 @@ std::shared_ptr<const Weights> prepare_weights(const Model& model, const Resolve
     weights = with_elements(std::move(weights), takes_blocks(setup), pool,
                             show_progress("converting " + model.source.name));
   }
-  if (setup.backend->is_device)
+  if (setup.backend->device)
     return weights ? weights
                    : std::make_shared<const Weights>(describe_synthetic(model.config, model.source.name));
   const bool is_made = !weights;
@@ -44,16 +44,16 @@ std::shared_ptr<const Weights> prepare_weights(const Model& model, const Resolve
 void log_tuning(const ResolvedSettings& setup, const BackendOptions& options) {
   const bool has_tuned_threads = options.num_threads > 0 && !setup.threads;
   const cpu::CpuTuning& tuning = setup.own.cpu.tuning;
-  if (setup.backend->retune && (tuning != cpu::CpuTuning{} || has_tuned_threads))
+  if (setup.backend->tuning && (tuning != cpu::CpuTuning{} || has_tuned_threads))
     log::info("settings found by nibble tune: {}", to_json(Tuning{options.num_threads, tuning}).dump());
 }
 
 std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& setup,
                                    const BackendOptions& options) {
-  if (!setup.backend->is_device) check_memory(model, setup, options);
+  if (!setup.backend->device) check_memory(model, setup, options);
   log_tuning(setup, options);
   std::unique_ptr<Backend> backend =
-      setup.backend->make(prepare_weights(model, setup, options.links.get()), options, setup.own);
+      setup.backend->making.make(prepare_weights(model, setup, options.links.get()), options, setup.own);
   check_requirements(setup.requirements, setup.backend->name, backend->kernels());
   return backend;
 }
@@ -76,7 +76,7 @@ std::unique_ptr<Backend> load(const Model& model, const ResolvedSettings& setup,
                               const BackendOptions& options) {
   if (!setup.nodes) return load_here(model, setup, options);
   nodes::NodeOptions node = node_options(model, setup);
-  if (setup.backend->new_group) node.group = setup.backend->new_group(setup.own);
+  node.group = setup.backend->nodes->new_group(setup.own);
   const auto links = nodes::NodeLinks::lead(
       node, {options.num_full_pages, options.num_sliding_pages, options.max_batch_tokens});
   return nodes::lead_backend(load_rank(model, setup, options, links), links, model.config);

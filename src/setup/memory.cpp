@@ -40,19 +40,19 @@ size_t planned_bytes(const MemoryPlan& plan) {
 }  // namespace
 
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
-  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), options, setup.own);
+  const MemoryPlan plan = setup.backend->memory.plan(config_here(model.config, setup), options, setup.own);
   size_t planned = planned_bytes(plan);
   // Terms of an all-reduce from all nodes. The plan of a device includes them already.
-  if (setup.nodes && !setup.backend->is_device)
+  if (setup.nodes && !setup.backend->device)
     planned += setup.nodes->parts.size() * static_cast<size_t>(options.max_batch_tokens) *
                static_cast<size_t>(model.config.hidden) * sizeof(float);
-  return setup.backend->is_device ? planned : kept_weight_bytes(model, plan, setup) + planned;
+  return setup.backend->device ? planned : kept_weight_bytes(model, plan, setup) + planned;
 }
 
 std::vector<size_t> memory_budgets(const ResolvedSettings& setup) {
   std::vector<size_t> budgets;
-  if (setup.backend->memory) {
-    for (const DeviceMemory& memory : setup.backend->memory(setup.own))
+  if (setup.backend->device) {
+    for (const DeviceMemory& memory : setup.backend->device->memory(setup.own))
       budgets.push_back(std::min(
           static_cast<size_t>(setup.device_memory_share * static_cast<double>(memory.total)), memory.free));
   } else {
@@ -65,8 +65,8 @@ std::vector<size_t> memory_budgets(const ResolvedSettings& setup) {
 int64_t least_room(const Model& model, const ResolvedSettings& setup, const BackendOptions& options,
                    std::span<const size_t> budgets) {
   std::vector<size_t> needed;
-  if (setup.backend->plans)
-    for (const MemoryPlan& plan : setup.backend->plans(model.config, options, setup.own))
+  if (setup.backend->device)
+    for (const MemoryPlan& plan : setup.backend->device->plans(model.config, options, setup.own))
       needed.push_back(planned_bytes(plan));
   else
     needed.push_back(needed_bytes(model, setup, options));
@@ -78,7 +78,7 @@ int64_t least_room(const Model& model, const ResolvedSettings& setup, const Back
 }
 
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
-  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), options, setup.own);
+  const MemoryPlan plan = setup.backend->memory.plan(config_here(model.config, setup), options, setup.own);
   const size_t weights = kept_weight_bytes(model, plan, setup) + plan.weight_bytes;
   const size_t needed = needed_bytes(model, setup, options) + setup.draft_model_bytes;
   const size_t available = available_bytes();

@@ -29,7 +29,7 @@ nodes::Secret read_secret(const std::optional<std::string>& file) {
 }
 
 Config config_here(const Config& whole, const ResolvedSettings& setup) {
-  if (!setup.nodes || setup.backend->is_device) return whole;
+  if (!setup.nodes || setup.backend->device) return whole;
   return config_of(whole,
                    shares_here(whole, *setup.nodes, "the model")[static_cast<size_t>(setup.nodes->rank)]);
 }
@@ -46,7 +46,7 @@ nodes::NodeOptions node_options(const Model& model, const ResolvedSettings& setu
   set(Fact::kFormats,
       fmt::format("qkv {}, o {}, lm_head {}, KV cache {}", name(dense.qkv), name(dense.attention_output),
                   name(dense.unembedding), name(setup.options.kv_format)));
-  const RankTraits traits = setup.backend->rank_traits(setup.own);
+  const RankTraits traits = setup.backend->nodes->traits(setup.own);
   set(Fact::kKernels, traits.kernels);
   set(Fact::kDeviceLinks, traits.device_links);
   set(Fact::kSplit, fmt::format("parts {}{}", fmt::join(node.parts, ","),

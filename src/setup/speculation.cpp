@@ -128,7 +128,7 @@ BackendOptions room_of_draft_model(const Model& drafting, const ResolvedSettings
   const int context = std::min(capacity.context, drafting.config.max_context);
   for (int num_sequences = capacity.num_sequences;; num_sequences = (num_sequences + 1) / 2) {
     const BackendOptions room = backend_options(drafting.config, own, {context, num_sequences});
-    const size_t bytes = setup.backend->plan(drafting.config, room, setup.own).kv_bytes;
+    const size_t bytes = setup.backend->memory.plan(drafting.config, room, setup.own).kv_bytes;
     if (num_sequences == 1 || bytes <= kMostDraftCacheBytes) return room;
   }
 }

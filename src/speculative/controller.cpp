@@ -115,15 +115,72 @@ void Controller::pass() {
   is_trying_ = is_drafting_ = false;
 }
 
+// Returns the drafts of all sequences that are most likely to be accepted, the likeliest first. The sort is
+// stable: an earlier draft of a sequence stays before a later one, which may be its child.
+std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offers, int most) {
+  std::vector<Draft> drafts;
+  for (DraftOffer& offer : offers)
+    for (const double chance : offer.chances) drafts.push_back({chance, &offer});
+  std::stable_sort(drafts.begin(), drafts.end(),
+                   [](const Draft& a, const Draft& b) { return a.chance > b.chance; });
+  drafts.resize(std::min(drafts.size(), static_cast<size_t>(std::max(0, most))));
+  return drafts;
+}
+
+// A head that is on or on trial may run into debt by a few steps, because one trial costs more than the
+// account holds. Other drafts wait until the debt is paid.
+bool Controller::is_in_debt(double plain_seconds) const {
+  return account_seconds_ < (is_chaining_ || is_trying_ ? -kStake * plain_seconds : 0);
+}
+
+// Chooses the drafts of a step that also makes the next drafts, and how many it makes. Returns false if the
+// head is off and drafts from text may still be chosen.
+bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> drafts,
+                                   std::span<const DraftOffer> offers) {
+  std::vector<double> chances;
+  for (const Draft& draft : drafts) chances.push_back(draft.chance);
+  const Best best = best_with_chain(num_sequences, chances);
+  if (!is_chaining_) try_head(num_sequences / *costs_.plain(num_sequences), best);
+  if (!is_chaining_) {
+    if (is_trying_) num_to_draft_ = kDraftsToTry;
+    return account_seconds_ < 0;
+  }
+  for (size_t n = 0; n < best.num_drafts; ++n) ++drafts[n].offer->num_taken;
+  int num_checked = 0;
+  for (const DraftOffer& offer : offers) num_checked += offer.depth_taken();
+  const bool are_all = best.num_drafts == chances.size();
+  num_to_draft_ = std::min(kMaxDraftsOfHead, num_to_make(num_checked, are_all, num_sequences));
+  is_drafting_ = true;
+  return true;
+}
+
+// Returns the number of drafts with the highest tokens per second; 0 if none is faster than plain steps by
+// `least_gain`. A probe assumes what drafts cost.
+size_t Controller::num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
+                                bool is_probe) const {
+  const double plain = *costs_.plain(num_sequences);
+  double num_tokens = num_sequences;
+  double best_speed = num_tokens / plain * least_gain;
+  size_t num_best = 0;
+  for (size_t n = 1; n <= drafts.size(); ++n) {
+    num_tokens += drafts[n - 1].chance;
+    const auto num_drafts = static_cast<int>(n);
+    const double seconds = is_probe ? plain * (1 + kProbeShare * num_drafts / num_sequences)
+                                    : *costs_.seconds(num_sequences, num_drafts);
+    if (is_too_much(seconds, plain)) break;
+    if (num_tokens / seconds <= best_speed) continue;
+    best_speed = num_tokens / seconds;
+    num_best = n;
+  }
+  return num_best;
+}
+
 void Controller::choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers) {
   for (DraftOffer& offer : offers) offer.num_taken = 0;
   num_to_draft_ = 0;
   const bool was_drafting = std::exchange(is_drafting_, false);
   const std::optional<double> plain = costs_.plain(num_sequences);
-  // A head that is on or on trial may run into debt by a few steps, because one trial costs more than the
-  // account holds. Other drafts wait until the debt is paid.
-  const bool has_head_at_work = is_chaining_ || is_trying_;
-  if (!plain || account_seconds_ < (has_head_at_work ? -kStake * *plain : 0)) {
+  if (!plain || is_in_debt(*plain)) {
     is_chaining_ = is_trying_ = false;
     return;
   }
@@ -133,48 +190,10 @@ void Controller::choose(int num_sequences, int num_rows_left, std::span<DraftOff
     return;
   }
   const bool is_probe = ++num_plain_since_probe_ >= kStepsToProbe;
-
-  struct Draft {
-    double chance;
-    DraftOffer* offer;
-  };
-  std::vector<Draft> drafts;
-  for (DraftOffer& offer : offers)
-    for (const double chance : offer.chances) drafts.push_back({chance, &offer});
-  // The sort is stable: an earlier draft of a sequence stays before a later one, which may be its child.
-  std::stable_sort(drafts.begin(), drafts.end(),
-                   [](const Draft& a, const Draft& b) { return a.chance > b.chance; });
-  drafts.resize(std::min(drafts.size(), static_cast<size_t>(std::max(0, num_rows_left))));
-  if (chain_ != Chain::kNone) {
-    std::vector<double> chances;
-    for (const Draft& draft : drafts) chances.push_back(draft.chance);
-    const Best best = best_with_chain(num_sequences, chances);
-    if (!is_chaining_) try_head(num_sequences / *plain, best);
-    if (is_chaining_) {
-      for (size_t n = 0; n < best.num_drafts; ++n) ++drafts[n].offer->num_taken;
-      int num_checked = 0;
-      for (const DraftOffer& offer : offers) num_checked += offer.depth_taken();
-      const bool are_all = best.num_drafts == chances.size();
-      num_to_draft_ = std::min(kMaxDraftsOfHead, num_to_make(num_checked, are_all, num_sequences));
-      is_drafting_ = true;
-      return;
-    }
-    if (is_trying_) num_to_draft_ = kDraftsToTry;
-    if (account_seconds_ < 0) return;
-  }
-  double num_tokens = num_sequences;
-  double best_speed = num_tokens / *plain * (was_drafting ? kGainToGoOn : kGainToBegin);
-  size_t num_best = 0;
-  for (size_t n = 1; n <= drafts.size(); ++n) {
-    num_tokens += drafts[n - 1].chance;
-    const auto num_drafts = static_cast<int>(n);
-    const double seconds = is_probe ? *plain * (1 + kProbeShare * num_drafts / num_sequences)
-                                    : *costs_.seconds(num_sequences, num_drafts);
-    if (is_too_much(seconds, *plain)) break;
-    if (num_tokens / seconds <= best_speed) continue;
-    best_speed = num_tokens / seconds;
-    num_best = n;
-  }
+  const std::vector<Draft> drafts = likeliest(offers, num_rows_left);
+  if (chain_ != Chain::kNone && choose_with_chain(num_sequences, drafts, offers)) return;
+  const size_t num_best =
+      num_worth_it(num_sequences, drafts, was_drafting ? kGainToGoOn : kGainToBegin, is_probe);
   for (size_t n = 0; n < num_best; ++n) ++drafts[n].offer->num_taken;
   if (num_best == 0) return;
   is_drafting_ = true;

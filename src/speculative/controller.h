@@ -69,6 +69,16 @@ class Controller {
     size_t num_drafts{0};
     double speed{0};  // tokens a second
   };
+  struct Draft {
+    double chance;
+    DraftOffer* offer;
+  };
+  static std::vector<Draft> likeliest(std::span<DraftOffer> offers, int most);
+  bool is_in_debt(double plain_seconds) const;
+  bool choose_with_chain(int num_sequences, std::span<const Draft> drafts,
+                         std::span<const DraftOffer> offers);
+  size_t num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
+                      bool is_probe) const;
   // Returns whether a step would risk too much.
   bool is_too_much(double seconds, double plain_seconds) const;
   double usual_seconds(const StepMeasure& step) const;

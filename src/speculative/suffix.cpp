@@ -38,6 +38,83 @@ void add_places(const TextIndex& index, std::span<const TokenId> context, bool i
   }
 }
 
+// A longer match weighs more.
+int weight(const Occurrence& place) { return place.num_matched * place.num_matched; }
+
+// Grows a proposal from earlier occurrences of the end of the sequence, the likeliest token first.
+class ProposalTree {
+ public:
+  ProposalTree(std::vector<Occurrence> places, int topk) : topk_(topk) {
+    for (const Occurrence& place : places)
+      proposal_.num_matched = std::max(proposal_.num_matched, place.num_matched);
+    add_candidates(1, -1, 0, places);
+  }
+
+  Proposal grow(int most) && {
+    while (!candidates_.empty() && std::ssize(proposal_.tokens) < most) {
+      const auto best =
+          std::max_element(candidates_.begin(), candidates_.end(),
+                           [](const Candidate& a, const Candidate& b) { return a.chance < b.chance; });
+      const Candidate next = std::move(*best);
+      candidates_.erase(best);
+      proposal_.tokens.push_back(next.token);
+      proposal_.parents.push_back(next.parent);
+      add_candidates(next.chance, static_cast<int>(proposal_.tokens.size()) - 1, next.depth + 1, next.places);
+    }
+    return std::move(proposal_);
+  }
+
+ private:
+  // A possible next token: a child of a proposed token, with the places that contain that path.
+  struct Candidate {
+    double chance;
+    int parent, depth;
+    TokenId token;
+    std::vector<Occurrence> places;
+  };
+  struct Vote {
+    TokenId token;
+    int weight;
+  };
+
+  // Returns the tokens that follow at this depth, the one with the most weight first.
+  static std::vector<Vote> votes_at(int depth, std::span<const Occurrence> places) {
+    std::vector<Vote> votes;  // few entries
+    for (const Occurrence& place : places) {
+      const TokenId token = place.at(static_cast<size_t>(depth));
+      const auto vote =
+          std::find_if(votes.begin(), votes.end(), [&](const Vote& v) { return v.token == token; });
+      if (vote != votes.end())
+        vote->weight += weight(place);
+      else
+        votes.push_back({token, weight(place)});
+    }
+    std::stable_sort(votes.begin(), votes.end(),
+                     [](const Vote& a, const Vote& b) { return a.weight > b.weight; });
+    return votes;
+  }
+
+  // A proposal is at most twice as long as the match.
+  void add_candidates(double chance, int parent, int depth, std::span<const Occurrence> places) {
+    if (depth == 2 * proposal_.num_matched) return;
+    const std::vector<Vote> votes = votes_at(depth, places);
+    int sum = 0;
+    for (const Vote& vote : votes) sum += vote.weight;
+    for (size_t n = 0; n < std::min(votes.size(), static_cast<size_t>(topk_)); ++n) {
+      const TokenId token = votes[n].token;
+      const double chance_of_it = chance * votes[n].weight / sum;
+      if (token == kEndOfAnswer || chance_of_it < kMinShare) continue;
+      Candidate& candidate = candidates_.emplace_back(Candidate{chance_of_it, parent, depth, token, {}});
+      std::copy_if(places.begin(), places.end(), std::back_inserter(candidate.places),
+                   [&](const Occurrence& place) { return place.at(static_cast<size_t>(depth)) == token; });
+    }
+  }
+
+  const int topk_;
+  Proposal proposal_;
+  std::vector<Candidate> candidates_;
+};
+
 }  // namespace
 
 void FinishedTexts::add(std::span<const TokenId> answer) {
@@ -79,57 +156,7 @@ Proposal SuffixDrafter::propose(int most) {
     add_places((finished_->older().*runs)(), context, false, places);
     if (!places.empty()) break;
   }
-  Proposal proposal;
-  for (const Occurrence& place : places)
-    proposal.num_matched = std::max(proposal.num_matched, place.num_matched);
-  // A possible next token: a child of a proposed token, with the places that contain that path.
-  struct Candidate {
-    double chance;
-    int parent, depth;
-    TokenId token;
-    std::vector<Occurrence> places;
-  };
-  std::vector<Candidate> candidates;
-  // A longer match weighs more. A proposal is at most twice as long as the match.
-  const auto weight = [](const Occurrence& place) { return place.num_matched * place.num_matched; };
-  const auto add_candidates = [&](double chance, int parent, int depth, std::vector<Occurrence> at) {
-    if (depth == 2 * proposal.num_matched) return;
-    std::vector<std::pair<TokenId, int>> votes;  // few entries
-    int sum = 0;
-    for (const Occurrence& place : at) {
-      const TokenId token = place.at(static_cast<size_t>(depth));
-      sum += weight(place);
-      const auto vote =
-          std::find_if(votes.begin(), votes.end(), [&](const auto& v) { return v.first == token; });
-      if (vote != votes.end())
-        vote->second += weight(place);
-      else
-        votes.emplace_back(token, weight(place));
-    }
-    std::stable_sort(votes.begin(), votes.end(),
-                     [](const auto& a, const auto& b) { return a.second > b.second; });
-    for (size_t n = 0; n < std::min(votes.size(), static_cast<size_t>(topk_)); ++n) {
-      const TokenId token = votes[n].first;
-      const double chance_of_it = chance * votes[n].second / sum;
-      if (token == kEndOfAnswer || chance_of_it < kMinShare) continue;
-      Candidate& candidate = candidates.emplace_back(Candidate{chance_of_it, parent, depth, token, {}});
-      std::copy_if(at.begin(), at.end(), std::back_inserter(candidate.places),
-                   [&](const Occurrence& place) { return place.at(static_cast<size_t>(depth)) == token; });
-    }
-  };
-  add_candidates(1, -1, 0, std::move(places));
-  while (!candidates.empty() && std::ssize(proposal.tokens) < most) {
-    const auto best =
-        std::max_element(candidates.begin(), candidates.end(),
-                         [](const Candidate& a, const Candidate& b) { return a.chance < b.chance; });
-    Candidate next = std::move(*best);
-    candidates.erase(best);
-    proposal.tokens.push_back(next.token);
-    proposal.parents.push_back(next.parent);
-    add_candidates(next.chance, static_cast<int>(proposal.tokens.size()) - 1, next.depth + 1,
-                   std::move(next.places));
-  }
-  return proposal;
+  return ProposalTree(std::move(places), topk_).grow(most);
 }
 
 }  // namespace nibble::speculative

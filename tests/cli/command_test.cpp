@@ -57,6 +57,15 @@ TEST(Command, AFlagSetsItsSetting) {
   EXPECT_THAT(program.settings.stop, testing::ElementsAre("a", "b"));
 }
 
+TEST(Command, TheInnermostCommandThatWasGivenIsTheChosenOne) {
+  Program program;
+  const CLI::App* below = program.command->add_subcommand("below");
+  program.parse("run");
+  EXPECT_EQ(&chosen_command(program.app), program.command);
+  program.parse("run below");
+  EXPECT_EQ(&chosen_command(program.app), below);
+}
+
 TEST(Command, OfAFlagGivenTwiceTheLastCounts) {
   Program program;
   program.parse("run --temperature 0 --temperature 0.5");
@@ -75,10 +84,10 @@ TEST(Command, AFlagWithoutAValueTurnsASettingOff) {
   const Variable graphs("NIBBLE_GRAPHS", "on");
   Program off, on;
   off.parse("run --no-graphs --graphs on");
-  EXPECT_EQ(off.settings.graphs, "off");
+  EXPECT_FALSE(off.settings.graphs);
   EXPECT_EQ(command_line(*off.command), "nibble run --graphs on --no-graphs");
   on.parse("run");
-  EXPECT_EQ(on.settings.graphs, "on");
+  EXPECT_TRUE(on.settings.graphs);
 }
 
 TEST(Command, AFlagWithoutAValueTurnsASwitchOn) {

@@ -79,6 +79,9 @@ TEST(Settings, ASwitchIsOnOrOff) {
   EXPECT_FALSE(with("expert-parallel", "off").expert_parallel);
   EXPECT_EQ(refusal("expert-parallel", "1"), "--expert-parallel '1': expected one of on, off");
   EXPECT_EQ(default_of(row("expert-parallel")), "off");
+  EXPECT_FALSE(with("graphs", "off").graphs);
+  EXPECT_EQ(refusal("prefix-cache", "true"), "--prefix-cache 'true': accepted is one of on, off");
+  EXPECT_EQ(default_of(row("jit")), "on");
 }
 
 TEST(Settings, AListGrowsWithEachValue) {
@@ -126,6 +129,7 @@ TEST(Settings, AValueIsShownAsItIsSetAndLeavesWithReset) {
 
 TEST(Settings, AChoiceSaysItsValuesAndANumberHasNone) {
   EXPECT_EQ(choices_of(row("kv-dtype")), (std::vector<std::string_view>{"bf16", "fp8"}));
+  EXPECT_EQ(choices_of(row("graphs")), (std::vector<std::string_view>{"on", "off"}));
   EXPECT_TRUE(choices_of(row("top-k")).empty());
 }
 

@@ -219,11 +219,23 @@ def test_prompts_that_can_not_be_run():
         (["bench", "tiny", "-p", "512,x"], "separated by commas"),
         (["bench", "tiny", "-p", "0", "-n", "0"], "nothing to measure"),
         (["bench", "tiny", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: cannot be written"),
-        (["bench", "tiny", "--clients", "2", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: cannot be written"),
-        (["bench", "tiny", "--clients", "0"], "from 1 to 1024"),
-        (["bench", "tiny", "--clients", "2", "-p", "16,32"], "-p: --clients takes one number"),
-        (["bench", "tiny", "--clients", "2", "-d", "5"], "--depths excludes --clients"),
-        (["bench", "tiny", "--clients", "2", "--csv"], "--csv is for prompts and decoding of one sequence"),
+        (["bench", "clients", "tiny", "--clients", "2", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: cannot be written"),
+        (["bench", "clients", "tiny", "--clients", "0"], "from 1 to 1024"),
+        (["bench", "clients", "tiny", "-p", "16,32"], "--prompt-tokens: Value 16,32 not in range 1 to 1048576; 'nibble bench clients --help'"),
+        (["bench", "clients", "tiny", "-n", "1"], "--output-tokens: Value 1 not in range 2 to 1048576"),
+        (["bench", "clients", "tiny", "-d", "5"], "no flag '-d' here; 'nibble bench clients' accepts --help --model --clients"),
+        (["bench", "clients", "tiny", "--csv"], "no flag '--csv' here; 'nibble bench clients' accepts --help --model --clients"),
+        (["bench", "--threads", "1", "clients", "tiny"], "--threads has to follow the command: nibble bench clients"),
+        (["bench", "tiny", "clients", "tiny"], "MODEL has to follow the command: nibble bench clients"),
+        (["bench", "tiny", "--clients", "2"], "use 'nibble bench clients MODEL --clients N,N...'"),
+        (["bench", "tiny", "--replay", "a.jsonl"], "use 'nibble bench replay MODEL FILE'"),
+        (["bench", "tiny", "--acceptance", "0.5"], "use 'nibble bench acceptance MODEL PROFILE...'"),
+        (["bench", "--compare", "a", "b"], "use 'nibble bench compare A B'"),
+        (["bench", "tiny", "--speculate=auto"], "random tokens can't be drafted; use 'nibble bench replay MODEL FILE'"),
+        (["bench", "replay", "tiny"], "FILE is required; 'nibble bench replay --help'"),
+        (["bench", "acceptance", "tiny"], "PROFILE is required; 'nibble bench acceptance --help'"),
+        (["bench", "compare", "a"], "B is required; 'nibble bench compare --help'"),
+        (["bench", "compare", "/nowhere/a", "b"], "/nowhere/a: cannot be read"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
         (["verify"], "build it with the preset 'cuda'"),  # the release preset has no CUDA backend
         (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "build it with the preset 'cuda'"),
@@ -297,7 +309,7 @@ def test_a_bad_variable_is_named():
 def test_every_command_has_help_with_an_example():
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "bench", "bench serve", "profile", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "inspect", "eval", "bench", "bench clients", "bench replay", "bench acceptance", "bench compare", "bench serve", "profile", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command
@@ -748,7 +760,7 @@ def test_records_of_bench_are_compared_and_other_work_is_refused(tmp_path):
         files[name] = tmp_path / f"{name}.jsonl"
         table = answer("bench", "tiny", "-p", 16, "-n", 2, "-r", 4, "--record", files[name], *flags)
         assert [row[0] for row in rows_of(table)[2:]] == ["pp16", "tg2"]
-    text = answer("bench", "--compare", files["a"], files["b"])
+    text = answer("bench", "compare", files["a"], files["b"])
     assert [row[0] for row in rows_of(text)[2:]] == ["pp16", "tg2"]
     assert all(row[-1] in ("within the noise", "B is faster", "B is slower") for row in rows_of(text)[2:])
     # A factor of 50 is beyond any noise, even on a busy machine.
@@ -756,14 +768,15 @@ def test_records_of_bench_are_compared_and_other_work_is_refused(tmp_path):
     for test in run["tests"]:
         test["tokens_per_second"]["samples"] = [50 * sample for sample in test["tokens_per_second"]["samples"]]
     files["b"].write_text(json.dumps(run))
-    assert {row[-1] for row in rows_of(answer("bench", "--compare", files["a"], files["b"]))[2:]} == {"B is faster"}
-    said = refusal("bench", "--compare", files["a"], files["other"])
+    assert {row[-1] for row in rows_of(answer("bench", "compare", files["a"], files["b"]))[2:]} == {"B is faster"}
+    said = refusal("bench", "compare", files["a"], files["other"])
     assert "not comparable: the backend is cpu and reference" in said
-    assert "leave MODEL out" in refusal("bench", "tiny", "--compare", files["a"], files["b"])
+    assert "one argument too many" in refusal("bench", "compare", "tiny", files["a"], files["b"])
+    assert "no flag '--threads'" in refusal("bench", "compare", files["a"], files["b"], "--threads", 2)
 
 
 def test_bench_runs_requests_of_many_clients_without_a_server(tmp_path):
-    table = answer("bench", "tiny", "--clients", "1,3", "-p", 16, "-n", 4, "-r", 2, "--record", tmp_path / "a.jsonl")
+    table = answer("bench", "clients", "tiny", "--clients", "1,3", "-p", 16, "-n", 4, "-r", 2, "--record", tmp_path / "a.jsonl")
     rows = rows_of(table)[2:]
     assert [row[0] for row in rows] == ["1", "3"]
     assert all(float(cell) > 0 for row in rows for cell in (row[1], row[3]))
@@ -772,6 +785,15 @@ def test_bench_runs_requests_of_many_clients_without_a_server(tmp_path):
     assert [(load["num_clients"], len(load["tokens_per_second"])) for load in run["loads"]] == [(1, 2), (3, 2)]
     # A CPU has no device clock.
     assert "idle" not in table and [load["device_idle_seconds"] for load in run["loads"]] == [None, None]
+
+
+def test_a_flag_of_a_command_of_bench_wins_over_the_variable():
+    measure = ("bench", "clients", "tiny", "-p", 8, "-n", 2, "-r", 1, "--json")
+    line = "nibble bench clients tiny --prompt-tokens 8 --output-tokens 2 --repetitions 1 --json"
+    wrong = {"NIBBLE_THREADS": "none"}
+    assert json.loads(answer(*measure, "--threads", 1, env=wrong))["command_line"] == f"{line} --threads 1"
+    assert "NIBBLE_THREADS 'none'" in refusal(*measure, env=wrong)
+    assert json.loads(answer(*measure))["command_line"] == f"NIBBLE_THREADS=1 {line}"
 
 
 @pytest.mark.parametrize("command", [["bench", "tiny", "-p", 16, "-n", 2, "-r", 2], ["profile", "tiny", "-r", 3]])

@@ -144,7 +144,7 @@ def test_what_cannot_be_drafted_with_is_refused_in_a_line():
 def test_bench_replays_requests_with_drafts_and_without(tmp_path):
     file = tmp_path / "requests.jsonl"
     file.write_text('{"prompt": "What is 17 + 25?", "prediction": "17 + 25 = 42."}\n{"prompt": "one two one two one", "raw": true, "max_tokens": 20}\n')
-    bench = ("bench", "tiny", "--replay", file, "-r", 1)
+    bench = ("bench", "replay", "tiny", file, "-r", 1)
     table = nibble(*bench, "--speculate", "suffix", "--clients", 2).stdout.decode()
     assert "| off | " in table and "| suffix | " in table and "2 answers" in table
     record = json.loads(nibble(*bench, "--speculate", "ngram", "--json").stdout)
@@ -152,13 +152,13 @@ def test_bench_replays_requests_with_drafts_and_without(tmp_path):
     assert off["tokens_per_step"] == 1 < on["tokens_per_step"]
     assert "| auto | " in nibble(*bench).stdout.decode()
     assert b"choose a method" in nibble(*bench, "--speculate", "off").stderr
-    assert b"--replay" in nibble("bench", "tiny", "--speculate", "auto").stderr
+    assert b"bench replay" in nibble("bench", "tiny", "--speculate", "auto").stderr
     file.write_text('{"prompt": 7}\n')
     assert b"line 1.prompt" in nibble(*bench, "--speculate", "auto").stderr
 
 
 def test_forced_acceptance_says_what_drafts_would_give():
-    ran = nibble("bench", "tiny", "--acceptance", "1,1,0", "--acceptance", "0", "-n", "60", "-r", "1", "--threads", "1", "--json")
+    ran = nibble("bench", "acceptance", "tiny", "1,1,0", "0", "-n", "60", "-r", "1", "--threads", "1", "--json")
     assert ran.returncode == 0, ran.stderr
     record = json.loads(ran.stdout)
     assert [step["rows"] for step in record["steps"]] == [1, 2, 3, 4, 6, 8, 16]
@@ -170,11 +170,11 @@ def test_forced_acceptance_says_what_drafts_would_give():
     assert 1 <= tokens["1,1,0", "auto"] <= 3
     # Which drafts are right is the same in each run of the program, but different in each repetition.
     def tokens_a_step(repetitions):
-        ask = ("--acceptance", "0.5", "-n", "60", "-r", str(repetitions), "--threads", "1", "--json")
-        return [run["tokens_per_step"] for run in json.loads(nibble("bench", "tiny", *ask).stdout)["runs"] if run["drafts"] != "auto"]
+        ask = ("0.5", "-n", "60", "-r", str(repetitions), "--threads", "1", "--json")
+        return [run["tokens_per_step"] for run in json.loads(nibble("bench", "acceptance", "tiny", *ask).stdout)["runs"] if run["drafts"] != "auto"]
 
     once, again, twice = tokens_a_step(1), tokens_a_step(1), tokens_a_step(2)
     assert once == again and once[0] == twice[0] == 1 and once[2] != twice[2]
     for wrong in ("1.5", "0.5,", "", "x"):
-        refused = nibble("bench", "tiny", "--acceptance", wrong)
-        assert refused.returncode == 2 and b"--acceptance" in refused.stderr, wrong
+        refused = nibble("bench", "acceptance", "tiny", wrong)
+        assert refused.returncode == 2 and b"PROFILE" in refused.stderr, wrong

@@ -12,7 +12,7 @@ double relative_l2(const std::vector<KernelChoice>& kernels) {
   GoldenSet golden;
   golden.prompts.resize(1);
   golden.prompts[0].logits = {1};
-  return find_backend("cpu").tolerance(config, golden, kernels).relative_l2;
+  return find_backend("cpu").accuracy.tolerance(config, golden, kernels).relative_l2;
 }
 
 // Dense layers of a Q8_0 file run in int8; those of a BF16 file run in float.

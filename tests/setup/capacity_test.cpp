@@ -44,11 +44,15 @@ MemoryPlan plan_of_pages(const Config&, const BackendOptions& options, const Own
   return {.weight_bytes = 1000,
           .kv_bytes = static_cast<size_t>(10 * options.num_full_pages + options.num_sliding_pages)};
 }
+std::vector<MemoryPlan> plans_of_one(const Config& config, const BackendOptions& options,
+                                     const OwnOptions& own) {
+  return {plan_of_pages(config, options, own)};
+}
 class ServingCapacity : public testing::Test {
  protected:
   void SetUp() override {
-    row_.plan = &plan_of_pages;
-    row_.is_device = true;
+    row_.memory.plan = &plan_of_pages;
+    row_.device.emplace().plans = &plans_of_one;
     setup_.backend = &row_;
   }
   int num_full_pages(size_t budget) const {
@@ -110,7 +114,7 @@ TEST_F(ServingCapacity, EachGpuHasItsPartOfThePages) {
   };
   const size_t whole = 2 * beside_ + 80000;
   const int of_whole = num_full_pages(whole), of_half = num_full_pages(whole / 2);
-  row_.plans = &plans_of_two;
+  row_.device->plans = &plans_of_two;
   ASSERT_GT(of_half, 1000);
   // If one GPU has exactly its part of the memory, the other one may have more: the capacity is that of one
   // GPU of the whole size.
@@ -124,7 +128,7 @@ TEST_F(ServingCapacity, EachGpuHasItsPartOfThePages) {
 }
 
 TEST_F(ServingCapacity, TheHostsMemoryIsTakenOnlyForTheRequestedSequences) {
-  row_.is_device = false;
+  row_.device.reset();
   const size_t weights = kept_weight_bytes(model_, plan_of_pages(model_.config, {}, {}), setup_);
   EXPECT_EQ(num_full_pages(weights + beside_ + 70000), 400);
   EXPECT_EQ(num_full_pages(weights + beside_ + 3990), 399);

@@ -31,7 +31,7 @@ TEST(Resolve, SettingsBecomeTheOptionsOfTheBackend) {
   settings.threads = 3;
   settings.context = 1000;
   settings.max_sequences = 5;
-  settings.prefix_cache = "off";
+  settings.prefix_cache = false;
   settings.require = "experts=mxfp4";
   const ResolvedSettings setup = resolve(settings);
   EXPECT_EQ(setup.backend->name, "cpu");
@@ -84,7 +84,7 @@ TEST(Resolve, WrongFlagsAreRefusedBeforeAModelIsOpened) {
   EXPECT_THAT(refusal(settings), HasSubstr("--prompt-activations is only for GPUs, and the backend is cpu"));
   settings.prompt_activations = "bf16";  // the default
   EXPECT_EQ(refusal(settings), "accepted");
-  settings.graphs = "off";
+  settings.graphs = false;
   EXPECT_THAT(refusal(settings), HasSubstr("--no-graphs is only for GPUs, and the backend is cpu"));
 }
 
@@ -92,7 +92,7 @@ TEST(Resolve, AGpuHasGraphsUnlessTheyAreTurnedOff) {
   if (all_backends().front().name != "cuda") GTEST_SKIP() << "a program without CUDA";
   Settings settings = on_backend("cuda");
   EXPECT_TRUE(resolve(settings).own.cuda.has_graphs);
-  settings.graphs = "off";
+  settings.graphs = false;
   EXPECT_FALSE(resolve(settings).own.cuda.has_graphs);
 }
 
@@ -164,6 +164,31 @@ TEST(Resolve, NodesHaveAGpuEachAndFindEachOtherOverTheHeadsInterface) {
   EXPECT_THAT(refusal(settings), HasSubstr("--nccl needs --tensor-parallel-size, --gpus or --nodes"));
   settings.tensor_parallel_size = 2;
   EXPECT_TRUE(resolve(settings).own.cuda.asks_for_nccl());
+}
+
+TEST(Resolve, FlagsOfNodesNeedNodes) {
+  Settings settings = on_backend("cpu");
+  settings.node_rank = 0;
+  EXPECT_EQ(refusal(settings), "--node-rank goes with --nodes, which says how many there are");
+  settings = on_backend("cpu");
+  settings.head = "127.0.0.1:7000";
+  EXPECT_EQ(refusal(settings), "--head goes with --nodes, which says how many there are");
+  settings = on_backend("cpu");
+  settings.secret_file = "secret";
+  EXPECT_EQ(refusal(settings), "--secret-file goes with --nodes, which says how many there are");
+}
+
+TEST(Resolve, NodesNeedARankAndAHeadAndDraftWithoutAModel) {
+  Settings settings = first_of_two("cpu");
+  EXPECT_EQ(refusal(settings), "accepted");
+  settings.head.reset();
+  EXPECT_THAT(refusal(settings), HasSubstr("--nodes 2: each node needs --node-rank R, and --head"));
+  settings = first_of_two("cpu");
+  settings.node_rank = 2;
+  EXPECT_EQ(refusal(settings), "--node-rank 2: 2 nodes are numbered from 0 to 1");
+  settings = first_of_two("cpu");
+  settings.speculate = "model=tiny";
+  EXPECT_THAT(refusal(settings), HasSubstr("--nodes 2: a head or a model drafts where one machine"));
 }
 
 TEST(Resolve, WholeExpertsAreForSeveralNodesOrGpus) {

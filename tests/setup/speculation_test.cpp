@@ -97,7 +97,7 @@ TEST(DraftModel, TakesMemoryInAdditionToTheModel) {
   // Keys and values are bounded for any number of sequences.
   open_drafters(setup, model, {131072, 4096});
   const auto& [drafting, room] = *setup.draft_model;
-  EXPECT_LE(setup.backend->plan(drafting.config, room, setup.own).kv_bytes, kMostDraftCacheBytes);
+  EXPECT_LE(setup.backend->memory.plan(drafting.config, room, setup.own).kv_bytes, kMostDraftCacheBytes);
   EXPECT_GE(room.num_full_pages, 131072 / kPageTokens);
 }
 

@@ -20,7 +20,7 @@
 namespace nibble::speculative::forced {
 namespace {
 
-constexpr int kFixedDepths[]{0, 1, 3, 5};  // as in nibble bench --acceptance
+constexpr int kFixedDepths[]{0, 1, 3, 5};  // as in nibble bench acceptance
 
 // Returns the milliseconds of a step with `num_rows` rows, for any number of sequences.
 using Cost = std::function<double(int num_rows)>;

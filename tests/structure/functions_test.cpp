@@ -23,8 +23,6 @@ struct Exception {
 
 // clang-format off
 constexpr Exception kLongFunctions[] = {
-    {"src/backend/cpu/draft/head_drafter.cpp", "HeadDrafter::draft", 68},
-    {"src/backend/cpu/draft/head_drafter.cpp", "HeadDrafter::run_layer", 62},
     {"src/backend/cuda/attention/rows.cu", "attend_kernel", 245},
     {"src/backend/cuda/attention/tiles.cu", "attend_tiles_kernel", 66},
     {"src/backend/cuda/attention/wgmma_tiles.cu", "attend", 104},
@@ -40,16 +38,6 @@ constexpr Exception kLongFunctions[] = {
     {"src/backend/cuda/verify/ends.cpp", "check_sample_case", 68},
     {"src/backend/cuda/verify/experts.cpp", "check_experts_down_case", 79},
     {"src/backend/cuda/verify/experts.cpp", "check_experts_up_case", 62},
-    {"src/cli/bench/bench.cpp", "define_bench", 99},
-    {"src/cli/serve.cpp", "define_serve", 113},
-    {"src/engine/sequence.cpp", "Sequence::tree_along", 72},
-    {"src/grammar/automata/expressions.cpp", "Expressions::complete", 79},
-    {"src/grammar/languages/schema/failures.cpp", "Branches::failures", 68},
-    {"src/grammar/languages/schema/holds.cpp", "SchemaCompiler::holds", 62},
-    {"src/nodes/batch_code.cpp", "ReceivedBatch::ReceivedBatch", 69},
-    {"src/server/service/service.cpp", "generate", 69},
-    {"src/speculative/controller.cpp", "Controller::choose", 65},
-    {"src/speculative/suffix.cpp", "SuffixDrafter::propose", 61},
 };
 constexpr Exception kManyParameters[] = {
     {"src/backend/cpu/attention/attend.cpp", "attend_piece", 6},
@@ -101,20 +89,12 @@ constexpr Exception kManyParameters[] = {
     {"src/backend/cuda/verify/same_bits.h", "compare_with_mma", 7},
     {"src/backend/right_drafts.h", "for_right_drafts", 6},
     {"src/cli/bench_serve/client.cpp", "run_requests", 6},
-    {"src/cli/eval/compare.cpp", "compare_models", 8},
-    {"src/cli/eval/golden.cpp", "compare_golden", 6},
-    {"src/cli/eval/perplexity.cpp", "measure_perplexity", 7},
     {"src/cli/measure/speed_tests.cpp", "run_tests", 6},
-    {"src/cli/predict/predict.cpp", "predict_replicas", 6},
-    {"src/cli/predict/serving.cpp", "replicas_of", 7},
-    {"src/cli/tune/tune.cpp", "tune_value", 6},
     {"src/model/convert_blocks.cpp", "to_mxfp4", 6},
     {"src/model/shares/share.cpp", "pieces_of", 6},
     {"src/model/shares/share.cpp", "shares_of", 6},
     {"src/reference/linear.cpp", "for_each_output", 6},
     {"src/server/endpoints/chat_completions.cpp", "ChatChoices", 6},
-    {"src/setup/backends.cpp", "cuda_predict_on", 6},
-    {"src/setup/backends.cpp", "try_cuda_kernels", 6},
 };
 // clang-format on
 

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "cli/bench/bench_flags.h"
 #include "cli/measure/backend_sequence.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
@@ -26,6 +28,17 @@ namespace nibble::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kBenchAcceptanceFooter{R"(
+Predicts the speed of drafts that are accepted with given probabilities. A PROFILE is a list such as 0.7,0.5,0.3, for the
+first three drafts of a step (later ones are wrong), or one number for all. The command times steps of 1 to 16 rows of one
+sequence, next to what their bytes predict, and decodes -n tokens with no drafts, with 1, 3 and 5 drafts in each step, and with
+the number that --speculate auto chooses. Which drafts are right is drawn at random: the same draws for all of them, others in
+each repetition, and the same in each run. So synthetic weights, whose text means nothing, can show when drafts pay.
+
+Examples:
+  nibble bench acceptance synthetic:gpt-oss-20b 0.7,0.5,0.3 0.9
+  nibble bench acceptance tiny 0.8 -n 128 --json)"};
 
 constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // numbers of rows per step to time, for one sequence
 constexpr int kStepsOfRows{16};                     // steps timed for each in a repetition
@@ -49,7 +62,7 @@ AcceptanceProfile read_profile(const std::string& text) {
     double chance{-1};
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), chance);
     if (error != std::errc() || end != number.data() + number.size() || !(chance >= 0 && chance <= 1))
-      throw InputError("--acceptance {}: expected numbers from 0 to 1, separated by commas", text);
+      throw InputError("PROFILE '{}': expected numbers from 0 to 1, separated by commas", text);
     profile.chances.push_back(chance);
   }
   return profile;
@@ -272,6 +285,37 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
                                 {"tokens_per_second", way.tokens_per_second},
                                 {"tokens_per_step", statistics_of(way.tokens_per_step).mean}});
   return {acceptance_tables(rows, results), record_line(record)};
+}
+
+Action define_bench_acceptance(CLI::App& command, Settings& settings) {
+  struct Flags : BenchFlags {
+    AcceptanceOptions options{};
+  };
+  const auto flags = std::make_shared<Flags>();
+  AcceptanceOptions& options = flags->options;
+  add_model(command, flags->model);
+  command.add_option("PROFILE", options.profiles, "probabilities that each draft of a step is right")
+      ->required()
+      ->type_name("...");
+  command.add_option("-n,--output-tokens", options.num_tokens, "tokens to decode")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxBenchTokens))
+      ->capture_default_str();
+  command.add_option("-d,--depth", options.depth, "tokens in the KV cache before those that are timed")
+      ->type_name("N")
+      ->check(CLI::Range(0, kMaxBenchTokens))
+      ->capture_default_str();
+  add_bench_flags(command, settings, *flags);
+  command.footer(kBenchAcceptanceFooter);
+  return [flags, &settings, &command] {
+    AcceptanceOptions all = flags->options;
+    all.model = flags->model;
+    all.num_repetitions = flags->num_repetitions;
+    return print_measurement(*flags, settings, command,
+                             [&](const Settings& with_batch, const std::string& line) {
+                               return bench_acceptance(all, with_batch, line);
+                             });
+  };
 }
 
 }  // namespace nibble::cli

@@ -1,4 +1,4 @@
-// nibble bench --acceptance: the speed that speculative decoding would reach if each draft were accepted with
+// nibble bench acceptance: the speed that speculative decoding would reach if each draft were accepted with
 // a given probability. The verification steps are run and timed; which drafts are accepted is drawn at
 // random. So synthetic weights, which produce no meaningful text, can show when drafting pays.
 #pragma once
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/measure/run_record.h"
-#include "core/settings.h"
 
 namespace nibble::cli {
 
@@ -27,5 +27,7 @@ struct AcceptanceOptions {
 // Runs the measurement and returns its table and record. Throws InputError.
 RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& settings,
                            const std::string& command_line);
+
+Action define_bench_acceptance(CLI::App& command, Settings& settings);
 
 }  // namespace nibble::cli

@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
+#include "cli/bench/bench_flags.h"
 #include "cli/bench/run_requests.h"
 #include "cli/bench_serve/latency.h"
+#include "cli/measure/number_list.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
 #include "core/json.h"
@@ -17,6 +21,15 @@ namespace nibble::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kBenchClientsFooter{R"(
+Runs an engine under the load of N clients, without HTTP. Each client sends 4 requests, one after another. A request has a
+prompt of -p random tokens and an answer of -n. The difference from bench serve with the same lengths is the cost of HTTP.
+On a GPU the table also shows how long the GPU was idle between two decode steps, by its own clock.
+
+Examples:
+  nibble bench clients synthetic:gpt-oss-120b --tokenizer bytes --clients 1,16,64 -p 1024 -n 256
+  nibble bench clients tiny --clients 4 -p 64 -n 64 --json)"};
 
 constexpr int kRequestsOfClient{4};  // one after another
 
@@ -122,6 +135,37 @@ RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
                                {"seconds_per_token", load.seconds_per_token},
                                {"device_idle_seconds", idle_json(load)}});
   return {table_of(options, loads), record_line(record)};
+}
+
+Action define_bench_clients(CLI::App& command, Settings& settings) {
+  struct Flags : BenchFlags {
+    std::vector<std::string> num_clients{"1"};
+    int num_prompt_tokens{512}, num_output_tokens{128};
+  };
+  const auto flags = std::make_shared<Flags>();
+  add_model(command, flags->model);
+  add_numbers(command, "--clients", flags->num_clients, "numbers of concurrent clients, one load for each");
+  command.add_option("-p,--prompt-tokens", flags->num_prompt_tokens, "tokens of each prompt")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxBenchTokens))
+      ->capture_default_str();
+  command.add_option("-n,--output-tokens", flags->num_output_tokens, "tokens of each answer")
+      ->type_name("N")
+      ->check(CLI::Range(2, kMaxBenchTokens))
+      ->capture_default_str();
+  add_bench_flags(command, settings, *flags, {SettingGroup::kDrafts});
+  command.footer(kBenchClientsFooter);
+  return [flags, &settings, &command] {
+    const ClientsOptions options{
+        .model = flags->model,
+        .num_clients = read_numbers(flags->num_clients, "--clients", 1, kMaxBenchClients),
+        .num_prompt_tokens = flags->num_prompt_tokens,
+        .num_output_tokens = flags->num_output_tokens,
+        .num_repetitions = flags->num_repetitions};
+    return print_measurement(*flags, settings, command, [&](const Settings& all, const std::string& line) {
+      return bench_clients(options, all, line);
+    });
+  };
 }
 
 }  // namespace nibble::cli

@@ -1,12 +1,12 @@
-// nibble bench --clients: measures the engine under the load of many clients, without HTTP. The difference
+// nibble bench clients: measures the engine under the load of many clients, without HTTP. The difference
 // from bench serve is the cost of HTTP.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/measure/run_record.h"
-#include "core/settings.h"
 
 namespace nibble::cli {
 
@@ -20,5 +20,7 @@ struct ClientsOptions {
 // Runs the measurement and returns its table and record. Throws InputError.
 RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
                         const std::string& command_line);
+
+Action define_bench_clients(CLI::App& command, Settings& settings);
 
 }  // namespace nibble::cli

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -16,6 +18,15 @@ namespace nibble::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kBenchCompareFooter{R"(
+Measures nothing. A and B are files of records that 'nibble bench --record' appended to, one line for each run. For each test
+the command shows whether B differs from A by more than the noise: the rank test of Mann and Whitney over all repetitions of a
+file finds a chance below 5 %, and the medians differ by 1 % or more. Alternate several runs of A and B for the best result.
+Files that are not the same work (model, formats, backend, tests) are refused; other differences are listed.
+
+Example:
+  nibble bench compare old.jsonl new.jsonl)"};
 
 struct Property {
   const char* name;
@@ -225,6 +236,21 @@ std::string compare_runs(const std::string& name_a, const Runs& a, const std::st
              "and the medians differ by {:.0f} % or more\n",
              name_a, name_b, 100 * kNoiseChance, 100 * kSmallestDifference) +
          only_in_a + only_in_b + circumstances(a, b) + contradictions_of("A", a) + contradictions_of("B", b);
+}
+
+Action define_bench_compare(CLI::App& command, Settings&) {
+  struct Files {
+    std::string a, b;
+  };
+  const auto files = std::make_shared<Files>();
+  command.add_option("A", files->a, "file of records")->required()->type_name("");
+  command.add_option("B", files->b, "file of records that is compared with A")->required()->type_name("");
+  command.footer(kBenchCompareFooter);
+  return [files] {
+    const Runs a = read_runs(files->a), b = read_runs(files->b);
+    fmt::print("{}", compare_runs(files->a, a, files->b, b));
+    return kDone;
+  };
 }
 
 }  // namespace nibble::cli

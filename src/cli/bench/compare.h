@@ -1,4 +1,4 @@
-// nibble bench --compare: finds the differences between two files of records that are larger than the noise.
+// nibble bench compare: finds the differences between two files of records that are larger than the noise.
 #pragma once
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "cli/command.h"
 
 namespace nibble::cli {
 
@@ -21,5 +21,7 @@ Runs read_runs(const std::filesystem::path& path);
 // that names the first difference if the runs are not the same work (model, backend, formats of operations),
 // or if they have no test in common.
 std::string compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b, const Runs& b);
+
+Action define_bench_compare(CLI::App& command, Settings& settings);
 
 }  // namespace nibble::cli

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 
+#include "cli/bench/bench_flags.h"
 #include "cli/bench/run_requests.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/terminal/new_request.h"
@@ -27,6 +30,15 @@ namespace {
 
 using harmony::Field;
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kBenchReplayFooter{R"(
+Runs the requests of FILE through an engine, alternating between no drafts and the drafts of --speculate, and prints the
+speed of both and which drafts were accepted. The answers must be the same. Each line of FILE is one request,
+{"prompt": TEXT}, with the optional members "prediction", "temperature", "seed", "max_tokens", "reasoning" and "raw".
+
+Examples:
+  nibble bench replay tiny requests.jsonl --speculate auto
+  nibble bench replay tiny requests.jsonl --speculate suffix --clients 4 --json)"};
 
 constexpr size_t kMaxReplayBytes{size_t{64} << 20};
 constexpr int kNumReplayWarmups{1};
@@ -135,7 +147,7 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
   const std::string began = utc_now();
   ResolvedSettings setup = resolve(settings);
   if (setup.speculation.drafters.empty())
-    throw InputError("--replay compares drafting with no drafting: choose a method with --speculate");
+    throw InputError("bench replay compares drafting with no drafting: choose a method with --speculate");
   const Model model = open_model(options.model, setup.places);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), options.num_clients};
@@ -167,6 +179,31 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
   record["ways"] = {to_json(off), to_json(on)};
   record["ratio"] = ratio_of(on, off);
   return {table_of(off, on), record_line(record)};
+}
+
+Action define_bench_replay(CLI::App& command, Settings& settings) {
+  struct Flags : BenchFlags {
+    std::string file;
+    int num_clients{1};
+  };
+  const auto flags = std::make_shared<Flags>();
+  add_model(command, flags->model);
+  command.add_option("FILE", flags->file, "requests, one JSON object per line")->required()->type_name("");
+  command.add_option("--clients", flags->num_clients, "concurrent requests")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxBenchClients))
+      ->capture_default_str();
+  add_bench_flags(command, settings, *flags, {SettingGroup::kDrafts});
+  command.footer(kBenchReplayFooter);
+  return [flags, &settings, &command] {
+    return print_measurement(*flags, settings, command, [&](const Settings& all, const std::string& line) {
+      return replay({.model = flags->model,
+                     .file = flags->file,
+                     .num_clients = flags->num_clients,
+                     .num_repetitions = flags->num_repetitions},
+                    all, line);
+    });
+  };
 }
 
 }  // namespace nibble::cli

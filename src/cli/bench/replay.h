@@ -1,11 +1,11 @@
-// nibble bench --replay: runs the same requests through an engine, alternating between no drafts and the
+// nibble bench replay: runs the same requests through an engine, alternating between no drafts and the
 // drafts of --speculate.
 #pragma once
 
 #include <string>
 
+#include "cli/command.h"
 #include "cli/measure/run_record.h"
-#include "core/settings.h"
 
 namespace nibble::cli {
 
@@ -18,5 +18,7 @@ struct ReplayOptions {
 
 // Runs the measurement and returns its table and record. Throws InputError.
 RunOutput replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line);
+
+Action define_bench_replay(CLI::App& command, Settings& settings);
 
 }  // namespace nibble::cli

@@ -1,4 +1,4 @@
-// Runs requests through an engine like a server, but without HTTP: for bench --replay and bench --clients.
+// Runs requests through an engine like a server, but without HTTP: for bench replay and bench clients.
 #pragma once
 
 #include <span>

@@ -151,9 +151,7 @@ int bench_serve(const BenchServeOptions& options, const std::string& command_lin
 
 }  // namespace
 
-Action define_bench_serve(CLI::App& bench) {
-  CLI::App& command =
-      *bench.add_subcommand("serve", "put load on a server with the OpenAI API, and time its answers");
+Action define_bench_serve(CLI::App& command, Settings&) {
   const auto options = std::make_shared<BenchServeOptions>();
   const auto add = [&](const char* flag, auto& value, const char* what, const char* type) {
     return command.add_option(flag, value, what)->type_name(type);

@@ -5,7 +5,6 @@
 
 namespace nibble::cli {
 
-// Adds the subcommand to bench. The caller runs the returned action if the subcommand was chosen.
-Action define_bench_serve(CLI::App& bench);
+Action define_bench_serve(CLI::App& command, Settings& settings);
 
 }  // namespace nibble::cli

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cli/eval/logits.h"
-#include "cli/eval/perplexity.h"
 #include "cli/measure/backend_sequence.h"
 
 namespace nibble::cli {
@@ -25,9 +24,7 @@ double percentile_99(std::vector<double> values) {
 }  // namespace
 
 QualityComparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
-                                 const Tokenizer& tokenizer, const std::string& text, int window,
-                                 std::optional<int> limit, const ReportProgress& report) {
-  const TextWindows windows = cut_windows(tokenizer, text, window, limit);
+                                 const TextWindows& windows, const ReportProgress& report) {
   const size_t vocab = static_cast<size_t>(unquantised.config().vocab);
   std::vector<double> divergences;
   Meter meter(windows.num_scored(), report);

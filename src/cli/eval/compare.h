@@ -1,12 +1,9 @@
 // Compares the token distributions of a quantised and an unquantised model on the same windows of a text.
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "backend/backend.h"
+#include "cli/eval/perplexity.h"
 #include "core/progress.h"
-#include "text/tokenizer.h"
 
 namespace nibble::cli {
 
@@ -18,10 +15,8 @@ struct QualityComparison {
   size_t num_scored{0};  // tokens
 };
 
-// `window`, `limit` and `report` are as in measure_perplexity(). Both backends must have been made with
-// `room`, except for its formats.
+// `report` counts scored tokens. Both backends must have been made with `room`, except for its formats.
 QualityComparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
-                                 const Tokenizer& tokenizer, const std::string& text, int window,
-                                 std::optional<int> limit, const ReportProgress& report = {});
+                                 const TextWindows& windows, const ReportProgress& report = {});
 
 }  // namespace nibble::cli

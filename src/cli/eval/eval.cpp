@@ -67,7 +67,8 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   const BackendOptions room = backend_options(model.config, setup, {options.window, 1});
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   const Stopwatch stopwatch;
-  const Perplexity result = measure_perplexity(*backend, room, tokenizer, text, options.window, options.limit,
+  const Perplexity result = measure_perplexity(*backend, room, tokenizer,
+                                               cut_windows(tokenizer, text, options.window, options.limit),
                                                show_progress("reading " + options.text, "tokens"));
   if (options.as_json) {
     print_json({{"backend", backend->name()},
@@ -112,9 +113,9 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   const std::unique_ptr<Backend> plain_backend = load(model, plain, plain_room);
   const Stopwatch stopwatch;
-  const QualityComparison result =
-      compare_models(*backend, *plain_backend, room, tokenizer, text, options.window, options.limit,
-                     show_progress("reading " + options.text + " twice", "tokens"));
+  const QualityComparison result = compare_models(
+      *backend, *plain_backend, room, cut_windows(tokenizer, text, options.window, options.limit),
+      show_progress("reading " + options.text + " twice", "tokens"));
   const StorageFormats formats = formats_of(model, setup);
   const std::string_view qkv = name(formats.qkv), o = name(formats.attention_output),
                          lm_head = name(formats.unembedding), kv = name(formats.kv);
@@ -238,8 +239,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
 // has no rounding that matters for the comparison.
 AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                              const Backend& backend) {
-  const auto rounding =
-      setup.backend->rounding ? setup.backend->rounding(room, backend.kernels()) : std::nullopt;
+  const auto rounding = setup.backend->accuracy.rounding(room, backend.kernels());
   if (!rounding || !model.weights) return {};  // synthetic weights exist only inside the backend
   const auto pool = std::make_shared<ThreadPool>(room.num_threads);
   const auto weights =
@@ -257,11 +257,12 @@ int eval_golden(const EvalOptions& options, const ResolvedSettings& setup) {
                      options.golden, golden.vocab, options.model, model.config.vocab);
   const BackendOptions room = backend_options(model.config, setup, {longest(golden), 1});
   const std::unique_ptr<Backend> backend = load(model, setup, room);
-  const GoldenTolerance tolerance = setup.backend->tolerance(model.config, golden, backend->kernels());
+  const GoldenTolerance tolerance =
+      setup.backend->accuracy.tolerance(model.config, golden, backend->kernels());
   if (options.limit && golden.prompts.size() > static_cast<size_t>(*options.limit))
     golden.prompts.resize(static_cast<size_t>(*options.limit));
   const std::vector<GoldenResult> results =
-      compare_golden(*backend, room, golden, tolerance, answer_rounded(model, setup, room, *backend),
+      compare_golden(*backend, room, {golden, tolerance, answer_rounded(model, setup, room, *backend)},
                      show_progress("comparing with " + options.golden, "tokens"));
   if (options.as_json)
     print_json(golden_json(results, tolerance, backend->name()));

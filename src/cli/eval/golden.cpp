@@ -40,8 +40,8 @@ int longest(const GoldenSet& golden) {
 }
 
 std::vector<GoldenResult> compare_golden(Backend& backend, const BackendOptions& room,
-                                         const GoldenSet& golden, const GoldenTolerance& tolerance,
-                                         const AnswerRounded& answer_rounded, const ReportProgress& report) {
+                                         const GoldenReference& reference, const ReportProgress& report) {
+  const auto& [golden, tolerance, answer_rounded] = reference;
   size_t num_tokens = 0;
   for (const GoldenPrompt& prompt : golden.prompts) num_tokens += prompt.ids.size();
   Meter meter(num_tokens, report);

@@ -27,10 +27,15 @@ int longest(const GoldenSet& golden);
 // backend is compared with both.
 using AnswerRounded = std::function<GoldenPrompt(const GoldenPrompt&)>;
 
+// What a backend is compared with.
+struct GoldenReference {
+  const GoldenSet& golden;
+  const GoldenTolerance& tolerance;
+  AnswerRounded answer_rounded{};
+};
+
 // Runs all prompts and compares the results. `report` counts the tokens of finished prompts.
 std::vector<GoldenResult> compare_golden(Backend& backend, const BackendOptions& room,
-                                         const GoldenSet& golden, const GoldenTolerance& tolerance,
-                                         const AnswerRounded& answer_rounded = {},
-                                         const ReportProgress& report = {});
+                                         const GoldenReference& reference, const ReportProgress& report = {});
 
 }  // namespace nibble::cli

@@ -23,9 +23,7 @@ TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int
 }
 
 Perplexity measure_perplexity(Backend& backend, const BackendOptions& room, const Tokenizer& tokenizer,
-                              const std::string& text, int window, std::optional<int> limit,
-                              const ReportProgress& report) {
-  const TextWindows windows = cut_windows(tokenizer, text, window, limit);
+                              const TextWindows& windows, const ReportProgress& report) {
   Perplexity result;
   result.num_windows = static_cast<int>(windows.count);
   result.num_scored = windows.num_scored();

@@ -34,9 +34,8 @@ struct TextWindows {
 TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int window,
                         std::optional<int> limit);
 
-// Measures the perplexity of `text`. `report` counts scored tokens.
+// Measures the perplexity of the windows. `report` counts scored tokens.
 Perplexity measure_perplexity(Backend& backend, const BackendOptions& room, const Tokenizer& tokenizer,
-                              const std::string& text, int window, std::optional<int> limit,
-                              const ReportProgress& report = {});
+                              const TextWindows& windows, const ReportProgress& report = {});
 
 }  // namespace nibble::cli

@@ -4,10 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <charconv>
 
-#include "core/error.h"
+#include "core/number_list.h"
 
 namespace nibble::cli {
 
@@ -24,18 +22,8 @@ CLI::Option* add_numbers(CLI::App& command, const char* flag, std::vector<std::s
 std::vector<int> read_numbers(const std::vector<std::string>& values, std::string_view origin, int least,
                               int most) {
   std::vector<int> numbers;
-  for (const std::string& text : values) {
-    for (size_t begin = 0; begin <= text.size();) {
-      const size_t end = std::min(text.find(',', begin), text.size());
-      int number{};
-      const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, number);
-      if (error != std::errc{} || stop != text.data() + end || number < least || number > most)
-        throw InputError("{} '{}': expected whole numbers from {} to {}, separated by commas", origin, text,
-                         least, most);
-      numbers.push_back(number);
-      begin = end + 1;
-    }
-  }
+  for (const std::string& text : values)
+    for (const int number : nibble::read_numbers(text, origin, least, most)) numbers.push_back(number);
   return numbers;
 }
 

@@ -37,7 +37,7 @@ RunRecord record_of_run(const std::string& began, const std::string& command_lin
                         const Backend& backend, int num_warmups) {
   return {.date = began,
           .command_line = command_line,
-          .machine = describe_machine(row.device ? std::optional(row.device()) : std::nullopt),
+          .machine = describe_machine(device_facts(row)),
           .kernels = backend.kernels(),
           .num_warmups = num_warmups};
 }

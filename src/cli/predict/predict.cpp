@@ -77,8 +77,11 @@ class Predictor {
     if (options.sum_latency) sum_seconds_ = *options.sum_latency * 1e-6;
   }
   StepPrediction operator()(const PredictedStep& step, ExpertSplit split = ExpertSplit::kUnits) const {
-    return setup_.backend->predict_on(gpu_, model_.config, formats_, setup_.own, step, {sum_seconds_, split});
+    return setup_.backend->device->predict_on(gpu_, {model_.config, formats_}, setup_.own, step,
+                                              {sum_seconds_, split});
   }
+  const ResolvedSettings& setup() const { return setup_; }
+  const Model& model() const { return model_; }
 
  private:
   const std::string& gpu_;
@@ -109,8 +112,8 @@ PredictedMemory predict_memory(const Model& model, const ResolvedSettings& setup
                                const PredictedDevice& device, std::span<const int> batches) {
   const int context = context_of(model.config, setup);
   const auto plan = [&](int num_sequences) {
-    return setup.backend->plan(model.config, backend_options(model.config, setup, {context, num_sequences}),
-                               setup.own);
+    return setup.backend->memory.plan(
+        model.config, backend_options(model.config, setup, {context, num_sequences}), setup.own);
   };
   const MemoryPlan one = plan(1);
   const std::vector<size_t> budgets = budgets_of(setup, device.memory_bytes);
@@ -151,33 +154,33 @@ Request request_of(const PredictOptions& options, std::span<const BenchTest> tes
 // Predicts round-robin routing and, if prompts share prefixes and there are several
 // replicas, routing by prefix.
 std::vector<PredictedReplicas> predict_replicas(const Request& request, std::span<const int> counts,
-                                                const Model& model, const ResolvedSettings& setup,
                                                 const PredictedMemory& memory, const Predictor& predictor) {
+  const Model& model = predictor.model();
   if (!counts.empty() && memory.most_sequences == 0)
     throw InputError("--replicas: no sequence of {} tokens fits", memory.context);
   const StepSeconds seconds = [&](const PredictedStep& step) {
     return microseconds_of(predictor(step)) / 1e6;
   };
-  const std::vector<size_t> budgets = budgets_of(setup, memory.total_bytes);
+  const std::vector<size_t> budgets = budgets_of(predictor.setup(), memory.total_bytes);
   std::vector<PredictedReplicas> found;
   for (const int count : counts)
     for (const PredictedMemory::Row& row : memory.rows) {
-      const BackendOptions room = serving_options(model, setup, {memory.context, row.num_sequences}, budgets);
+      const BackendOptions room =
+          serving_options(model, predictor.setup(), {memory.context, row.num_sequences}, budgets);
       const int num_running =
           std::min(row.num_sequences, room.num_full_pages / num_pages_for(request.num_tokens()));
       for (const bool by_prefix : {false, true})
         if (!by_prefix || (count > 1 && request.prefix_tokens > 0))
-          found.push_back(replicas_of(room, model.config, request, count, num_running, by_prefix, seconds));
+          found.push_back(replicas_of(room, model.config, request, {count, num_running, by_prefix}, seconds));
     }
   return found;
 }
 
 // Refuses settings that predictions do not model: otherwise the figures would seem to include their effect.
 void refuse_what_has_no_effect(const Settings& settings) {
-  const Settings defaults;
   for (const auto& [flag, is_given] :
        {std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"},
-        std::pair{"--no-graphs", settings.graphs != defaults.graphs}})
+        std::pair{"--no-graphs", !settings.graphs}})
     if (is_given) throw InputError("{} is not supported by predict; leave it out", flag);
 }
 
@@ -196,16 +199,17 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
   ResolvedSettings setup = resolve(settings);
   setup.own.cuda.parts.assign(static_cast<size_t>(options.count), 1);
   const BackendRow& backend = *setup.backend;
-  if (!backend.predict_on)
+  if (!backend.device)
     throw InputError("--gpu {} is only for GPUs, and the backend is {}: leave out --backend", options.gpu,
                      backend.name);
   const Model model = open_model(options.model, setup.places);
   const Predictor predictor(options, setup, model);
   const StepPrediction any = predictor({});
   if (!settings.max_batch_tokens)
-    setup.options.max_batch_tokens = backend.batch_sizes(any.device.memory_bytes).max_batch_tokens;
+    setup.options.max_batch_tokens = backend.making.batch_sizes(any.device.memory_bytes).max_batch_tokens;
   const BackendOptions room = room_for(tests, model.config, setup);
-  RemoteKernels remote = backend.kernels_on(options.gpu, model.config, room, setup.own, model.source.name);
+  RemoteKernels remote =
+      backend.device->kernels_on(options.gpu, model.config, room, setup.own, model.source.name);
   check_requirements(setup.requirements, backend.name, remote.kernels);
 
   Predictions found{.command_line = command_line,
@@ -230,7 +234,7 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
     }
   if (!replicas.empty()) {
     found.request = request_of(options, tests, found.memory.context);
-    found.replicas = predict_replicas(found.request, replicas, model, setup, found.memory, predictor);
+    found.replicas = predict_replicas(found.request, replicas, found.memory, predictor);
   }
   options.as_json ? print_json(found) : print_text(found);
   return kDone;

@@ -67,9 +67,9 @@ ServingRound round_of(const Request& request, int num_running, double found, int
 }
 
 PredictedReplicas replicas_of(const BackendOptions& options, const Config& config, const Request& request,
-                              int num_replicas, int num_running, bool by_prefix,
-                              const StepSeconds& step_seconds) {
-  PredictedReplicas found{num_replicas, num_running, by_prefix, {}, {}};
+                              const Replicas& replicas, const StepSeconds& step_seconds) {
+  const auto& [num_replicas, num_running, by_prefix] = replicas;
+  PredictedReplicas found{replicas, {}, {}};
   if (request.prefix_tokens > 0) {
     const double num_prefixes = by_prefix
                                     ? std::max(1.0, static_cast<double>(request.num_prefixes) / num_replicas)

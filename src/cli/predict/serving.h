@@ -53,16 +53,17 @@ ServingRound round_of(const Request& request, int num_running, double found, int
 // Replicas of a server that a gateway distributes requests to; each runs `num_running` requests at a time.
 // `by_prefix`: the gateway sends requests with the same prefix to the same replica; otherwise it
 // distributes all requests evenly.
-struct PredictedReplicas {
+struct Replicas {
   int num_replicas{1}, num_running{1};
   bool by_prefix{false};
+};
+struct PredictedReplicas : Replicas {
   std::optional<double> found{};  // share of requests whose prefix was cached; nullopt: no shared prefixes
   ServingRound round;
 
   double requests_per_second() const { return num_replicas * num_running / round.seconds(); }
 };
 PredictedReplicas replicas_of(const BackendOptions& options, const Config& config, const Request& request,
-                              int num_replicas, int num_running, bool by_prefix,
-                              const StepSeconds& step_seconds);
+                              const Replicas& replicas, const StepSeconds& step_seconds);
 
 }  // namespace nibble::cli

@@ -118,14 +118,13 @@ RunOutput tune_kernels(const TuneKernelsOptions& options, const Model& model, co
                        const std::string& command_line) {
   const std::string began = utc_now();
   const BackendRow& row = *setup.backend;
-  const KernelTrials trials =
-      row.try_kernels(model.config, setup.options, setup.own, options.num_rows, options.num_repetitions,
-                      show_progress("timing kernels", "numbers of rows"));
-  Json record =
-      to_json(RunRecord{.date = began,
-                        .command_line = command_line,
-                        .machine = describe_machine(row.device ? std::optional(row.device()) : std::nullopt),
-                        .kernels = trials.chosen});
+  const KernelTrials trials = row.device->try_kernels(
+      model.config, setup.options, setup.own,
+      {options.num_rows, options.num_repetitions, show_progress("timing kernels", "numbers of rows")});
+  Json record = to_json(RunRecord{.date = began,
+                                  .command_line = command_line,
+                                  .machine = describe_machine(device_facts(row)),
+                                  .kernels = trials.chosen});
   record["model"] = model.source.name;
   record["num_repetitions"] = options.num_repetitions;
   for (const KernelTrial& trial : trials.trials) record["trials"].push_back(trial_json(trial));

@@ -90,18 +90,24 @@ size_t best_of(const char* what, const std::vector<int>& values, const std::stri
   return best;
 }
 
-void tune_value(const TunedValue& tuned, Backend& backend, const BackendRow& row, const BackendOptions& room,
-                int num_rounds, cpu::CpuTuning& tuning) {
+// A backend that is being tuned.
+struct Tuned {
+  Backend& backend;
+  const BackendTuning& functions;
+  const BackendOptions& room;
+};
+
+void tune_value(const TunedValue& tuned, const Tuned& at, int num_rounds, cpu::CpuTuning& tuning) {
   std::vector<std::vector<double>> speeds(tuned.values.size());
   for (int round = 0; round < num_rounds; ++round)
     for (size_t v = 0; v < tuned.values.size(); ++v) {
       cpu::CpuTuning candidate = tuning;
       candidate.*tuned.member = tuned.values[v];
-      row.retune(backend, candidate);
-      speeds[v].push_back(tokens_per_second(backend, room, tuned.test));
+      at.functions.retune(at.backend, candidate);
+      speeds[v].push_back(tokens_per_second(at.backend, at.room, tuned.test));
     }
   tuning.*tuned.member = tuned.values[best_of(tuned.name, tuned.values, name(tuned.test), speeds)];
-  row.retune(backend, tuning);
+  at.functions.retune(at.backend, tuning);
 }
 
 // Returns the thread counts to try: all cores first, then fewer.
@@ -147,8 +153,8 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   if (!settings.backend) settings.backend = "cpu";
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
-  if (row.try_kernels) return tune_on_device(options, setup, command_line);
-  if (!row.retune) throw InputError("--backend {}: nothing to tune; use cpu or cuda", row.name);
+  if (row.device) return tune_on_device(options, setup, command_line);
+  if (!row.tuning) throw InputError("--backend {}: nothing to tune; use cpu or cuda", row.name);
   if (options.record || options.rows != TuneOptions{}.rows)
     throw InputError(
         "--rows and --record are only for --backend cuda; the results for a CPU go to the file of --tuning");
@@ -177,7 +183,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
     tuned_values.push_back({"tile_from_tokens", &cpu::CpuTuning::tile_from_tokens, values, kFewTokens});
   }
   for (const TunedValue& tuned : tuned_values)
-    tune_value(tuned, *backend, row, room, options.num_rounds, tuning.cpu);
+    tune_value(tuned, {*backend, *row.tuning, room}, options.num_rounds, tuning.cpu);
 
   const std::string machine = machine_name();
   fmt::print("\n{}: {}\n", machine, to_json(tuning).dump());

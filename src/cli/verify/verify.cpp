@@ -63,27 +63,23 @@ std::vector<const BackendRow*> choose_backends(const Settings& settings) {
   std::string missing;
   if (settings.backend) {
     const BackendRow& row = find_backend(*settings.backend);
-    if (!row.checks)
+    if (!row.verification)
       throw InputError(
           "--backend {}: nibble verify checks only the kernels of cuda; the unit tests check those of {}",
           row.name, row.name);
     chosen.push_back(&row);
   } else {
     for (const BackendRow& row : all_backends())
-      if (row.checks) chosen.push_back(&row);
+      if (row.verification) chosen.push_back(&row);
     if (chosen.empty())
       throw InputError(
           "nibble verify checks the kernels of the CUDA backend, and this program was built without it; "
           "build it with the preset 'cuda' and nvcc 13");
   }
   for (const BackendRow* row : chosen)
-    if (const std::string reason = row->why_not(); !reason.empty())
+    if (const std::string reason = row->making.why_not(); !reason.empty())
       throw InputError("{}: {}", row->name, reason);
   return chosen;
-}
-
-std::span<const MachineProbe> probes_of(const BackendRow& backend) {
-  return backend.probes ? backend.probes() : std::span<const MachineProbe>();
 }
 
 Json finding_fields(const KernelFinding& finding) {
@@ -118,7 +114,7 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
                 const OwnOptions& own) {
   std::vector<std::string> names;
   for (const BackendRow* backend : backends)
-    for (const KernelCheck& check : backend->checks(own)) {
+    for (const KernelCheck& check : backend->verification->checks(own)) {
       names.push_back(check.name);
       if (check.name != *options.row) continue;
       const Stopwatch watch;
@@ -160,7 +156,7 @@ void print_probe(std::string_view probe, const ProbeVerdict& verdict) {
 int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
   std::vector<std::string_view> names;
   for (const BackendRow* backend : backends)
-    for (const MachineProbe& probe : probes_of(*backend)) {
+    for (const MachineProbe& probe : backend->verification->probes()) {
       names.push_back(probe.name);
       if (probe.name != *options.probe) continue;
       ProbeVerdict verdict{.finding = probe.run(), .result = {}};
@@ -188,7 +184,7 @@ std::vector<std::string> command_for(const BackendRow& backend, const char* flag
 bool ask_all(const BackendRow& backend, bool is_quiet, Json& found) {
   bool all_fine = true;
   if (!is_quiet) print_probe_header();
-  for (const MachineProbe& probe : probes_of(backend)) {
+  for (const MachineProbe& probe : backend.verification->probes()) {
     const ProbeVerdict verdict =
         probe_verdict_of(run_child(command_for(backend, "--probe", probe.name), kProbeLimit));
     all_fine &= verdict.is_fine();
@@ -201,7 +197,7 @@ bool check_all(const BackendRow& backend, bool is_quiet, const OwnOptions& own,
                const std::vector<std::string>& flags, Json& found) {
   bool all_ok = true;
   if (!is_quiet) print_header();
-  for (const KernelCheck& check : backend.checks(own)) {
+  for (const KernelCheck& check : backend.verification->checks(own)) {
     std::vector<std::string> child = command_for(backend, "--row", check.name);
     child.insert(child.end(), flags.begin(), flags.end());
     const Verdict verdict = verdict_of(run_child(child, kLimit));
@@ -218,7 +214,7 @@ int verify_all(const BackendRow& backend, const VerifyOptions& options, const Ow
   std::optional<NewFile> file;  // opened first, so that a bad name fails before the work
   if (options.json_file && !is_quiet) file.emplace(*options.json_file);
   // Before the children run, because their work would change the clocks and the power of the device.
-  const Machine machine = describe_machine(backend.device ? std::optional(backend.device()) : std::nullopt);
+  const Machine machine = describe_machine(device_facts(backend));
   Json probes = Json::array(), kernels = Json::array();
   const bool all_fine = ask_all(backend, is_quiet, probes);
   if (!is_quiet) fmt::print("\n");

@@ -34,10 +34,49 @@ Expressions::Expressions() : slots_(1024) {
 }
 
 // Sets the fields that follow from the operands.
-void Expressions::complete(Node& n, std::span<const Expression> parts) const {
-  const auto of = [&](uint32_t id) -> const Node& { return nodes_[id]; };
+// Each of these completes the node of one kind and returns its depth.
+size_t Expressions::complete_concat(Node& n) const {
+  const Node &a = nodes_[n.a], &b = nodes_[n.b];
+  n.accepts_empty = a.accepts_empty && b.accepts_empty;
+  n.may_be_empty = a.may_be_empty || b.may_be_empty;
+  n.min_length = add_lengths(a.min_length, b.min_length);
+  n.max_length = add_lengths(a.max_length, b.max_length);
+  return std::max<size_t>(a.depth + size_t{1}, b.depth);  // walked from left to right without recursion
+}
+
+size_t Expressions::complete_any_of(Node& n, std::span<const Expression> parts) const {
   size_t depth = 0;
-  const auto below = [&](const Node& operand) { depth = std::max<size_t>(depth, operand.depth + size_t{1}); };
+  n.may_be_empty = true;
+  n.min_length = kUnlimited;
+  for (const Expression part : parts) {
+    const Node& p = node(part);
+    n.accepts_empty |= p.accepts_empty;
+    n.may_be_empty &= p.may_be_empty;
+    n.min_length = std::min(n.min_length, p.min_length);
+    n.max_length = std::max(n.max_length, p.max_length);
+    depth = std::max<size_t>(depth, p.depth + size_t{1});
+  }
+  return depth;
+}
+
+size_t Expressions::complete_all_of(Node& n, std::span<const Expression> parts) const {
+  size_t depth = 0;
+  n.accepts_empty = true;
+  n.max_length = kUnlimited;
+  for (const Expression part : parts) {
+    const Node& p = node(part);
+    n.accepts_empty &= p.accepts_empty;
+    n.min_length = std::max(n.min_length, p.min_length);
+    n.max_length = std::min(n.max_length, p.max_length);
+    depth = std::max<size_t>(depth, p.depth + size_t{1});
+  }
+  n.may_be_empty =
+      !std::all_of(parts.begin(), parts.end(), [&](Expression part) { return continues_any(part); });
+  return depth;
+}
+
+void Expressions::complete(Node& n, std::span<const Expression> parts) const {
+  size_t depth = 0;
   switch (n.kind) {
     case Kind::kNothing:
       n.may_be_empty = true;
@@ -52,54 +91,32 @@ void Expressions::complete(Node& n, std::span<const Expression> parts) const {
     case Kind::kSet:
       n.min_length = n.max_length = 1;
       break;
-    case Kind::kConcat: {
-      const Node &a = of(n.a), &b = of(n.b);
-      n.accepts_empty = a.accepts_empty && b.accepts_empty;
-      n.may_be_empty = a.may_be_empty || b.may_be_empty;
-      n.min_length = add_lengths(a.min_length, b.min_length);
-      n.max_length = add_lengths(a.max_length, b.max_length);
-      depth = std::max<size_t>(a.depth + size_t{1}, b.depth);  // walked from left to right without recursion
+    case Kind::kConcat:
+      depth = complete_concat(n);
       break;
-    }
     case Kind::kAnyOf:
-      n.may_be_empty = true;
-      n.min_length = kUnlimited;
-      for (const Expression part : parts) {
-        const Node& p = node(part);
-        n.accepts_empty |= p.accepts_empty;
-        n.may_be_empty &= p.may_be_empty;
-        n.min_length = std::min(n.min_length, p.min_length);
-        n.max_length = std::max(n.max_length, p.max_length);
-        below(p);
-      }
+      depth = complete_any_of(n, parts);
       break;
     case Kind::kAllOf:
-      n.accepts_empty = true;
-      n.may_be_empty = true;
-      n.max_length = kUnlimited;
-      for (const Expression part : parts) {
-        const Node& p = node(part);
-        n.accepts_empty &= p.accepts_empty;
-        n.min_length = std::max(n.min_length, p.min_length);
-        n.max_length = std::min(n.max_length, p.max_length);
-        below(p);
-      }
-      if (std::all_of(parts.begin(), parts.end(), [&](Expression part) { return continues_any(part); }))
-        n.may_be_empty = false;
+      depth = complete_all_of(n, parts);
       break;
-    case Kind::kNot:
-      n.accepts_empty = !of(n.a).accepts_empty;
-      n.may_be_empty = of(n.a).max_length == kUnlimited;
+    case Kind::kNot: {
+      const Node& a = nodes_[n.a];
+      n.accepts_empty = !a.accepts_empty;
+      n.may_be_empty = a.max_length == kUnlimited;
       n.max_length = kUnlimited;
-      below(of(n.a));
+      depth = a.depth + size_t{1};
       break;
-    case Kind::kRepeat:
+    }
+    case Kind::kRepeat: {
+      const Node& a = nodes_[n.a];
       n.accepts_empty = n.min == 0;
-      n.may_be_empty = n.min != 0 && of(n.a).may_be_empty;
-      n.min_length = multiply_lengths(of(n.a).min_length, n.min);
-      n.max_length = multiply_lengths(of(n.a).max_length, n.max);
-      below(of(n.a));
+      n.may_be_empty = n.min != 0 && a.may_be_empty;
+      n.min_length = multiply_lengths(a.min_length, n.min);
+      n.max_length = multiply_lengths(a.max_length, n.max);
+      depth = a.depth + size_t{1};
       break;
+    }
     case Kind::kTrie:
       n.accepts_empty = tries_[n.a].accepts(n.b);
       n.max_length = n.max;

@@ -109,6 +109,9 @@ class Expressions {
   }
   Expression make(Node node, std::span<const Expression> operands = {});
   void complete(Node& node, std::span<const Expression> operands) const;
+  size_t complete_concat(Node& node) const;
+  size_t complete_any_of(Node& node, std::span<const Expression> operands) const;
+  size_t complete_all_of(Node& node, std::span<const Expression> operands) const;
   bool equals(const Node& a, std::span<const Expression> operands, const Node& b) const;
   Expression combine(Kind kind, std::span<const Expression> parts);
   std::optional<std::u32string> literal(Expression a) const;

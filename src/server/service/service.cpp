@@ -201,6 +201,80 @@ std::string end_late(Generation& running, ChoiceListener& listener, const Exchan
   return events;
 }
 
+// Turns the events of the answers into those of the reply, and counts their tokens.
+class ReplyEvents {
+ public:
+  ReplyEvents(Generation& running, const GenerationParams& params, ChoiceListener& listener,
+              Exchange& exchange)
+      : running_(running),
+        params_(params),
+        listener_(listener),
+        exchange_(exchange),
+        has_begun_(running.num_choices()),
+        num_open_(running.num_choices()) {}
+
+  bool are_complete() const { return num_open_ == 0; }
+  const TokenCounts& counts() const { return counts_; }
+
+  // Returns the text that a stream must send. Throws HttpError if the request failed.
+  std::string on(Generation::ChoiceEvent& next) {
+    if (auto* token = std::get_if<TokenEvent>(&next.event)) return on_token(next.choice, *token);
+    if (auto* finished = std::get_if<FinishedEvent>(&next.event)) return on_finished(next.choice, *finished);
+    const auto& failed = std::get<FailedEvent>(next.event);
+    log::warn("{} failed: {}", exchange_.id(), failed.message);
+    HttpError error(failed.is_requests_own ? 400 : 500, "{}", failed.message);
+    if (failed.is_requests_own) error.param = params_.format.name();
+    throw error;
+  }
+
+ private:
+  std::string on_token(size_t choice, TokenEvent& token) {
+    RequestRecord& record = exchange_.record();
+    if (counts_.num_output++ == 0) record.first_token_seconds = record.clock.seconds();
+    // The choices of one prompt share its cached tokens.
+    if (!has_begun_[choice] && choice % static_cast<size_t>(params_.num_choices) == 0)
+      counts_.num_cached += token.num_cached_tokens;
+    has_begun_[choice] = true;
+    record.num_output_tokens = counts_.num_output;
+    record.num_cached_tokens = counts_.num_cached;
+    std::string events = listener_.on_token(choice, token);
+    if (listener_.has_enough(choice)) {
+      running_.drop_choice(choice, Outcome::kStop);
+      events += listener_.on_end(choice, FinishReason::kStopString, "");
+      record.finish_reason = name(Outcome::kStop);
+      --num_open_;
+    }
+    return events;
+  }
+  std::string on_finished(size_t choice, FinishedEvent& finished) {
+    if (finished.reason == FinishReason::kCancelled)
+      throw HttpError(503, "the server shut down before this request was complete");
+    std::string events = listener_.on_end(choice, finished.reason, finished.text);
+    exchange_.record().finish_reason = name(outcome_of(finished.reason));
+    --num_open_;
+    return events;
+  }
+
+  Generation& running_;
+  const GenerationParams& params_;
+  ChoiceListener& listener_;
+  Exchange& exchange_;
+  TokenCounts counts_;
+  std::vector<bool> has_begun_;
+  size_t num_open_;
+};
+
+// Notes the start of a request in its record. With --isolate-keys, keeps prompts of different owners apart.
+void note_start(const Service& service, const GenerationParams& params, RequestRecord& record,
+                std::vector<GenerationRequest>& prompts) {
+  record.model = params.model.value_or(service.options.model_id);
+  for (GenerationRequest& prompt : prompts) {
+    record.num_prompt_tokens += static_cast<int>(prompt.prompt.size());
+    if (service.options.isolate_keys) prompt.cache_salt = salt_of(record.key_owner, prompt.cache_salt);
+  }
+  record.finish_reason = name(Outcome::kError);  // unless it ends otherwise
+}
+
 }  // namespace
 
 asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
@@ -208,23 +282,15 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
                                                      const GenerationParams& params,
                                                      ChoiceListener& listener) {
   RequestRecord& record = exchange.record();
-  record.model = params.model.value_or(service.options.model_id);
-  for (const GenerationRequest& prompt : prompts)
-    record.num_prompt_tokens += static_cast<int>(prompt.prompt.size());
-  if (service.options.isolate_keys)
-    for (GenerationRequest& prompt : prompts)
-      prompt.cache_salt = salt_of(record.key_owner, prompt.cache_salt);
-  record.finish_reason = name(Outcome::kError);  // unless it ends otherwise
+  note_start(service, params, record, prompts);
   Generation running(*service.gate, std::move(prompts), params.num_choices);
   const DisconnectGuard guard(exchange, running);
-  const auto num_choices_each = static_cast<size_t>(params.num_choices);
   const TimeLimit limit(service.options);
-  TokenCounts counts;
-  std::vector<bool> has_begun(running.num_choices());
-  for (size_t num_open = running.num_choices(); num_open > 0;) {
+  ReplyEvents reply(running, params, listener, exchange);
+  while (!reply.are_complete()) {
     const auto patience = limit.wait_at_most(service.options.keep_alive);
     if (!patience) {
-      std::string events = end_late(running, listener, exchange, counts.num_output > 0);
+      std::string events = end_late(running, listener, exchange, reply.counts().num_output > 0);
       record.finish_reason = name(Outcome::kLength);
       if (params.stream && !events.empty()) co_await exchange.write_events(std::move(events));
       break;
@@ -234,43 +300,11 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       record.finish_reason = name(Outcome::kAbort);
       co_return std::nullopt;
     }
-    if (!next) {
-      if (*patience < service.options.keep_alive) continue;  // the request timeout has passed
-      std::string sign = params.stream ? listener.on_silence() : "";
-      if (!sign.empty()) co_await exchange.write_events(std::move(sign));
-      continue;
-    }
-    const size_t choice = next->choice;
-    std::string events;
-    if (auto* token = std::get_if<TokenEvent>(&next->event)) {
-      if (counts.num_output++ == 0) record.first_token_seconds = record.clock.seconds();
-      if (!has_begun[choice] && choice % num_choices_each == 0) counts.num_cached += token->num_cached_tokens;
-      has_begun[choice] = true;
-      record.num_output_tokens = counts.num_output;
-      record.num_cached_tokens = counts.num_cached;
-      events = listener.on_token(choice, *token);
-      if (listener.has_enough(choice)) {
-        running.drop_choice(choice, Outcome::kStop);
-        events += listener.on_end(choice, FinishReason::kStopString, "");
-        record.finish_reason = name(Outcome::kStop);
-        --num_open;
-      }
-    } else if (auto* finished = std::get_if<FinishedEvent>(&next->event)) {
-      if (finished->reason == FinishReason::kCancelled)
-        throw HttpError(503, "the server shut down before this request was complete");
-      events = listener.on_end(choice, finished->reason, finished->text);
-      record.finish_reason = name(outcome_of(finished->reason));
-      --num_open;
-    } else {
-      const auto& failed = std::get<FailedEvent>(next->event);
-      log::warn("{} failed: {}", exchange.id(), failed.message);
-      HttpError error(failed.is_requests_own ? 400 : 500, "{}", failed.message);
-      if (failed.is_requests_own) error.param = params.format.name();
-      throw error;
-    }
+    if (!next && *patience < service.options.keep_alive) continue;  // the request timeout has passed
+    std::string events = next ? reply.on(*next) : params.stream ? listener.on_silence() : "";
     if (params.stream && !events.empty()) co_await exchange.write_events(std::move(events));
   }
-  co_return counts;
+  co_return reply.counts();
 }
 
 asio::awaitable<void> end_stream(Exchange& exchange, const GenerationParams& params, const Json& usage) {

@@ -453,20 +453,49 @@ TEST(Bench, FlagsThatLeaveNothingToMeasureAreRefused) {
   EXPECT_THAT(BenchProgram().refusal("-b 0"), HasSubstr("-b '0'"));
 }
 
-TEST(Bench, ComparingMeasuresNothingAndTakesNoOtherFlags) {
-  EXPECT_THAT(BenchProgram().refusal("--compare a b"),
-              HasSubstr("--compare measures nothing: leave MODEL out"));
-  const auto refusal = [](const std::string& line) {
-    BenchProgram program;
-    return error_of([&] {
-      program.app.parse("bench " + line);
-      program.action();
-    });
-  };
-  EXPECT_THAT(refusal("--compare a b -p 5"), HasSubstr("leave --prompt-lengths out"));
-  EXPECT_THAT(refusal("--threads 2 --compare a b"), HasSubstr("leave --threads out"));
-  EXPECT_THAT(refusal("--compare a b"), HasSubstr("a: cannot be read"));
-  EXPECT_THROW(BenchProgram().app.parse("bench --compare a"), CLI::ArgumentMismatch);
+// What the program says about a whole command line.
+std::string refusal_of(const std::string& line) {
+  BenchProgram program;
+  program.app.require_subcommand(1);
+  try {
+    program.app.parse("bench " + line);
+  } catch (const CLI::ParseError& error) {
+    return explain(program.app, error);
+  }
+  return error_of([&] { program.action(); });
+}
+
+TEST(Bench, ComparingMeasuresNothingAndTakesNoFlags) {
+  EXPECT_THAT(refusal_of("compare a b c"), HasSubstr("'c' is one argument too many"));
+  EXPECT_THAT(refusal_of("compare a b -p 5"), HasSubstr("no flag '-p' here; 'nibble bench compare'"));
+  EXPECT_THAT(refusal_of("compare a b --threads 2"), HasSubstr("no flag '--threads' here"));
+  EXPECT_THAT(refusal_of("compare a b"), HasSubstr("a: cannot be read"));
+  EXPECT_THAT(refusal_of("compare a"), HasSubstr("B is required"));
+}
+
+TEST(Bench, FlagsThatHaveBecomeCommandsNameThem) {
+  EXPECT_THAT(refusal_of("tiny --clients 1,4 -p 16"), HasSubstr("nibble bench clients MODEL --clients"));
+  EXPECT_THAT(refusal_of("tiny --clients=4"), HasSubstr("nibble bench clients MODEL --clients"));
+  EXPECT_THAT(refusal_of("tiny --replay a.jsonl --speculate auto"),
+              HasSubstr("nibble bench replay MODEL FILE"));
+  EXPECT_THAT(refusal_of("tiny --acceptance 0.5"), HasSubstr("nibble bench acceptance MODEL PROFILE..."));
+  EXPECT_THAT(refusal_of("--compare a b"), HasSubstr("nibble bench compare A B"));
+  EXPECT_THAT(refusal_of("tiny --speculate auto"), HasSubstr("random tokens can't be drafted"));
+  EXPECT_THAT(refusal_of("compare a b --replay c"), HasSubstr("'nibble bench compare' accepts"));
+}
+
+TEST(Bench, FlagsBeforeACommandAreRefused) {
+  EXPECT_EQ(refusal_of("--json compare a b"), "--json has to follow the command: nibble bench compare ...");
+  EXPECT_EQ(refusal_of("tiny compare a b"), "MODEL has to follow the command: nibble bench compare ...");
+}
+
+TEST(Bench, ItsCommandsHaveTheirOwnLimits) {
+  EXPECT_THAT(refusal_of("clients tiny -n 1"), HasSubstr("2 to 1048576"));
+  EXPECT_THAT(refusal_of("clients tiny --clients 1025"), HasSubstr("from 1 to 1024"));
+  EXPECT_THAT(refusal_of("replay tiny a.jsonl --clients 0"), HasSubstr("1 to 1024"));
+  EXPECT_THAT(refusal_of("replay tiny"), HasSubstr("FILE is required"));
+  EXPECT_THAT(refusal_of("acceptance tiny 0.5,1.5"),
+              HasSubstr("PROFILE '0.5,1.5': expected numbers from 0 to 1"));
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ TEST(EvalText, AModelThatKnowsNothingHasThePerplexityOfItsVocabulary) {
   const std::string text(25, '\x01');  // one token per byte
   ASSERT_EQ(kTokenizer.encode(text, SpecialTokens::kOrdinary).size(), 25u);
 
-  const Perplexity result = measure_perplexity(backend, room, kTokenizer, text, 10, {});
+  const Perplexity result =
+      measure_perplexity(backend, room, kTokenizer, cut_windows(kTokenizer, text, 10, {}));
   EXPECT_NEAR(result.per_token, 4096, 1e-6);
   EXPECT_NEAR(result.bits_per_byte, 12, 1e-9);  // log2 of 4,096, with one byte per token
   EXPECT_EQ(result.num_windows, 2);             // the last 5 tokens fill no window
@@ -37,9 +38,15 @@ TEST(EvalText, AModelThatKnowsNothingHasThePerplexityOfItsVocabulary) {
 TEST(EvalText, AShortTextIsOneWindowAndALimitLeavesOutTheRest) {
   ScriptedBackend backend(kTinyConfig, 0, {0});
   const BackendOptions room = backend_options(kTinyConfig, resolve({}), {10, 1});
-  EXPECT_EQ(measure_perplexity(backend, room, kTokenizer, std::string(7, '\x01'), 10, {}).num_scored, 6u);
-  EXPECT_EQ(measure_perplexity(backend, room, kTokenizer, std::string(50, '\x01'), 10, 3).num_windows, 3);
-  EXPECT_THROW(measure_perplexity(backend, room, kTokenizer, "\x01", 10, {}), InputError);
+  EXPECT_EQ(
+      measure_perplexity(backend, room, kTokenizer, cut_windows(kTokenizer, std::string(7, '\x01'), 10, {}))
+          .num_scored,
+      6u);
+  EXPECT_EQ(
+      measure_perplexity(backend, room, kTokenizer, cut_windows(kTokenizer, std::string(50, '\x01'), 10, 3))
+          .num_windows,
+      3);
+  EXPECT_THROW(cut_windows(kTokenizer, "\x01", 10, {}), InputError);
 }
 
 // Makes all logits equal except that of token 5, which is e times as likely as any other.
@@ -58,7 +65,7 @@ TEST(EvalCompare, AModelIsNoWayFromItself) {
   BiasedBackend one(kTinyConfig, 0, {0}), other(kTinyConfig, 0, {0});
   const BackendOptions room = backend_options(kTinyConfig, resolve({}), {100, 1});
   const QualityComparison result =
-      compare_models(one, other, room, kTokenizer, std::string(250, '\x01'), 100, {});
+      compare_models(one, other, room, cut_windows(kTokenizer, std::string(250, '\x01'), 100, {}));
   EXPECT_EQ(result.mean_kl, 0);
   EXPECT_EQ(result.p99_kl, 0);
   EXPECT_EQ(result.top1_agreement, 1);
@@ -74,7 +81,7 @@ TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
   BiasedBackend biased(kTinyConfig, 0, {0});
   const BackendOptions room = backend_options(kTinyConfig, resolve({}), {100, 1});
   const QualityComparison result =
-      compare_models(biased, plain, room, kTokenizer, std::string(250, '\x01'), 100, 1);
+      compare_models(biased, plain, room, cut_windows(kTokenizer, std::string(250, '\x01'), 100, 1));
   const double vocab = 4096, sum = vocab - 1 + std::exp(1.0);
   EXPECT_NEAR(result.mean_kl, std::log(sum / vocab) - 1 / vocab, 1e-12);
   EXPECT_NEAR(result.p99_kl, result.mean_kl, 1e-12);  // the divergence is equal at every token
@@ -151,7 +158,8 @@ TEST(EvalGolden, ABackendThatSaysSomethingElseIsOutsideTheTolerance) {
   GoldenSet golden = read_golden(test::source_path("tests/golden/golden.json"));
   golden.prompts.resize(1);
   const BackendOptions room = backend_options(kTinyConfig, resolve({}), {longest(golden), 1});
-  const std::vector<GoldenResult> results = compare_golden(backend, room, golden, {});
+  const GoldenTolerance tolerance{};
+  const std::vector<GoldenResult> results = compare_golden(backend, room, {golden, tolerance});
   ASSERT_EQ(results.size(), 1u);
   EXPECT_FALSE(results[0].is_within);
   EXPECT_EQ(results[0].difference.greedy_at, 0);

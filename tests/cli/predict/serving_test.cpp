@@ -194,13 +194,13 @@ TEST(Serving, ReplicasMultiplyAndShareBeginnings) {
   const Request request{320, 32, 256, 1000};
   const BackendOptions options = backend_options(config, resolve({}), {1024, 16});
   const auto of = [&](int count, bool by_prefix) {
-    return replicas_of(options, config, request, count, 4, by_prefix, rows_of);
+    return replicas_of(options, config, request, {count, 4, by_prefix}, rows_of);
   };
   EXPECT_DOUBLE_EQ(of(10, false).requests_per_second(), 10 * of(1, false).requests_per_second());
   EXPECT_EQ(of(1, true).found, of(1, false).found);
   EXPECT_GT(*of(10, true).found, 5 * *of(10, false).found);
   EXPECT_GT(of(10, true).requests_per_second(), of(10, false).requests_per_second());
-  EXPECT_FALSE(replicas_of(options, config, {320, 32, 0, 1}, 10, 4, true, rows_of).found);
+  EXPECT_FALSE(replicas_of(options, config, {320, 32, 0, 1}, {10, 4, true}, rows_of).found);
 }
 
 }  // namespace

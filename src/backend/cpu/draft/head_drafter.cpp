@@ -129,37 +129,44 @@ void HeadDrafter::attend_to_slots(std::span<const BatchRow> rows) {
 
 // Fills the slots of all rows, and computes out_ for the rows `outputs`. The token of a row is the one after
 // its position.
-void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
-                            std::span<const int> outputs) {
-  const DraftHead& head = head_;
-  const DraftHeadConfig& config = head.config;
+// input_ = the norms of the embedded tokens and of the features, next to each other.
+void HeadDrafter::embed_and_norm(View<const float, 2> features, std::span<const BatchRow> rows) {
+  const DraftHeadConfig& config = head_.config;
   const ptrdiff_t num_rows = std::ssize(rows), hidden = config.hidden, half = padded(hidden);
   embedded_.resize(num_rows, hidden);
-  embed({rows, head.embedding, embedded_.view});
-  cosines_.resize(num_rows, config.head_dim / 2);
-  sines_.resize(num_rows, config.head_dim / 2);
-  rotations({rope_, rows, cosines_.view, sines_.view});
+  embed({rows, head_.embedding, embedded_.view});
   input_.resize(num_rows, 2 * half);
   for_each(machine_.pool, num_rows, static_cast<double>(num_rows * hidden), [&](ptrdiff_t t, int) {
-    rms_norm(embedded_.view.row(t), head.token_norm, config.rms_eps, input_.view.row(t));
-    rms_norm(features.row(t), head.hidden_norm, config.rms_eps, input_.view.row(t) + half);
+    rms_norm(embedded_.view.row(t), head_.token_norm, config.rms_eps, input_.view.row(t));
+    rms_norm(features.row(t), head_.hidden_norm, config.rms_eps, input_.view.row(t) + half);
   });
-  append(rows);
-  if (outputs.empty()) return;
+}
 
-  const ptrdiff_t num_outputs = std::ssize(outputs);
+// Returns what the layer adds to, for the rows whose output is needed.
+HeadDrafter::Rows HeadDrafter::residuals_of(View<const float, 2> features, std::span<const int> outputs) {
+  const ptrdiff_t hidden = head_.config.hidden, half = padded(hidden);
+  Rows residuals;
+  residuals.resize(std::ssize(outputs), hidden);
+  for (ptrdiff_t n = 0; n < std::ssize(outputs); ++n) {
+    const int row = outputs[static_cast<size_t>(n)];
+    for (ptrdiff_t i = 0; i < hidden; ++i)
+      residuals.view(n, i) =
+          head_.config.norm_before_residual ? input_.view(row, half + split_index(i)) : features(row, i);
+  }
+  return residuals;
+}
+
+// attended_ = attention of the rows whose output is needed.
+void HeadDrafter::attend_outputs(std::span<const BatchRow> rows, std::span<const int> outputs) {
+  const DraftHeadConfig& config = head_.config;
+  const ptrdiff_t num_outputs = std::ssize(outputs), width = 2 * padded(config.hidden);
   std::vector<BatchRow> own_rows;
-  own_input_.resize(num_outputs, 2 * half);
+  own_input_.resize(num_outputs, width);
   queries_.resize(num_outputs, q_.rows());
-  Rows next;
-  next.resize(num_outputs, hidden);
   for (ptrdiff_t n = 0; n < num_outputs; ++n) {
     const int row = outputs[static_cast<size_t>(n)];
     own_rows.push_back(rows[static_cast<size_t>(row)]);
-    std::copy_n(input_.view.row(row), 2 * half, own_input_.view.row(n));
-    for (ptrdiff_t i = 0; i < hidden; ++i)
-      next.view(n, i) =
-          config.norm_before_residual ? input_.view(row, half + split_index(i)) : features(row, i);
+    std::copy_n(input_.view.row(row), width, own_input_.view.row(n));
   }
   q_.multiply(machine_, own_input_.view, queries_.view);
   for (ptrdiff_t n = 0; n < num_outputs; ++n)
@@ -168,34 +175,55 @@ void HeadDrafter::run_layer(View<const float, 2> features, std::span<const Batch
              cosines_.view.row(outputs[static_cast<size_t>(n)]),
              sines_.view.row(outputs[static_cast<size_t>(n)]));
   attend_to_slots(own_rows);
+}
 
-  const auto add = [&](const HeadMatrix& matrix, View<const float, 2> x) {  // next += W x
-    projected_.resize(num_outputs, hidden);
-    matrix.multiply(machine_, x, projected_.view);
-    for (size_t i = 0; i < next.elements.size(); ++i) next.elements[i] += projected_.elements[i];
-  };
-  add(o_, attended_.view);
-  normed_.resize(num_outputs, half);
-  gate_out_.resize(num_outputs, config.intermediate);
-  up_out_.resize(num_outputs, config.intermediate);
-  gated_.resize(num_outputs, padded(config.intermediate));
-  for (ptrdiff_t n = 0; n < num_outputs; ++n)
-    rms_norm(next.view.row(n), head.mlp_norm, config.rms_eps, normed_.view.row(n));
+// to += W x
+void HeadDrafter::add_product(const HeadMatrix& matrix, View<const float, 2> x, Rows& to) {
+  projected_.resize(to.view.shape[0], head_.config.hidden);
+  matrix.multiply(machine_, x, projected_.view);
+  for (size_t i = 0; i < to.elements.size(); ++i) to.elements[i] += projected_.elements[i];
+}
+
+void HeadDrafter::add_mlp(Rows& residuals) {
+  const DraftHeadConfig& config = head_.config;
+  const ptrdiff_t num_rows = residuals.view.shape[0];
+  normed_.resize(num_rows, padded(config.hidden));
+  gate_out_.resize(num_rows, config.intermediate);
+  up_out_.resize(num_rows, config.intermediate);
+  gated_.resize(num_rows, padded(config.intermediate));
+  for (ptrdiff_t n = 0; n < num_rows; ++n)
+    rms_norm(residuals.view.row(n), head_.mlp_norm, config.rms_eps, normed_.view.row(n));
   gate_.multiply(machine_, normed_.view, gate_out_.view);
   up_.multiply(machine_, normed_.view, up_out_.view);
-  for (ptrdiff_t n = 0; n < num_outputs; ++n)
+  for (ptrdiff_t n = 0; n < num_rows; ++n)
     for (ptrdiff_t i = 0; i < config.intermediate; ++i) {
       const float gate = gate_out_.view(n, i);
       gated_.view(n, split_index(i)) = gate / (1 + std::exp(-gate)) * up_out_.view(n, i);
     }
-  add(down_, gated_.view);
+  add_product(down_, gated_.view, residuals);
+}
+
+void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
+                            std::span<const int> outputs) {
+  const ptrdiff_t num_rows = std::ssize(rows), half_dim = head_.config.head_dim / 2;
+  embed_and_norm(features, rows);
+  cosines_.resize(num_rows, half_dim);
+  sines_.resize(num_rows, half_dim);
+  rotations({rope_, rows, cosines_.view, sines_.view});
+  append(rows);
+  if (outputs.empty()) return;
+
+  Rows next = residuals_of(features, outputs);
+  attend_outputs(rows, outputs);
+  add_product(o_, attended_.view, next);
+  add_mlp(next);
   out_ = std::move(next);
 }
 
-std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const SampledToken> outputs) {
-  const DraftHead& head = head_;
-  const DraftHeadConfig& config = head.config;
-  const DraftSlots slots = draft_slots(batch, outputs);
+// features_ = fc of the outputs of the layers that the head reads, for the rows of the step whose slots are
+// filled. Returns these rows, with the token after each.
+std::vector<BatchRow> HeadDrafter::fuse_features(const Batch& batch, const DraftSlots& slots) {
+  const DraftHeadConfig& config = head_.config;
   const std::vector<BatchRow> batch_rows = rows_of(batch);
   std::vector<BatchRow> rows;
   Rows split_taps;
@@ -205,58 +233,74 @@ std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const Sampl
     rows.push_back(
         {slots.next[n], batch_rows[static_cast<size_t>(t)].position, batch_rows[static_cast<size_t>(t)].run});
     if (config.norm_before_fc)
-      rms_norm(taps_.view.row(t), head.features_norm, config.rms_eps, split_taps.view.row(row));
+      rms_norm(taps_.view.row(t), head_.features_norm, config.rms_eps, split_taps.view.row(row));
     else
       to_split(taps_.view.row(t), ptrdiff_t{3} * config.hidden, split_taps.view.row(row));
   }
   features_.resize(std::ssize(rows), config.hidden);
   fc_.multiply(machine_, split_taps.view, features_.view);
+  return rows;
+}
 
-  std::vector<int> ends;
-  std::vector<Run> runs;  // of the chains: only their page table is read
-  std::vector<std::vector<PageId>> pages;
+HeadDrafter::ChainRuns HeadDrafter::runs_of_chains(const Batch& batch, const DraftSlots& slots) const {
+  ChainRuns all;
   for (const DraftChain& chain : slots.chains) {
-    ends.push_back(chain.row);
     const PageTableView& full = batch.runs[chain.run].full;
-    pages.push_back(with_scratch_page(full, static_cast<PageId>(num_full_pages_ + std::ssize(pages))));
-    runs.push_back({.full = {pages.back(), full.first_page}});
+    all.pages.push_back(
+        with_scratch_page(full, static_cast<PageId>(num_full_pages_ + std::ssize(all.pages))));
+    all.runs.push_back({.full = {all.pages.back(), full.first_page}});
   }
+  return all;
+}
+
+// logits_ of the first rows of out_, and normed_ on the way.
+void HeadDrafter::compute_logits(ptrdiff_t num_rows) {
+  const DraftHeadConfig& config = head_.config;
+  normed_.resize(num_rows, padded(config.hidden));
+  for (ptrdiff_t n = 0; n < num_rows; ++n)
+    rms_norm(out_.view.row(n), head_.final_norm, config.rms_eps, normed_.view.row(n));
+  logits_.resize(num_rows, config.draft_vocab);
+  unembedding_.multiply(machine_, normed_.view, logits_.view);
+}
+
+std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const SampledToken> outputs) {
+  const DraftHeadConfig& config = head_.config;
+  const DraftSlots slots = draft_slots(batch, outputs);
+  const std::vector<BatchRow> rows = fuse_features(batch, slots);
+  const ChainRuns chain_runs = runs_of_chains(batch, slots);
+  std::vector<int> ends;
+  for (const DraftChain& chain : slots.chains) ends.push_back(chain.row);
   run_layer(features_.view, rows, ends);
 
   std::vector<Drafts> drafts(slots.chains.empty() ? 0 : batch.runs.size());
   for (const DraftChain& chain : slots.chains) drafts[chain.run].first_position = chain.position + 2;
-  std::vector<size_t> live(slots.chains.size());  // the chains that continue; their rows are those of out_
-  for (size_t n = 0; n < live.size(); ++n) live[n] = n;
-  for (int step = 0; !live.empty(); ++step) {
-    const auto num_live = std::ssize(live);
-    normed_.resize(num_live, padded(config.hidden));
-    for (ptrdiff_t n = 0; n < num_live; ++n)
-      rms_norm(out_.view.row(n), head.final_norm, config.rms_eps, normed_.view.row(n));
-    logits_.resize(num_live, config.draft_vocab);
-    unembedding_.multiply(machine_, normed_.view, logits_.view);
-    std::vector<size_t> next;
-    std::vector<int> all;
-    std::vector<BatchRow> chain_rows;
-    Rows before;
-    before.resize(num_live, config.hidden);
-    for (size_t n = 0; n < live.size(); ++n) {
-      const DraftChain& chain = slots.chains[live[n]];
+  Chains live;
+  for (size_t n = 0; n < slots.chains.size(); ++n) live.indices.push_back(n);
+  for (int step = 0; !live.indices.empty(); ++step) {
+    compute_logits(std::ssize(live.indices));
+    Chains next;
+    Rows features;
+    features.resize(std::ssize(live.indices), config.hidden);
+    for (size_t n = 0; n < live.indices.size(); ++n) {
+      const size_t index = live.indices[n];
+      const DraftChain& chain = slots.chains[index];
       const auto row = static_cast<ptrdiff_t>(n);
       const std::vector<Draft> level =
-          best_drafts({logits_.view.row(row), static_cast<size_t>(config.draft_vocab)}, head.tokens,
+          best_drafts({logits_.view.row(row), static_cast<size_t>(config.draft_vocab)}, head_.tokens,
                       batch.runs[chain.run].draft_topk);
       add_level(drafts[chain.run], level);
       if (step + 1 == chain.num_drafts) continue;
+      const ptrdiff_t to = std::ssize(next.indices);
       for (ptrdiff_t i = 0; i < config.hidden; ++i)
-        before.view(std::ssize(next), i) =
-            config.norm_output ? normed_.view(row, split_index(i)) : out_.view(row, i);
-      all.push_back(static_cast<int>(next.size()));
-      next.push_back(live[n]);
-      chain_rows.push_back(
-          {.token = level.front().token, .position = chain.position + 1 + step, .run = &runs[live[n]]});
+        features.view(to, i) = config.norm_output ? normed_.view(row, split_index(i)) : out_.view(row, i);
+      next.indices.push_back(index);
+      next.outputs.push_back(static_cast<int>(to));
+      next.rows.push_back({.token = level.front().token,
+                           .position = chain.position + 1 + step,
+                           .run = &chain_runs.runs[index]});
     }
     live = std::move(next);
-    if (!live.empty()) run_layer(before.view, chain_rows, all);
+    if (!live.indices.empty()) run_layer(features.view, live.rows, live.outputs);
   }
   return drafts;
 }

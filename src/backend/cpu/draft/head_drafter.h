@@ -11,6 +11,7 @@
 #include "backend/cpu/draft/head_matrix.h"
 #include "backend/cpu/kv_cache.h"
 #include "backend/cpu/machine.h"
+#include "backend/draft_chain.h"
 #include "core/view.h"
 #include "model/batch.h"
 #include "model/draft_head/draft_head.h"
@@ -42,6 +43,25 @@ class HeadDrafter {
     View<float, 2> view{};
     void resize(ptrdiff_t num_rows, ptrdiff_t width);
   };
+  // The chains that still draft. Their rows in out_ are in this order.
+  struct Chains {
+    std::vector<size_t> indices;  // of DraftSlots::chains
+    std::vector<BatchRow> rows;   // inputs of the next level
+    std::vector<int> outputs;     // all of these rows
+  };
+  // Runs of the chains, of which only the page table is read.
+  struct ChainRuns {
+    std::vector<std::vector<PageId>> pages;
+    std::vector<Run> runs;
+  };
+  std::vector<BatchRow> fuse_features(const Batch& batch, const DraftSlots& slots);
+  ChainRuns runs_of_chains(const Batch& batch, const DraftSlots& slots) const;
+  void compute_logits(ptrdiff_t num_rows);
+  void embed_and_norm(View<const float, 2> features, std::span<const BatchRow> rows);
+  Rows residuals_of(View<const float, 2> features, std::span<const int> outputs);
+  void attend_outputs(std::span<const BatchRow> rows, std::span<const int> outputs);
+  void add_mlp(Rows& residuals);
+  void add_product(const HeadMatrix& matrix, View<const float, 2> x, Rows& to);
   void run_layer(View<const float, 2> features, std::span<const BatchRow> rows, std::span<const int> outputs);
   void append(std::span<const BatchRow> rows);
   void attend_to_slots(std::span<const BatchRow> rows);

@@ -103,6 +103,10 @@ class Branches {
   const Alternatives& exclusive(const Json& schema);
   bool are_disjoint(const Json& a, const Json& b);
   Alternatives failures(const Json& schema);
+  void keywords_fail(const Json& schema, Alternatives& ways);
+  void combinations_fail(const Json& schema, Alternatives& ways);
+  void exclusions_fail(const Json& schema, Alternatives& ways);
+  void conditions_fail(const Json& schema, Alternatives& ways);
   void items_fail(const Json& schema, Alternatives& ways);
   void members_fail(const Json& schema, Alternatives& ways);
   bool is_ignored(const Json& schema, std::string_view keyword) const;

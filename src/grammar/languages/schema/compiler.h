@@ -68,6 +68,7 @@ class SchemaCompiler {
   // Wider than holds(): also true if the value reaches a widened schema, whose lost keywords are unknown.
   bool may_hold(const Json& value, const Terms& terms);
   bool holds(const Json& value, const Json& schema);
+  bool all_keywords_hold(const Json& value, const Json& schema);
   bool keyword_holds(const Json& value, const Json& schema, std::string_view keyword, uint32_t index);
   bool number_holds(const Json& value, const Json& schema, std::string_view keyword);
   bool string_holds(const Json& value, const Json& schema, std::string_view keyword);

@@ -10,9 +10,8 @@ bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
   return keyword == "format" && !find_format(document_.text(schema, keyword)->get_ref<const std::string&>());
 }
 
-// A schema fails if one of its keywords fails. A widened schema may also fail by a keyword that it lost.
-Branches::Alternatives Branches::failures(const Json& schema) {
-  using Sense = Term::Sense;
+// Adds the ways in which the keywords fail that are not about items, members, or other schemas.
+void Branches::keywords_fail(const Json& schema, Alternatives& ways) {
   constexpr std::string_view kSingle[]{"type",
                                        "enum",
                                        "const",
@@ -31,25 +30,20 @@ Branches::Alternatives Branches::failures(const Json& schema) {
                                        "maxProperties"};
   constexpr std::string_view kUnknown[]{"uniqueItems", "unevaluatedItems", "unevaluatedProperties",
                                         "$dynamicRef", "$recursiveRef"};
-  if (document_.is_widened(schema)) return {{}};
-  if (document_.is_reference_alone(schema)) return {{{&document_.target(schema), Sense::kFails}}};
-  Alternatives ways;
-  const auto fails = [&](std::string_view keyword, uint32_t index = 0) {
-    ways.push_back({{&schema, Sense::kKeywordFails, keyword, index}});
-  };
-  const auto is_unknown = [&](std::string_view keyword) {
-    ways.push_back({{&schema, Sense::kUnknown, keyword}});
-  };
   for (const std::string_view keyword : kSingle)
-    if (SchemaDocument::find(schema, keyword) && !is_ignored(schema, keyword)) fails(keyword);
+    if (SchemaDocument::find(schema, keyword) && !is_ignored(schema, keyword))
+      ways.push_back({{&schema, Term::Sense::kKeywordFails, keyword}});
   for (const std::string_view keyword : kUnknown) {
     const Json* value = SchemaDocument::find(schema, keyword);
     if (value == nullptr) continue;
     if (keyword == "uniqueItems" ? document_.flag(schema, keyword) : !SchemaDocument::is_true(*value))
-      is_unknown(keyword);
+      ways.push_back({{&schema, Term::Sense::kUnknown, keyword}});
   }
-  items_fail(schema, ways);
-  members_fail(schema, ways);
+}
+
+// $ref, allOf and anyOf.
+void Branches::combinations_fail(const Json& schema, Alternatives& ways) {
+  using Sense = Term::Sense;
   if (document_.text(schema, "$ref")) ways.push_back({{&document_.target(schema), Sense::kFails}});
   if (const Json* all = document_.list(schema, "allOf"))
     for (const Json& member : *all) ways.push_back({{&member, Sense::kFails}});
@@ -58,25 +52,46 @@ Branches::Alternatives Branches::failures(const Json& schema) {
     for (const Json& member : *any) none.push_back({&member, Sense::kFails});
     ways.push_back(std::move(none));
   }
-  if (const Json* one = document_.list(schema, "oneOf")) {
-    Terms none;
-    for (const Json& member : *one) none.push_back({&member, Sense::kFails});
-    ways.push_back(std::move(none));
-    constexpr size_t kMaxPairs{16};
-    size_t num_pairs = 0;
-    for (const Terms& alone : exclusive(schema))  // a member, then those that may hold together with it
-      for (size_t i = 1; i < alone.size(); ++i)
-        if (alone[i].schema > alone[0].schema && ++num_pairs <= kMaxPairs)
-          ways.push_back({{alone[0].schema}, {alone[i].schema}});
-    if (num_pairs > kMaxPairs) is_unknown("oneOf");
-  }
+}
+
+// oneOf: no member holds, or two do.
+void Branches::exclusions_fail(const Json& schema, Alternatives& ways) {
+  const Json* one = document_.list(schema, "oneOf");
+  if (one == nullptr) return;
+  Terms none;
+  for (const Json& member : *one) none.push_back({&member, Term::Sense::kFails});
+  ways.push_back(std::move(none));
+  constexpr size_t kMaxPairs{16};
+  size_t num_pairs = 0;
+  for (const Terms& alone : exclusive(schema))  // a member, then those that may hold together with it
+    for (size_t i = 1; i < alone.size(); ++i)
+      if (alone[i].schema > alone[0].schema && ++num_pairs <= kMaxPairs)
+        ways.push_back({{alone[0].schema}, {alone[i].schema}});
+  if (num_pairs > kMaxPairs) ways.push_back({{&schema, Term::Sense::kUnknown, "oneOf"}});
+}
+
+// not, and if with then and else.
+void Branches::conditions_fail(const Json& schema, Alternatives& ways) {
+  using Sense = Term::Sense;
   if (SchemaDocument::find(schema, "not")) ways.push_back({{&schema_at(schema, "not")}});
   const bool has_then = SchemaDocument::find(schema, "then"), has_else = SchemaDocument::find(schema, "else");
-  if (SchemaDocument::find(schema, "if") && (has_then || has_else)) {
-    const Json& condition = schema_at(schema, "if");
-    if (has_then) ways.push_back({{&condition}, {&schema_at(schema, "then"), Sense::kFails}});
-    if (has_else) ways.push_back({{&condition, Sense::kFails}, {&schema_at(schema, "else"), Sense::kFails}});
-  }
+  if (!SchemaDocument::find(schema, "if") || !(has_then || has_else)) return;
+  const Json& condition = schema_at(schema, "if");
+  if (has_then) ways.push_back({{&condition}, {&schema_at(schema, "then"), Sense::kFails}});
+  if (has_else) ways.push_back({{&condition, Sense::kFails}, {&schema_at(schema, "else"), Sense::kFails}});
+}
+
+// A schema fails if one of its keywords fails. A widened schema may also fail by a keyword that it lost.
+Branches::Alternatives Branches::failures(const Json& schema) {
+  if (document_.is_widened(schema)) return {{}};
+  if (document_.is_reference_alone(schema)) return {{{&document_.target(schema), Term::Sense::kFails}}};
+  Alternatives ways;
+  keywords_fail(schema, ways);
+  items_fail(schema, ways);
+  members_fail(schema, ways);
+  combinations_fail(schema, ways);
+  exclusions_fail(schema, ways);
+  conditions_fail(schema, ways);
   return ways;
 }
 

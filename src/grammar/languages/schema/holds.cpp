@@ -71,6 +71,13 @@ bool SchemaCompiler::holds(const Json& value, const Json& schema) {
     return result;
   }
   branches_.check_keywords(schema);
+  const bool result = all_keywords_hold(value, schema);
+  --holds_depth_;
+  return result;
+}
+
+// Keywords that are not in this list assert nothing, or belong to another one.
+bool SchemaCompiler::all_keywords_hold(const Json& value, const Json& schema) {
   constexpr std::string_view kKeywords[]{"type",
                                          "enum",
                                          "const",
@@ -118,7 +125,6 @@ bool SchemaCompiler::holds(const Json& value, const Json& schema) {
       result = keyword_holds(value, schema, *known, 0);
     }
   }
-  --holds_depth_;
   return result;
 }
 

@@ -1,0 +1,47 @@
+// The flags that all measurements of bench share: the model, repetitions, settings, and the file for records.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/measure/record_file.h"
+#include "cli/measure/run_record.h"
+
+namespace nibble::cli {
+
+inline constexpr int kMaxBenchTokens{1 << 20};  // of a prompt, an answer, or the KV cache
+inline constexpr int kMaxBenchClients{1024};
+
+struct BenchFlags {
+  std::string model;
+  int num_repetitions{5};
+  std::optional<std::string> max_batch_tokens;  // -b
+  bool as_json{false};
+  std::optional<std::string> record;  // file that the record is appended to
+};
+
+// Adds all flags but MODEL, which is the first positional argument of each command (add_model()).
+void add_bench_flags(CLI::App& command, Settings& settings, BenchFlags& flags,
+                     std::initializer_list<SettingGroup> more_settings = {});
+
+// Returns the settings with -b, llama-bench's name for --max-batch-tokens, applied. -b wins over it.
+Settings settings_of(const BenchFlags& flags, const Settings& settings);
+
+// Calls measure(settings, command_line), then prints its table, or its record with --json, and appends the
+// record to the file of --record.
+template <typename Measure>
+int print_measurement(const BenchFlags& flags, const Settings& settings, const CLI::App& command,
+                      const Measure& measure) {
+  RecordFile file(flags.record);
+  const RunOutput output = measure(settings_of(flags, settings), command_line(command));
+  file.append(output.record);
+  fmt::print("{}", flags.as_json ? output.record : output.table);
+  return kDone;
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,27 @@
+#include "core/number_list.h"
+
+#include <charconv>
+
+#include "core/error.h"
+#include "core/take_until.h"
+
+namespace nibble {
+
+std::vector<int> read_numbers(std::string_view list, std::string_view origin, int least, int most,
+                              std::string_view what) {
+  std::vector<int> numbers;
+  bool has_more = true;
+  for (std::string_view rest = list; has_more;) {
+    has_more = rest.find(',') != std::string_view::npos;
+    const std::string_view text = take_until(rest, ',');
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most)
+      throw InputError("{} '{}': accepted are {} from {} to {}, with commas between them", origin, list, what,
+                       least, most);
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+}  // namespace nibble

@@ -1,0 +1,14 @@
+// Lists of whole numbers in flags: "512,2048".
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace nibble {
+
+// Parses whole numbers from `least` to `most`, separated by commas; an empty item is an error. Throws an
+// InputError that names the flag (`origin`) and what is accepted; `what` describes the numbers.
+std::vector<int> read_numbers(std::string_view list, std::string_view origin, int least, int most,
+                              std::string_view what = "whole numbers");
+
+}  // namespace nibble
