@@ -43,7 +43,7 @@ def test_a_figure_changed_by_hand_or_in_a_record_is_noticed_and_mended(copy):
     step = next(
         line
         for line in changed
-        if line.get("nibble", {}).get("commit") == "2494259a886b"
+        if line.get("nibble", {}).get("commit") == "735529e14d85"
         and line["machine"]["device"]["name"] == "NVIDIA H200"
         and (line["depth"], line["num_sequences"]) == (160, 1)
     )
