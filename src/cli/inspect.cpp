@@ -350,7 +350,8 @@ void add_kernels(Report& report, const InspectOptions& options, const ResolvedSe
     }
   } else if (options.show_kernels || !setup.requirements.empty()) {
     report.kernels = list_kernels(report.model, setup);
-    if (setup.backend->device) report.verified = read_verified(verified_path(setup.backend->device()));
+    if (const auto facts = device_facts(*setup.backend))
+      report.verified = read_verified(verified_path(*facts));
   }
 }
 

@@ -169,13 +169,13 @@ TEST(Resolve, NodesHaveAGpuEachAndFindEachOtherOverTheHeadsInterface) {
 TEST(Resolve, FlagsOfNodesNeedNodes) {
   Settings settings = on_backend("cpu");
   settings.node_rank = 0;
-  EXPECT_EQ(refusal(settings), "--node-rank goes with --nodes, which says how many there are");
+  EXPECT_EQ(refusal(settings), "--node-rank needs --nodes N");
   settings = on_backend("cpu");
   settings.head = "127.0.0.1:7000";
-  EXPECT_EQ(refusal(settings), "--head goes with --nodes, which says how many there are");
+  EXPECT_EQ(refusal(settings), "--head needs --nodes N");
   settings = on_backend("cpu");
   settings.secret_file = "secret";
-  EXPECT_EQ(refusal(settings), "--secret-file goes with --nodes, which says how many there are");
+  EXPECT_EQ(refusal(settings), "--secret-file needs --nodes N");
 }
 
 TEST(Resolve, NodesNeedARankAndAHeadAndDraftWithoutAModel) {
@@ -188,7 +188,7 @@ TEST(Resolve, NodesNeedARankAndAHeadAndDraftWithoutAModel) {
   EXPECT_EQ(refusal(settings), "--node-rank 2: 2 nodes are numbered from 0 to 1");
   settings = first_of_two("cpu");
   settings.speculate = "model=tiny";
-  EXPECT_THAT(refusal(settings), HasSubstr("--nodes 2: a head or a model drafts where one machine"));
+  EXPECT_THAT(refusal(settings), HasSubstr("--nodes 2: draft heads and draft models are not supported"));
 }
 
 TEST(Resolve, WholeExpertsAreForSeveralNodesOrGpus) {
