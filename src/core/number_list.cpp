@@ -17,8 +17,8 @@ std::vector<int> read_numbers(std::string_view list, std::string_view origin, in
     int number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most)
-      throw InputError("{} '{}': accepted are {} from {} to {}, with commas between them", origin, list, what,
-                       least, most);
+      throw InputError("{} '{}': expected {} from {} to {}, separated by commas", origin, list, what, least,
+                       most);
     numbers.push_back(number);
   }
   return numbers;

@@ -18,8 +18,7 @@ TEST(NumberList, HoldsNumbersWithCommasBetweenThem) {
 TEST(NumberList, ItemsThatAreNoNumberOfTheRangeAreRefused) {
   for (const std::string_view list : {"", ",", "1,", ",1", "1,,2", "1 ,2", "x", "1,-1", "1,11", "1.5"})
     EXPECT_EQ(error_of([&] { read_numbers(list, "--gpus", 0, 10, "numbers of GPUs"); }),
-              fmt::format("--gpus '{}': accepted are numbers of GPUs from 0 to 10, with commas between them",
-                          list));
+              fmt::format("--gpus '{}': expected numbers of GPUs from 0 to 10, separated by commas", list));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST(Settings, ASwitchIsOnOrOff) {
   EXPECT_EQ(refusal("expert-parallel", "1"), "--expert-parallel '1': expected one of on, off");
   EXPECT_EQ(default_of(row("expert-parallel")), "off");
   EXPECT_FALSE(with("graphs", "off").graphs);
-  EXPECT_EQ(refusal("prefix-cache", "true"), "--prefix-cache 'true': accepted is one of on, off");
+  EXPECT_EQ(refusal("prefix-cache", "true"), "--prefix-cache 'true': expected one of on, off");
   EXPECT_EQ(default_of(row("jit")), "on");
 }
 
