@@ -9,12 +9,12 @@ namespace nibble::grammar {
 
 enum class Language {
   kJsonObject,  // any JSON object; `text` is empty
-  kJsonSchema,  // JSON text
-  kRegex,       // the whole text matches it
-  kChoice,      // one of these: a JSON list of texts
+  kJsonSchema,  // `text` is the schema, as JSON text
+  kRegex,       // the whole answer matches the expression
+  kChoice,      // the answer is one of the texts in a JSON list
   kGbnf,        // llama.cpp's GBNF
   kEbnf,        // xgrammar's EBNF
-  kEbnfOrLark,  // vLLM's: whichever of the two it looks like
+  kEbnfOrLark,  // vLLM's `grammar`: EBNF or Lark, whichever it looks like
   kLark,
 };
 
