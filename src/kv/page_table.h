@@ -29,7 +29,7 @@ class SequencePages {
   int make_room();
   // Counts positions as filled by a planned step; at most those reserved.
   void advance(int num_tokens);
-  // Gives back the pages that contain neither a filled position nor one of the next `num_kept`.
+  // Gives back the pages that contain neither a filled position nor one of the next `num_kept` positions.
   void give_back_unfilled(int num_kept = 0);
   // Adds the pages filled since the last call to the cache. Replaces a page by an identical cached one of the
   // same salt, if there is one. `tokens`: the known tokens; a page with unknown tokens is added later. Must
