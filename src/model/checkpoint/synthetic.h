@@ -13,7 +13,7 @@
 
 namespace nibble {
 
-// Generates them in memory, on all cores. Takes the sum of bytes over tensor_specs(config).
+// Generates the weights in memory, on all cores. Takes the sum of bytes over tensor_specs(config).
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed = 0,
                        const ReportProgress& report = {});
 
