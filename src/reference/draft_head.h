@@ -42,7 +42,7 @@ void join_features(const JoinFeaturesArgs& args);
 struct DraftLayerArgs {
   const DraftHead& head;
   const RopeTable& rope;
-  View<const float, 2> features;   // [T, H]: f, or g of the slot before
+  View<const float, 2> features;   // [T, H]: f, or g of the previous slot
   std::span<const BatchRow> rows;  // [T]: positions and pages; the token is that of the next position
   std::span<const int> outputs;    // rows for which g is computed
   const LayerKv& kv;               // keys and values of all rows are written
