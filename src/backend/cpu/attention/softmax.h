@@ -1,5 +1,5 @@
 // Online softmax: sums of weights and weighted values over scores that arrive a page at a time, relative to
-// the largest score so far. Two such sums over different positions can be added.
+// the largest score so far. Two such partial softmaxes over different positions can be merged.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,8 @@ struct Softmax {
     sum[head] += (sums[0] + sums[2]) + (sums[1] + sums[3]);
   }
 
-  // Adds another sum. Adding to an empty sum gives the other one unchanged, except for the sign of zeros.
+  // Merges another partial softmax. If this one is empty, the result is the other, except for the sign of
+  // zeros.
   void add(int head, float other_max, float other_sum, const float* other_out, ptrdiff_t width) {
     const float larger = std::max(max[head], other_max);
     const float ours = fast_exp(max[head] - larger), theirs = fast_exp(other_max - larger);
