@@ -67,8 +67,8 @@ class HeadDrafter {
   HeadDrafter(const DraftHead& head, const Weights& model, int num_full_pages);
   // Returns a trace that stores the outputs of the layers that the head reads.
   Trace trace(ptrdiff_t num_rows);
-  // To be called after a step: fills the head's cache for the step's rows, and makes the drafts that its runs
-  // request.
+  // Must be called after a step. Fills the head's cache for the step's rows, and makes the drafts that the
+  // step's runs request.
   std::vector<Drafts> draft(const Batch& batch, std::span<const BatchRow> rows,
                             std::span<const SampledToken> outputs, ThreadPool* pool);
 

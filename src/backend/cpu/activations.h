@@ -10,7 +10,8 @@
 
 namespace nibble::cpu {
 
-// Rows that are multiplied by a panel of weights together: they stay in L2 next to it (20b: 0.25 MB in int8).
+// Number of token rows multiplied by a panel of weights together: they stay in L2 next to the panel (20b:
+// 0.25 MB in int8).
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed at once
 // Maximum number of attention pieces whose partial softmaxes wait to be merged: enough for one row at

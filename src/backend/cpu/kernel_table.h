@@ -12,8 +12,8 @@
 
 namespace nibble::cpu {
 
-// In ascending order: the last one that a machine supports is its best, and may use the kernels of the
-// earlier ones.
+// In ascending order: the last instruction set that a machine supports is its best, and may use the kernels
+// of earlier ones.
 enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {

@@ -22,7 +22,7 @@ struct Source {
   Language language{Language::kJsonObject};
   std::string text;
   bool is_strict{false};            // for a schema: see SchemaOptions
-  bool drops_unenforceable{false};  // likewise
+  bool drops_unenforceable{false};  // for a schema: see SchemaOptions
   // For kRegex and kLark: the text is this argument of a call, the only member of a JSON object. Empty: the
   // text stands alone.
   std::string argument{};

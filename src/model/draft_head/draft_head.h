@@ -43,7 +43,7 @@ struct DraftHeadConfig {
   float rms_eps{1e-5f};
   double rope_theta{10000};
   std::optional<Llama3Rope> llama3{};  // nothing: plain RoPE
-  bool norm_before_fc{false};          // norm the three outputs, as one vector, before fc joins them
+  bool norm_before_fc{false};          // norm the three outputs, as one vector, before fc is applied
   bool norm_before_residual{false};    // the residual is the normed input, not the input
   bool norm_output{false};             // a chain continues from the normed output
 
@@ -69,7 +69,7 @@ DraftHeadBytes bytes_of(const DraftHeadConfig& config, Format format);
 struct DraftHead {
   DraftHeadConfig config;
   Vector features_norm;  // [3 H]; empty without norm_before_fc
-  Matrix fc;             // [H, 3 H]: joins the outputs of the layers to one feature vector
+  Matrix fc;             // [H, 3 H]: maps the outputs of the three layers to one feature vector
   // [H] each. token_norm: of the token's embedding. hidden_norm: of the features or, in a chain, of the
   // previous output.
   Vector token_norm, hidden_norm;

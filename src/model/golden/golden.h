@@ -66,13 +66,14 @@ struct GoldenTolerance {
   double greedy_gap{0};
 };
 
-// For a backend that keeps keys and values in BF16 and is otherwise exact to float32. golden_tolerance.cpp
-// derives it from the number of layers and the size of the golden logits.
+// Returns the tolerance for a backend that keeps keys and values in BF16 and is otherwise exact to float32.
+// golden_tolerance.cpp derives it from the number of layers and the size of the golden logits.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// For a backend that also rounds the inputs of matrix products to BF16. Its residual stream is float32.
+// Returns the tolerance for a backend that also rounds the inputs of matrix products to BF16. Its residual
+// stream is float32.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
-// For a backend with a BF16 cache that takes the inputs of some products in int8, with a scale per 32
-// elements. It includes no error of the weights: golden data must come from the same weights.
+// The int8 products of a backend with a BF16 cache: it takes their inputs in int8, with a scale per 32
+// elements. The tolerance includes no error of the weights: golden data must come from the same weights.
 struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };

@@ -111,8 +111,8 @@ void Branches::check_complete() const {
   if (left_out_) refuse(*left_out_);
 }
 
-// Replaces terms about unnamed members by terms about the names that occur in the branch itself. Unless these
-// are all possible names, adds a kUnknown alternative.
+// Replaces terms about unnamed members by terms about the names that occur in the branch itself. Unless the
+// branch allows no other names, adds a kUnknown alternative.
 void Branches::name_members(const Branch& branch, Alternatives& alternatives) {
   constexpr size_t kMaxNames{16};
   if (std::ranges::none_of(alternatives,
@@ -187,8 +187,9 @@ bool Branches::may_name(const Term& failing, std::string_view name) {
   return true;
 }
 
-// Removes alternatives that can't be expressed and returns the first such term. While looking for overlaps,
-// such an alternative counts as one that any value satisfies.
+// Removes alternatives that can't be expressed (kUnknown) and returns the first such term; nullopt: nothing
+// was removed. While overlaps are searched (disjoint_depth_), such an alternative counts as one that any
+// value satisfies.
 std::optional<Term> Branches::drop_unknown(Alternatives& alternatives) {
   const auto is_unknown = [](const Terms& terms) { return terms.front().sense == Term::Sense::kUnknown; };
   const auto unknown = std::ranges::find_if(

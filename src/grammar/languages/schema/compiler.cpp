@@ -147,8 +147,8 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-// Returns the facts of arrays or objects that equal none of the excluded values: those with fewer items or
-// members than all of them, and those with more.
+// Returns the facts of arrays or objects that differ from every excluded value by their size: those with
+// fewer items or members than all excluded values, and those with more.
 std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
   uint32_t least = kUnlimited, most = 0;
   for (const Json* value : facts.excluded) {

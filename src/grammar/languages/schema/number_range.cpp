@@ -1,5 +1,5 @@
 // Bounds of numbers as expressions over their digits. A number is greater than another if it has more digits
-// before the point, or the same number of them and a greater first differing digit.
+// before the point or, with the same number of digits, a greater digit at the first difference.
 #include "grammar/languages/schema/compiler.h"
 
 namespace nibble::grammar {
