@@ -157,7 +157,8 @@ Vocabulary read_vocabulary(const Document& document) {
   std::string bytes;
   for (const auto& [letters, value] : tokens) {
     const TokenId id = token_id(value, letters, document.origin());
-    // Some files list special tokens here too. They are skipped, so that merging can never produce one.
+    // Some files list special tokens in the vocabulary too. They are skipped, so that merging can never
+    // produce one.
     if (const auto special = specials.find(letters); special != specials.end() && special->second == id)
       continue;
     bytes.clear();

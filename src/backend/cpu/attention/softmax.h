@@ -24,8 +24,8 @@ struct Softmax {
     std::fill_n(out[head], width, 0.0f);
   }
 
-  // Converts the first `count` scores, in an array of a page's size, to weights relative to the maximum. If
-  // the maximum grows, rescales the previous sums.
+  // Replaces the first `count` of a page's scores by weights relative to the maximum, the rest by 0, and adds
+  // the weights to the sum. If the maximum grows, rescales the previous sums.
   void add_scores(int head, float* scores, int count, float scale) {
     static_assert(kPageTokens % 4 == 0);
     constexpr float kNone{-std::numeric_limits<float>::infinity()};
