@@ -21,8 +21,8 @@ class Buffer {
   // address space until written.
   explicit Buffer(size_t bytes) : Buffer(bytes, kAlignment) {}
 
-  // The same, in 2 MB pages if the system grants them. For data that is written once and read many times:
-  // with 4 KB pages, every 64 cache lines need another TLB entry.
+  // Like the constructor, in 2 MB pages if the system grants them. For data that is written once and read
+  // many times: with 4 KB pages, every 64 cache lines need another TLB entry.
   static Buffer of_huge_pages(size_t bytes) {
     Buffer buffer(bytes, kHugePage);
 #if defined(__linux__)

@@ -6,14 +6,14 @@
 namespace nibble {
 namespace {
 
-// Time for other requests to end and free memory. The thread serves no one meanwhile, which is better than
-// the end of the process.
+// Within this time other requests may end and free memory. Waiting blocks the thread, which is better than
+// ending the process.
 constexpr std::chrono::seconds kJsonTimeout{5};
 
 }  // namespace
 
 void* wait_for_json_memory(size_t bytes) {
-  std::chrono::steady_clock::time_point end;  // only a failure looks at the clock
+  std::chrono::steady_clock::time_point end;  // set at the first failure
   for (bool is_first = true;; is_first = false) {
     try {
       return ::operator new(bytes);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/json_fwd.h"
-// After json_fwd.h.
+// Must follow json_fwd.h, which declares the allocator.
 #include <nlohmann/json.hpp>
 
 // Compare a value with a text without allocating. The library's own comparison makes a value of the text,

@@ -34,7 +34,7 @@ void sync_folder_of(const fs::path& path) {
 }  // namespace
 
 NewFile::NewFile(fs::path path) : path_(std::move(path)), unfinished_(path_) {
-  // The rename would replace a device, such as /dev/null, by a file.
+  // Refuse a device, such as /dev/null: the rename would replace it by a file.
   if (std::error_code error; fs::exists(path_, error) && !fs::is_regular_file(path_, error))
     throw InputError("{}: cannot be written: not a regular file", path_.string());
   unfinished_ += fmt::format(".unfinished-{}", ::getpid());

@@ -51,8 +51,8 @@ struct Settings {
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
-  // vLLM's default too. The rest is for the driver, CUDA graphs, and allocations that the
-  // memory plan does not count.
+  // The share of a GPU's memory for weights and KV cache; vLLM's default too. The rest is for the driver,
+  // CUDA graphs, and allocations that the memory plan does not count.
   double gpu_memory_utilization{0.9};
   bool prefix_cache{true};
   // kDrafts: how tokens are drafted (speculative decoding).
@@ -73,7 +73,7 @@ struct Settings {
   std::optional<std::string> head;
   std::optional<std::string> secret_file;
   bool expert_parallel{false};
-  // kPlaces: where files are, and the log.
+  // kPlaces: file locations and logging.
   std::optional<std::string> models;     // folder of the bundled models
   std::optional<std::string> tokenizer;  // a vocabulary file instead of the model's own
   std::string log_level{"warn"};

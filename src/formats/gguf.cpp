@@ -295,8 +295,8 @@ std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {
   return sum / alignment * alignment;
 }
 
-// Sets the data of each tensor. Checks that each begins where the previous one ends, padding included; the
-// padding of the last may be missing.
+// Sets the data of each tensor. Checks that each tensor begins where the previous one ends, padding included;
+// the padding of the last tensor may be missing.
 void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> data, uint64_t alignment,
                    const fs::path& path) {
   uint64_t end = 0;
@@ -480,8 +480,8 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
   const auto num_tensors = reader.number<uint64_t>("the number of tensors");
   const auto num_values = reader.number<uint64_t>("the number of metadata entries");
 
-  // Do not reserve memory for these two counts, which may be wrong. The loops below end in time because each
-  // iteration reads bytes of the file.
+  // Do not reserve memory for the two numbers just read, which may be wrong. The loops below end in time
+  // because each iteration reads bytes of the file.
   Gguf gguf;
   gguf.files = {path};
   for (uint64_t i = 0; i < num_values; ++i) {

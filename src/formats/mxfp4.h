@@ -35,12 +35,12 @@ enum class Mxfp4Rule {
   kCeil,      // 2^ceil(log2(a / 6)), ties to even; never saturates (Triton: downcast_to_mxfp with ROUND_UP)
 };
 
-// Exact if float32 can hold the value; 4 and 6 times a scale of 2^126 or more, and 2 and 3 times 2^127, are
-// infinite. The NaN scale (255) makes all 32 values NaN.
+// Decodes a block, exactly if float32 can hold the values; 4 and 6 times a scale of 2^126 or more, and 2 and
+// 3 times 2^127, are infinite. The NaN scale (255) makes all 32 values NaN.
 std::array<float, kMxfp4BlockSize> decode(const Mxfp4Block& block);
 
-// E2M1 has neither NaN nor infinity: a block that contains one gets the NaN scale and zero codes, so
-// that the error stays visible.
+// Encodes 32 values. If one is a NaN or an infinity, which E2M1 lacks, the block gets the NaN scale and zero
+// codes, so that the error stays visible.
 Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule = Mxfp4Rule::kOcp);
 
 // Convert whole rows of n values: n is a multiple of 32, `codes` has n / 2 bytes and `scales` n / 32.

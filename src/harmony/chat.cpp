@@ -145,7 +145,7 @@ ChatMessage chat_message_from_json(const Field& field) {
     message.tool_name = need_tool_name(field, "name");
   else if (known == Role::kTool && field.find("tool_name"))  // Ollama's name for it
     message.tool_name = need_tool_name(field, "tool_name");
-  // Only checked: the call has it too.
+  // The name is only checked: the call that this result answers has it too.
   if (known == Role::kTool && field.find("name")) need_tool_name(field, "name");
   if (known == Role::kAssistant) message.reasoning = message_reasoning(field);
   if (const auto calls = field.find("tool_calls"))

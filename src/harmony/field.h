@@ -39,7 +39,8 @@ class Field {
   // Throws InputError: "messages[2].role must be one of ..., not 7", then ": REASON" if one is given.
   [[noreturn]] void refuse(std::string_view accepted, std::string_view reason = {}) const;
 
-  // The members of an object; any other value is refused. A member that is null counts as absent.
+  // These functions read members of an object, and refuse any other value. A member that is null counts as
+  // absent.
   std::optional<Field> find(const char* key) const;
   Field need(const char* key, std::string_view accepted) const;
   std::optional<std::string> find_string(const char* key) const;

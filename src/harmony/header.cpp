@@ -164,7 +164,8 @@ class HeaderReader {
     if (header_.has_start) repaired("the role is missing; {} was assumed", name(header_.speaker));
   }
 
-  // Reads "assistant", "user:alice", or the name of a tool where the role is expected.
+  // Reads "assistant", "user:alice" or, after <|start|>, the name of a tool where the role is expected.
+  // Returns false for any other word.
   bool read_author(const Word& word) {
     const size_t colon = std::min(word.value.find(':'), word.value.size());
     const std::optional<Role> role = role_of(word.value.substr(0, colon));
@@ -179,8 +180,8 @@ class HeaderReader {
     return true;
   }
 
-  // Returns whether an unknown first word is a tool's name: it has a dot ("namespace.tool"), or the rest of
-  // the header is well-formed.
+  // Returns whether an unknown first word is a tool's name: it is not a channel, and it has a dot
+  // ("namespace.tool"), or a recipient follows, or a complete header has at most three untaken words left.
   bool is_tool(const Word& word) {
     if (is_channel(word.value)) return false;
     if (word.value.find('.') != std::string_view::npos) return true;
@@ -193,8 +194,8 @@ class HeaderReader {
     return true;
   }
 
-  // Returns true if at most a recipient and a content type are left, in this order. The official parser
-  // accepts nothing else.
+  // Returns true if the header is complete and at most a recipient and a content type are left, in this
+  // order. The official parser accepts nothing else.
   bool is_regular() {
     const std::vector<Word*> rest = untaken();
     if (!header_.has_message || rest.size() > 2) return false;

@@ -119,7 +119,7 @@ class Rewriter {
     try {
       const Json& target = document_.target(schema);
       return target.is_object() ? &target : nullptr;
-      // In another document, or absent: the grammar's compiler reports it.
+      // The target is in another document or absent: the grammar's compiler reports it.
     } catch (const InputError&) {
       return nullptr;
     }
@@ -216,9 +216,9 @@ class Rewriter {
     for (const char* keyword : {"patternProperties", "additionalProperties"}) remove_member(out, keyword);
   }
 
-  // Rewrites anyOf and oneOf. Next to properties, each variant gets these too, and a union that only lists
-  // which properties are required is dropped. Next to a type other than object, anyOf is dropped and only the
-  // type is shown.
+  // Rewrites anyOf and oneOf. If the schema has properties, each variant gets them too, and a union that only
+  // lists which properties are required is dropped. Next to a type other than object, anyOf is dropped and
+  // only the type is shown.
   void rewrite_union(Json& out, size_t level) {
     const bool is_any_of = !array_of(out, "oneOf");
     const Json* given = array_of(out, is_any_of ? "anyOf" : "oneOf");
@@ -259,8 +259,8 @@ class Rewriter {
     out["oneOf"] = std::move(variants);
   }
 
-  // Writes the union on one line if all variants are plain types, or if it is one type or null. Returns
-  // whether it did.
+  // Writes anyOf on one line if all variants are plain types, or if it is one type or null. Returns whether
+  // it did.
   static bool join(Json& out, const Json& variants) {
     if (std::all_of(variants.begin(), variants.end(), is_plain)) {
       Json types = Json::array();

@@ -25,7 +25,7 @@ NodeId thinking_channel(GrammarBuilder& builder) {
   return builder.choice({builder.text("analysis"), builder.text("commentary")});
 }
 
-// The form " " is followed by <|constrain|>.
+// Returns what may follow the recipient and channel in a call's header. <|constrain|> follows the form " ".
 NodeId end_of_call_header(GrammarBuilder& builder) {
   return builder.choice(
       {builder.empty_text(), builder.text(" "), builder.text(" json"), builder.text(" code")});

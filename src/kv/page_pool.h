@@ -22,12 +22,12 @@ class PagePool {
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
-  std::optional<PageId> take();  // nothing: all pages are held, which the scheduler handles
+  std::optional<PageId> take();  // nullopt: all pages are held (the scheduler handles this)
   void share(PageId page);       // adds a holder to a page that is held or kept
   void give_back(PageId page);   // removes a holder; the page must have one
 
   void keep(PageId page);    // marks the content of a held page as worth keeping
-  void forget(PageId page);  // removes that mark
+  void forget(PageId page);  // removes the mark of keep()
   void touch(PageId page);   // marks a kept page as most recently used
   // Sets a function that is called with each kept page that take() is about to reuse, just before the page is
   // forgotten.
@@ -54,7 +54,7 @@ class PagePool {
   // All pages, then a sentinel that closes the ring of kept pages without a holder.
   std::vector<Page> pages_;
   size_t first_page_;
-  std::vector<PageId> worthless_;  // neither held nor kept
+  std::vector<PageId> worthless_;  // free pages that are not kept
   int num_free_;
   std::function<void(PageId)> reclaim_;
 };

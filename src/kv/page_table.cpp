@@ -36,7 +36,7 @@ SequencePages::~SequencePages() {
 
 void SequencePages::resume(const Prefix& prefix) {
   NIBBLE_CHECK(full_.empty() && length_ == 0, "the sequence already has {} positions", length_);
-  // If copying throws, nothing has been shared yet.
+  // Copy before sharing: if the copy throws, no page is shared yet.
   std::vector<PageId> full = prefix.full, sliding = prefix.sliding;
   full_ = std::move(full);
   sliding_ = std::move(sliding);
@@ -65,7 +65,7 @@ bool SequencePages::reserve(int num_tokens) {
   NIBBLE_CHECK(num_tokens >= 0, "{} tokens", num_tokens);
   if (num_tokens > make_room()) return false;
   const int num_pages = num_pages_for(length_ + num_tokens);
-  // Reserve first: pages already taken would leak if this threw.
+  // Reserve capacity before taking pages: a page already taken would leak if push_back() threw.
   reserve_places(full_, num_pages);
   reserve_places(sliding_, num_pages - first_sliding_page_);
   while (static_cast<int>(full_.size()) < num_pages) full_.push_back(*full_pool_->take());

@@ -27,9 +27,9 @@ class SequencePages {
   bool reserve(int num_tokens);
   // Returns the largest num_tokens that reserve() would accept now. Gives back the same pages as reserve().
   int make_room();
-  // Counts positions as filled by a planned step; at most those reserved.
+  // Counts `num_tokens` positions as filled by a planned step. They must be reserved.
   void advance(int num_tokens);
-  // Gives back the pages that contain neither a filled position nor one of the next `num_kept`.
+  // Gives back the pages that contain neither a filled position nor one of the next `num_kept` positions.
   void give_back_unfilled(int num_kept = 0);
   // Adds the pages filled since the last call to the cache. Replaces a page by an identical cached one of the
   // same salt, if there is one. `tokens`: the known tokens; a page with unknown tokens is added later. Must

@@ -71,7 +71,7 @@ class PrefixCache {
   struct TokenRun {  // stored at the index of its full page in the pool
     uint64_t hash;
     std::optional<PageId> before, sliding;
-    std::string salt;  // only of a first page; later pages are found through theirs
+    std::string salt;  // only of a first page; later pages are identified through the page before
     std::array<TokenId, kPageTokens> tokens;
     int num_after;  // number of runs that follow this one
   };

@@ -40,7 +40,7 @@ struct SampleParams {
   float frequency_penalty{0};   // over output
   std::vector<std::pair<TokenId, float>> logit_bias{};
   uint64_t seed{0};  // the draw is a function of (seed, position) only: same seed, same text
-  // -1: none. n >= 0: report log-probabilities of the chosen token and of the n likeliest; at most
+  // -1: no log-probabilities. n >= 0: those of the chosen token and of the n likeliest tokens; n is at most
   // kMaxLogprobs.
   int num_logprobs{-1};
 };
@@ -58,8 +58,8 @@ class TokenMask {
 struct OutputRow {
   int token_index{0};                   // index in the run's tokens
   const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
-  // The sequence so far; read for penalties only. If the run `follows`, the token it waits for is missing
-  // here, but counts too.
+  // The known tokens of the sequence; read for penalties only. If the run takes its tokens from the previous
+  // step (Run::follows), the token sampled there is missing here, but counts too.
   std::span<const TokenId> prompt{}, output{};
   TokenMask* mask{nullptr};  // null: every token may be chosen
 };
@@ -76,35 +76,35 @@ struct Run {
   int first_position{0};
   PageTableView full{}, sliding{};
   std::span<const OutputRow> outputs{};  // ascending token_index
-  // n >= 0: the step before produces the run's tokens, and the contents of `tokens` are not read. The first
+  // n >= 0: the previous step produces the run's tokens, and the contents of `tokens` are not read. The first
   // token is the one sampled in output row n of that step; if drafts follow row n, the one sampled after the
-  // last accepted draft. The others are drafts from the chain that the step makes after that token
-  // (num_to_draft), starting with its first. Only for backends with steps_ahead() > 0 (backend/backend.h).
+  // last accepted draft. The others are the first drafts of the chain that the draft head makes after that
+  // token (num_to_draft). Only for backends with steps_ahead() > 0 (backend/backend.h).
   int follows{-1};
-  // Only if the run follows: the number of drafts after row n. Each accepted one moves all tokens of this run
-  // one position beyond first_position; the page tables cover that. May be above 0, and the run may have
-  // drafts of its own, only if the run before it requested drafts. Its rows then have no penalties, and no
-  // run of the batch has a tree.
+  // Only with `follows`: the number of drafts after output row n of the previous step. Each accepted draft
+  // moves all tokens of this run one position beyond first_position; the page tables cover these positions.
+  // May be above 0, and the run may have drafts of its own, only if the sequence's run in the previous step
+  // requested drafts. The rows of such a run have no penalties, and no run of the batch has a tree.
   int num_unsure{0};
   // The last num_drafted tokens are drafts: accepted while the rows before them sample the same tokens.
   int num_drafted{0};
-  // Not empty: the drafts form a tree, which needs a backend with takes_trees() (backend/backend.h). See
-  // parent_of(). The known tokens form a chain, no two drafts with the same parent are equal, and a token
-  // without an output row has at most one child. A token's position is one after its parent's. It attends to
-  // the cache before the run and to its ancestors. Token i uses the cache slot of position first_position +
-  // i; the pages cover all of these. After the step, accepted drafts are in the slots of their positions
-  // (StepResult::kept).
+  // Not empty: the drafts form a tree, which needs a backend with takes_trees() (backend/backend.h);
+  // parent_of() defines the entries. The known tokens form a chain, no two drafts with the same parent are
+  // equal, and a token without an output row has at most one child. A token's position is one after its
+  // parent's. A token attends to the cache before the run and to its ancestors. Token i uses the cache slot
+  // of position first_position + i; the pages cover all of these slots. After the step, accepted drafts are
+  // in the slots of their positions (StepResult::kept).
   std::span<const int> parents{};
 
-  // The rest is for a draft head (model/draft_head/draft_head.h), and ignored without one.
+  // The members below are for a draft head (model/draft_head/draft_head.h), and are ignored without one.
   TokenId next{-1};  // the token after the last one, if known; else the last row samples it
   // Number of tokens for the head to draft, after the token that is sampled after the last accepted draft.
   int num_to_draft{0};
-  // Drafts per place. Values above 1 need takes_trees().
+  // Number of alternatives drafted for each position. Values above 1 need takes_trees().
   int draft_topk{1};
 };
 
-// Limits: the runs of a step that may request drafts, and the drafts of each.
+// Maximum number of runs in a step that request drafts, and of drafts per run.
 inline constexpr int kMaxDraftingRuns{64}, kMaxDraftsOfHead{16};
 
 struct Batch {
@@ -146,7 +146,8 @@ struct StepResult {
   std::vector<Drafts> drafts{};       // for each run, if any requested drafts
   // For each run, if any has a tree of drafts: the accepted drafts, as indices of the run's tokens, each the
   // parent of the next. A draft is accepted if the row of its accepted parent sampled it, or if the parent
-  // has no row. Their keys and values now follow those of the known tokens, one per position.
+  // has no row. The keys and values of accepted drafts now follow those of the known tokens, one per
+  // position.
   std::vector<std::vector<int>> kept{};
   // Not set if the backend has no such clock, if the step gives no token, or with a draft head, whose work
   // comes after the tokens.

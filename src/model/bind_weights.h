@@ -1,4 +1,4 @@
-// Binds named tensors to the fields of Weights. No other file knows which tensor becomes which field.
+// Binds named tensors to the fields of Weights. Only this module knows which tensor becomes which field.
 #pragma once
 
 #include <functional>

@@ -53,7 +53,7 @@ std::vector<BlockedMatrix> blocked_matrices(Weights& weights,
   return parts;
 }
 
-// Converts one part into `to`. Returns false if a value had to be rounded.
+// Converts the matrices of `part` into `to`. Returns false if a value had to be rounded.
 bool convert_one(const BlockedMatrix& part, const Buffer& to, ThreadPool& pool) {
   const Blocks blocks = *part.matrix->blocks();
   const size_t rows = part.count * static_cast<size_t>(part.matrix->rows),

@@ -30,7 +30,7 @@ class Fields {
   double number_or(std::string_view name, double otherwise, double least, double most) const;
   bool boolean_or(std::string_view name, bool otherwise) const;
 
-  // If the field is present, it must have this value: nibble implements no other.
+  // Throws if the field is present with another value than this, the only one that nibble implements.
   void must_be(std::string_view name, std::string_view text) const;
   void must_be_flag(std::string_view name, bool value) const;
   void must_be_number(std::string_view name, double value) const;

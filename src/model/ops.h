@@ -124,8 +124,8 @@ struct StorageFormats {
 StorageFormats formats_of(const Weights& weights);
 
 // Returns the expected number of distinct experts that num_tokens tokens choose in a layer if routing is
-// independent and uniform: E (1 - (1 - K/E)^T). Neighbouring tokens tend to choose the same experts, so this
-// is an upper estimate.
+// independent and uniform: E (1 - (1 - K/E)^T). Adjacent tokens tend to choose the same experts, so this is
+// an upper estimate.
 double expected_experts_hit(int num_experts, int experts_per_token, int num_tokens);
 
 struct OperationCost {

@@ -77,7 +77,7 @@ struct Matrix {
   // Empty (monostate): a backend has copied the matrix into a layout of its own, and only the shape is left.
   std::variant<std::monostate, Elements, Blocks, Recipe> stored{};
 
-  const Elements& elements() const;  // checks that it has them
+  const Elements& elements() const;  // checks that `stored` holds Elements
   const Blocks* blocks() const { return std::get_if<Blocks>(&stored); }
   bool is_gone() const { return std::holds_alternative<std::monostate>(stored); }
   // Blocks of a type without a Format count as kBf16, to which they are converted.
@@ -90,8 +90,8 @@ Format converted_format(const Matrix& matrix);
 
 // E consecutive matrices of one shape and format, with one bias vector each.
 struct ExpertMatrices {
-  Matrix first;                     // of expert 0; those of the others follow without gaps
-  Vector first_bias;                // likewise
+  Matrix first;                     // matrix of expert 0; the other experts' matrices follow without gaps
+  Vector first_bias;                // bias of expert 0; the other experts' biases follow without gaps
   Matrix matrix(int expert) const;  // not for a Recipe
   Vector bias(int expert) const;
 };

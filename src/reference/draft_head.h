@@ -42,7 +42,7 @@ void join_features(const JoinFeaturesArgs& args);
 struct DraftLayerArgs {
   const DraftHead& head;
   const RopeTable& rope;
-  View<const float, 2> features;   // [T, H]: f, or g of the slot before
+  View<const float, 2> features;   // [T, H]: f, or g of the previous slot
   std::span<const BatchRow> rows;  // [T]: positions and pages; the token is that of the next position
   std::span<const int> outputs;    // rows for which g is computed
   const LayerKv& kv;               // keys and values of all rows are written
@@ -67,8 +67,8 @@ class HeadDrafter {
   HeadDrafter(const DraftHead& head, const Weights& model, int num_full_pages);
   // Returns a trace that stores the outputs of the layers that the head reads.
   Trace trace(ptrdiff_t num_rows);
-  // To be called after a step: fills the head's cache for the step's rows, and makes the drafts that its runs
-  // request.
+  // Must be called after a step. Fills the head's cache for the step's rows, and makes the drafts that the
+  // step's runs request.
   std::vector<Drafts> draft(const Batch& batch, std::span<const BatchRow> rows,
                             std::span<const SampledToken> outputs, ThreadPool* pool);
 

@@ -3,7 +3,7 @@
 //
 //   h[t,i] = g sigmoid(1.702 g) (l + 1)      g = min(u[t,2i], limit)      l = clamp(u[t,2i+1], -limit, limit)
 //
-// The gate has no lower bound: there the sigmoid goes to 0.
+// The gate has no lower bound: for very negative gates the sigmoid goes to 0.
 #pragma once
 
 #include "core/view.h"

@@ -131,8 +131,8 @@ class Translation {
     copy(1);
   }
 
-  // (?i:'s|'ve). Only ASCII letters are accepted, because the engines fold the case of categories and ranges
-  // differently.
+  // Translates (?i:'s|'ve). Only ASCII letters are accepted, because the engines fold the case of categories
+  // and ranges differently.
   void words_of_any_case() {
     const size_t close = rest_.find(')');
     const std::string_view words = rest_.substr(4, close == std::string_view::npos ? 0 : close - 4);
@@ -144,8 +144,8 @@ class Translation {
     copy(close + 1);
   }
 
-  // {1,3}, {2} and {2,}. Refuses bounds without a first number or followed by +, which the engines read
-  // differently.
+  // Translates {1,3}, {2} and {2,}. Refuses bounds without a first number or followed by +, which the engines
+  // read differently.
   void bounds() {
     const size_t close = rest_.find('}');
     const std::string_view inside = rest_.substr(1, close == std::string_view::npos ? 0 : close - 1);

@@ -28,8 +28,8 @@ class PreTokeniser {
 
   static Code compile(const std::string& pattern, const std::string& origin);
 
-  // The expression, compiled twice. With the characters that Unicode 15 and 16 added it is four times as slow
-  // on any text, so that version runs only on texts that contain such a character.
+  // The expression compiled with PCRE2's own categories, and with those of Unicode 16. The second is four
+  // times as slow on any text, so it runs only on texts that contain a character that Unicode 15 or 16 added.
   Code code_, unicode_16_code_;
   std::string origin_;
 };

@@ -128,7 +128,8 @@ SpecialIds read_specials(const Document& document) {
   SpecialIds specials;
   if (!document.find("/added_tokens")) return specials;
   const size_t num_specials = document.get<simdjson::dom::array>("/added_tokens", "a list").size();
-  // Vocabularies have about a thousand. simdjson walks the list from its start to each element: n^2 steps.
+  // Maximum number of special tokens; vocabularies have about a thousand. simdjson walks the list from its
+  // start to each element: n^2 steps.
   constexpr size_t kMaxSpecials{1 << 14};
   if (num_specials > kMaxSpecials)
     throw InputError("{}: /added_tokens has more than {} tokens.", document.origin(), kMaxSpecials);
@@ -156,7 +157,8 @@ Vocabulary read_vocabulary(const Document& document) {
   std::string bytes;
   for (const auto& [letters, value] : tokens) {
     const TokenId id = token_id(value, letters, document.origin());
-    // Some files list special tokens here too. They are skipped, so that merging can never produce one.
+    // Some files list special tokens in the vocabulary too. They are skipped, so that merging can never
+    // produce one.
     if (const auto special = specials.find(letters); special != specials.end() && special->second == id)
       continue;
     bytes.clear();

@@ -10,10 +10,12 @@
 
 namespace nibble::cpu {
 
-// Rows that are multiplied by a panel of weights together: they stay in L2 next to it (20b: 0.25 MB in int8).
+// Number of token rows multiplied by a panel of weights together: they stay in L2 next to the panel (20b:
+// 0.25 MB in int8).
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed at once
-// Maximum number of attention pieces whose sums wait to be joined: enough for one row at position 131,071.
+// Maximum number of attention pieces whose partial softmaxes wait to be merged: enough for one row at
+// position 131,071.
 inline constexpr int kParts{256};
 
 struct Activations {
@@ -21,7 +23,7 @@ struct Activations {
   View<float, 2> normed;          // [T, H*]
   View<float, 2> cosines, sines;  // [T, D/2]: for the rows' positions
   View<float, 3> q;               // [T, Nq, D*]
-  View<float, 3> parts;           // [kParts, Nq, 2 + D*]: partial sums of attention
+  View<float, 3> parts;           // [kParts, Nq, 2 + D*]: partial softmaxes of attention
   View<float, 2> attended;        // [T, (Nq D)*]
   View<float, 2> router_logits;   // [T, E]
   View<int, 2> chosen;            // [T, K]: experts

@@ -13,7 +13,7 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   const Run* run{nullptr};
-  std::vector<int> path{};  // slots of its last positions: slot_of()
+  std::vector<int> path{};  // slots of the row's last positions: see slot_of() in backend/draft_tree.h
 
   // Returns the cache slot of a position that the row sees.
   int slot(int seen) const { return slot_of(seen, position, path); }

@@ -11,8 +11,8 @@ struct CpuTuning {
   // Weight rows per work item, in whole strips, in a step of few tokens. Small items balance the load; large
   // ones read longer runs of memory.
   int panel_rows{32};
-  // The same in a step of kManyTokens or more, in which each item reads all tokens' activations from a shared
-  // cache.
+  // As panel_rows, for a step of kManyTokens or more tokens, in which each item reads all tokens' activations
+  // from a shared cache.
   int large_panel_rows{96};
   // Minimum tokens per panel from which tiles multiply them, if the processor has tiles (AMX). 0: as in the
   // kernel table.

@@ -28,7 +28,7 @@ inline Floats greater(Floats a, Floats b) { return a < b ? b : a; }
 
 inline Floats fast_exp(Floats x) {
   constexpr float kLog2E{1.44269504f}, kLn2High{0.693359375f}, kLn2Low{-2.12194440e-4f};
-  // Adding it rounds to a whole number, which is then in the low bits of the sum.
+  // Adding kWhole rounds to a whole number, which is then in the low bits of the sum.
   constexpr float kWhole{0x1.8p23f};
   x = lesser(greater(x, broadcast(-87)), broadcast(88));
   const Floats shifted = x * kLog2E + kWhole;

@@ -1,4 +1,4 @@
-// The rows of the table and their choice; nothing here runs a kernel.
+// The rows of the table, and how they are chosen; no kernel runs in this file.
 #include "backend/cpu/kernel_table.h"
 
 #include <fmt/format.h>

@@ -12,8 +12,8 @@
 
 namespace nibble::cpu {
 
-// In ascending order: the last one that a machine supports is its best, and may use the kernels of the
-// earlier ones.
+// In ascending order: the last instruction set that a machine supports is its best, and may use the kernels
+// of earlier ones.
 enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {
@@ -60,8 +60,8 @@ std::span<const WeighRow> weigh_rows();
 
 inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // kQ8_0 is the last format
 
-// The kernels chosen for an instruction set: for each format the first row of this or an earlier one that
-// this machine supports. Null: no row supports the format.
+// The kernels chosen for an instruction set: for each format, the first row of this or an earlier instruction
+// set that this machine supports. Null: no row supports the format.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};

@@ -31,7 +31,7 @@ struct LayerKv {
   std::byte* values(const PageTableView& pages, int position, int kv_head) const {
     return at(pages, position, kv_head, 1);
   }
-  // Rounds a row of D elements and stores it at its position in such a page.
+  // Rounds a row of D elements and stores it at its position in `page`, a result of keys() or values().
   void store(const float* row, std::byte* page, int position) const;
   size_t row_bytes() const { return num_bytes(format, static_cast<size_t>(head_dim)); }
 

@@ -34,8 +34,8 @@ struct Place {
   void put(int word, uint32_t value) const { std::memcpy(words + word * stride, &value, sizeof value); }
 };
 
-// Packs a block of separate codes and scales: a word of codes holds 8 neighbours, the first in its lowest
-// nibble.
+// Packs a block of separate codes and scales: a word of codes holds 8 adjacent elements, the first in its
+// lowest nibble.
 void pack_block(const uint8_t* codes, uint8_t scale, const Place& to) {
   *to.scale = scale;
   for (int v = 0; v < 4; ++v) {

@@ -23,7 +23,7 @@ struct PackedMatrix {
   size_t num_blocks() const;  // blocks of one matrix
 };
 
-// Whether `matrix` is stored in a format that can be packed and its rows make whole strips.
+// Returns whether `matrix` is stored in a format that can be packed and its rows make whole strips.
 bool is_packable(const Matrix& matrix, int strip_rows);
 
 // Packs `num_matrices` consecutive matrices, as experts are stored. `is_mapped`: they are in a mapped file,

@@ -9,7 +9,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Expressions that is_live() searches for one that accepts.
+// Maximum number of expressions that one search of is_live() visits; it then throws InputError.
 constexpr size_t kMaxExploredForLife{20'000};
 
 }  // namespace
@@ -67,21 +67,23 @@ bool Automaton::can_complete(uint32_t row, uint32_t place) {
   return std::any_of(classes.begin(), classes.end(), [&](uint32_t c) { return next_class(row, c) != kDead; });
 }
 
-// Returns whether the expression has a text, if that is known without a search.
+// Returns whether the expression has a text; nullopt if only a search by is_live() can decide it.
 std::optional<bool> Automaton::shows_life(Expression expression) {
   if (expression == Expression::kNothing) return false;
   if (!expressions_.may_be_empty(expression) || expressions_.accepts_empty(expression)) return true;
   const auto known = live_.find(static_cast<uint32_t>(expression));
   if (known != live_.end()) return known->second;
   if (expressions_.min_length(expression) > expressions_.max_length(expression)) return false;
-  // If the expression has no text of any length, a search length by length is not needed.
+  // An expression without a text of any length has none within a bound either: search the unbounded
+  // expression, which has fewer derivatives, first.
   const Expression of_any_length = expressions_.of_any_length(expression);
   if (of_any_length == expression || is_live(of_any_length)) return std::nullopt;
   return live_[static_cast<uint32_t>(expression)] = false;
 }
 
-// Searches the derivatives for one that has a text, shortest texts first. If the search fails, every
-// expression it saw is dead; if it succeeds, every expression on the path is live.
+// Searches the derivatives for one that is known to have a text, in order of their minimum lengths. If the
+// search fails, no visited expression has a text; if it succeeds, every expression on the path has one. Both
+// results are kept in live_.
 bool Automaton::is_live(Expression expression) {
   if (const std::optional<bool> known = shows_life(expression)) return *known;
   struct Visit {

@@ -17,8 +17,8 @@ namespace nibble::grammar {
 
 class RemainingLengths;
 
-// Character classes and decoder of a list of character sets. Automata that distinguish the same characters
-// share one.
+// The character classes of a list of character sets, and their decoder. Automata that distinguish the same
+// characters share one Alphabet.
 struct Alphabet {
   Alphabet(const std::vector<CodePoints>& sets, Encoding encoding)
       : classes(sets), decoder(classes, encoding) {}
@@ -64,26 +64,28 @@ class Automaton {
                ? state == kClosed
                : !has_quotes(encoding_) && state <= kRowMask && rows_[state].accepts_text;
   }
-  // Returns true if no byte can follow.
+  // Returns true if no byte can follow this state.
   bool is_final(uint32_t state) const {
     return state < first_text_state_ ? state != kStart
                                      : !has_quotes(encoding_) && state <= kRowMask &&
                                            rows_[state].expression == Expression::kEmptyText;
   }
-  // Returns true between two characters of the described text; for a JSON string, between its quotes.
+  // Returns true if the state is between two characters of the described text; for a JSON string, between its
+  // quotes.
   bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
-  // Returns how long content texts may be at this state; none may follow inside a character.
+  // Returns how long the content (content.h) that follows this state may be. Inside a character, none may
+  // follow.
   const ContentRuns& content_runs(uint32_t state);
   // Returns true if no text is accepted.
   bool is_empty() { return !is_live(root_); }
 
   Encoding encoding() const { return encoding_; }
   const CharacterClasses& classes() const { return alphabet_->classes; }
-  // The classes that the current character can have, for a state inside a character.
+  // Returns the classes that the unfinished character can have. The state must be inside a character.
   const std::vector<uint32_t>& classes_at(uint32_t state) const {
     return alphabet_->decoder.classes_at(state >> kRowBits);
   }
-  // Returns the state after a character of this class, for a state between characters.
+  // Returns the state after a character of this class. `state` must be between characters.
   uint32_t next_class(uint32_t state, uint32_t character_class) {
     const uint32_t known = transitions_[row_of(state) * num_classes_ + character_class];
     return known != kUnknown ? known : make_transition(row_of(state), character_class);
@@ -113,7 +115,7 @@ class Automaton {
   static uint32_t row_of(uint32_t state) { return state & kRowMask; }
   uint32_t next_of_special(uint32_t state, uint8_t byte);
   uint32_t make_transition(uint32_t row, uint32_t character_class);
-  // Returns true if some character that is possible at this place may follow in this row.
+  // Returns true if the row allows a character that begins with the bytes read so far (`place`).
   bool can_complete(uint32_t row, uint32_t place);
   uint32_t add(Expression expression);
   std::optional<bool> shows_life(Expression expression);
@@ -128,9 +130,9 @@ class Automaton {
   const uint16_t* single_bytes_;
   uint32_t first_text_state_;
   std::vector<Row> rows_;
-  std::vector<uint32_t> transitions_;             // [row, class of character]
-  std::unordered_map<uint32_t, uint32_t> known_;  // row of each expression
-  std::unordered_map<uint32_t, bool> live_;       // whether an expression that may be empty has a text
+  std::vector<uint32_t> transitions_;                       // [row, class of character]
+  std::unordered_map<uint32_t, uint32_t> known_;            // row of each expression
+  std::unordered_map<uint32_t, bool> live_;                 // results of is_live(), by expression
   std::unordered_map<uint32_t, ContentRuns> content_runs_;  // by row
   std::unique_ptr<RemainingLengths> lengths_;
 };

@@ -33,7 +33,7 @@ CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
       }
     }
     const char32_t next = edge < edges.size() ? edges[edge].at : kLastCodePoint + 1;
-    // Text has no surrogates: they join the interval before them.
+    // Text contains no surrogates, so their range is merged into the interval before it.
     if (first >= 0xD800 && next <= 0xE000) {
       intervals_.back().last = next - 1;
       first = next;

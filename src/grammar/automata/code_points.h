@@ -16,11 +16,11 @@ class CodePoints {
  public:
   CodePoints() = default;
   CodePoints(std::initializer_list<CodePointRange> ranges);
-  static const CodePoints& all();  // every scalar value, so no surrogates
+  static const CodePoints& all();  // every scalar value; surrogates are excluded
 
-  void add(char32_t first, char32_t last);  // leaves out surrogates in the range
+  void add(char32_t first, char32_t last);  // skips surrogates in the range
   void add(const CodePoints& other);
-  void add_other_case();  // for ASCII letters
+  void add_other_case();  // adds the other case of each ASCII letter
 
   CodePoints complement() const;
   CodePoints intersection(const CodePoints& other) const;

@@ -7,7 +7,8 @@
 namespace nibble::grammar {
 namespace {
 
-// A search that sees more expressions than this stops; the run then counts only as far as it was searched.
+// A search for a run stops when it has seen more expressions than this; the run is then as long as the
+// searched part.
 constexpr size_t kMaxExpressionsInRun{600};
 
 }  // namespace
@@ -24,8 +25,8 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
     runs.num_characters.fill(kMaxContentCharacters);
     return runs;
   }
-  // If all kinds may follow, so may some of them. If no text of all kinds can be longer, no text of some
-  // kinds can.
+  // Search the set of all kinds first. If every text of all kinds may follow, so may every text of some
+  // kinds. If no text of all kinds can be one character longer, no text of some kinds can.
   const size_t all = kNumContentSets - 1;
   find_run(from, all, runs);
   const bool ends_there = (runs.ends_there >> all & 1) != 0;
@@ -39,8 +40,8 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
   return runs;
 }
 
-// Finds how long content of this set may be after `start`. Level n has the expressions after all such texts
-// of n characters.
+// Finds how long content of this set may be after `start`. `level` holds the expressions after all content
+// texts of num_characters characters.
 void Automaton::find_run(Expression start, size_t set, ContentRuns& runs) {
   std::vector<Expression> level{start}, seen{start};
   uint32_t num_missing = 0;

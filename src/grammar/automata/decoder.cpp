@@ -47,8 +47,8 @@ Decoder::Step Decoder::add(const Place& place) {
   return Step::to(Kind::kPlace, to_index(places_.size() - 1));
 }
 
-// Returns the step to the rest of a UTF-8 character with `num_bytes` more bytes. The bytes before them select
-// code points from `first` on. Code points below `least`, which have shorter forms, and surrogates are
+// Returns the step to the rest of a UTF-8 character with `num_bytes` more bytes. The bytes read so far select
+// the code points from `first` on. Code points below `least`, which have shorter forms, and surrogates are
 // illegal.
 Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t first, int num_bytes,
                                     char32_t least) {
@@ -59,7 +59,7 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
           classes.class_of(first, std::min<char32_t>(first + 64 * each - 1, kLastCodePoint));
       known != CharacterClasses::kMixed)
     uniform = Step::to(Kind::kCharacter, known);
-  // Most of Unicode is one class: places inside such characters are made once.
+  // Most code points are in one class: the places inside such characters are made once and shared (uniform_).
   const bool is_whole =
       first >= least && first + 64 * each - 1 <= kLastCodePoint && (first < 0xD000 || first > 0xDFFF);
   const std::pair key{uniform, num_bytes};
@@ -74,7 +74,7 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
                                                 : Step::to(Kind::kCharacter, classes.class_of(begin, begin));
     } else if (uniform.kind() == Kind::kCharacter && value > 0 &&
                place[0x80 + value - 1].kind() == Kind::kPlace) {
-      step = place[0x80 + value - 1];  // the same bytes follow
+      step = place[0x80 + value - 1];  // same class, so the same bytes follow
     } else {
       step = continuation(classes, begin, num_bytes - 1, least);
     }
@@ -107,7 +107,8 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
     escape['/'] = one('/');
     escape['u'] = hexadecimal(classes);
   } else {
-    // \u00XX for control characters without a letter, in the lower-case digits that JSON writers use.
+    // \u00XX for control characters without a letter escape (unlike \n), in the lower-case digits of JSON
+    // writers.
     Place low[2]{}, third{}, second{}, first{};
     for (uint32_t c = 0; c < 0x20; ++c)
       if (std::none_of(std::begin(kShort), std::end(kShort),
@@ -124,8 +125,8 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
   root['"'] = has_quotes(encoding) ? Step::to(Kind::kQuote, 0) : Step{};
 }
 
-// Returns the step after \u: four digits that are not half of a surrogate pair, or a whole pair. All
-// characters are in one class here.
+// Returns the step after \u: four digits that name no surrogate, or a surrogate pair. Only for expressions
+// with a single character class.
 Decoder::Step Decoder::hexadecimal(const CharacterClasses& classes) {
   NIBBLE_CHECK(classes.size() == 1);
   constexpr std::string_view kDigits{"0123456789abcdefABCDEF"};

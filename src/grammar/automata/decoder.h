@@ -1,11 +1,12 @@
-// Turns bytes into classes of characters: the first half of every automaton over bytes. Characters that an
-// expression does not distinguish are one class. A small table for each place inside a character gives the
-// step of each byte. Three encodings:
+// Turns bytes into classes of characters; every automaton over bytes (automaton.h) has a decoder. Characters
+// that an expression does not distinguish are one class. A small table for each place inside a character
+// gives the step of each byte. Encodings:
 //
-//   kUtf8          the text itself
-//   kJsonString    a JSON string, with its quotes, whose value is the text: a character may be written as an
-//                  escape. Which escapes are allowed is a matter of style: each stands for one character.
-//   kJsonContent   what is between those quotes, so that several automata can compose one string
+//   kUtf8             the text itself
+//   kJsonString       a JSON string, with its quotes, whose value is the text: a character may be written as
+//                     an escape, and each escape stands for one character
+//   kJsonStringFree   as kJsonString, with every escape that JSON allows
+//   kJsonContent      what is between those quotes, so that several automata can compose one string
 #pragma once
 
 #include <array>
@@ -25,21 +26,21 @@ namespace nibble::grammar {
 enum class Encoding {
   kUtf8,
   kJsonString,      // escapes only where JSON needs them, so each text has one form
-  kJsonStringFree,  // any escape; for an expression that does not distinguish characters
+  kJsonStringFree,  // any escape that JSON allows; only for expressions with one character class ("any text")
   kJsonContent,     // escapes as in kJsonString
 };
 constexpr bool has_quotes(Encoding encoding) {
   return encoding == Encoding::kJsonString || encoding == Encoding::kJsonStringFree;
 }
 
-// The partition of all characters into classes: two are in the same class if they are in the same ones of
-// `sets`.
+// Partitions all characters into classes: two characters are in the same class if each of `sets` contains
+// both or neither.
 class CharacterClasses {
  public:
   explicit CharacterClasses(const std::vector<CodePoints>& sets);
   size_t size() const { return representatives_.size(); }
   char32_t representative(uint32_t character_class) const { return representatives_[character_class]; }
-  // Returns the class of all characters from `first` to `last`, or kMixed.
+  // Returns the class of all characters from `first` to `last`, or kMixed if they are in several classes.
   static constexpr uint32_t kMixed{0xFFFFFFFF};
   uint32_t class_of(char32_t first, char32_t last) const;
   ContentKinds content(uint32_t character_class) const { return content_[character_class]; }
@@ -56,8 +57,8 @@ class CharacterClasses {
 
 class Decoder {
  public:
-  // Where a byte leads: to a place inside a character (0: between characters), or to the end of a character
-  // of some class.
+  // The result of a byte: a place inside a character (0: between characters), the end of a character of some
+  // class, a quote, or illegal.
   enum class Kind : uint8_t { kIllegal, kPlace, kCharacter, kQuote };
   struct Step {
     uint32_t kind_and_target{0};
@@ -72,13 +73,13 @@ class Decoder {
 
   Decoder(const CharacterClasses& classes, Encoding encoding);
   Step step(uint32_t place, uint8_t byte) const { return places_[place][byte]; }
-  // The classes that a character at this place can have.
+  // Returns the classes of the characters whose first bytes lead to this place.
   const std::vector<uint32_t>& classes_at(uint32_t place) const { return classes_at_[place]; }
 
   size_t num_places() const { return places_.size(); }
   size_t bytes() const { return places_.size() * sizeof(Place); }
 
-  // The classes of bytes that are complete characters; kNone for other bytes.
+  // By byte: the class of a byte that is a complete character; kNone for other bytes.
   static constexpr uint16_t kNone{0xFFFF};
   const std::array<uint16_t, 256>& single_bytes() const { return single_bytes_; }
 

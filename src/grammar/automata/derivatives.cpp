@@ -23,7 +23,7 @@ uint64_t power_of_ten(uint32_t exponent) {
   return power;
 }
 
-// Returns the remainder with all decimals, where missing ones are zeros.
+// Returns the remainder of the digits so far, padded with zeros to `num_decimals` decimals.
 uint64_t whole_remainder(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   return digits.remainder * (power_of_ten(num_decimals - digits.num_decimals) % divisor) % divisor;
 }
@@ -40,7 +40,7 @@ bool accepts(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   }
 }
 
-// Returns true if more digits can make it a multiple.
+// Returns true if the number, or the number with more digits, can be a multiple of `divisor`.
 bool is_live(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   if (digits.phase == Digits::kMinusZero) return num_decimals > 0;
   if (digits.phase != Digits::kPoint && digits.phase != Digits::kDecimals) return true;
@@ -113,7 +113,8 @@ Expression Expressions::derivative(Expression a, char32_t code_point) {
   if (const auto known = derivatives_.find(key); known != derivatives_.end()) return known->second;
   fuel_.spend(4);
   const Expression result = derive(a, code_point);
-  // An automaton caches the derivatives of its texts. This cache is for the parts that several texts share.
+  // An automaton caches the derivatives of its own rows. This cache serves subexpressions that several
+  // expressions share.
   if (derivatives_.size() >= kMaxExpressions) derivatives_.clear();
   derivatives_.emplace(key, result);
   return result;
@@ -148,12 +149,12 @@ Expression Expressions::derive(Expression a, char32_t c) {
     case Kind::kMultiple:
       return derive_multiple(n, c);
     default:
-      return Expression::kNothing;  // the kinds that derivative() handles itself
+      return Expression::kNothing;  // derivative() itself handles the other kinds
   }
 }
 
-// A sequence of a thousand parts is a thousand nested nodes. The loop goes on to the next part while all
-// parts before it may be empty.
+// Loops, because a sequence of a thousand parts is a thousand nested nodes. Continues with the next part
+// while all parts before it accept the empty text.
 Expression Expressions::derive_concat(Expression a, char32_t c) {
   std::vector<Expression> alternatives;
   while (node(a).kind == Kind::kConcat) {

@@ -30,7 +30,8 @@ bool Expressions::continues_any(Expression a) const {
   }
 }
 
-// Estimates the pointers of hash tables: each entry has one to the next entry and half a pointer to itself.
+// Estimates hash tables: each entry has a pointer to the next entry and half a bucket pointer (kPointers
+// bytes).
 size_t Expressions::bytes() const {
   constexpr size_t kPointers{12};
   size_t num_bytes = nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(Expression) +

@@ -33,15 +33,15 @@ Expressions::Expressions() : slots_(1024) {
   any_character_ = set(CodePoints::all());
 }
 
-// Sets the fields that follow from the operands.
-// Each of these completes the node of one kind and returns its depth.
+// Each complete function sets those fields of a node of one kind that follow from its operands, and returns
+// the node's depth.
 size_t Expressions::complete_concat(Node& n) const {
   const Node &a = nodes_[n.a], &b = nodes_[n.b];
   n.accepts_empty = a.accepts_empty && b.accepts_empty;
   n.may_be_empty = a.may_be_empty || b.may_be_empty;
   n.min_length = add_lengths(a.min_length, b.min_length);
   n.max_length = add_lengths(a.max_length, b.max_length);
-  return std::max<size_t>(a.depth + size_t{1}, b.depth);  // walked from left to right without recursion
+  return std::max<size_t>(a.depth + size_t{1}, b.depth);  // derive_concat() loops over `b`
 }
 
 size_t Expressions::complete_any_of(Node& n, std::span<const Expression> parts) const {
@@ -270,7 +270,7 @@ Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   return make({.kind = kind}, flat);
 }
 
-// Returns the only text of the expression; nullopt if it is not written as one fixed text.
+// Returns the text of an expression that is written as one fixed text; nullopt for other expressions.
 std::optional<std::u32string> Expressions::literal(Expression a) const {
   const auto character = [&](Expression part) -> std::optional<char32_t> {
     if (node(part).kind != Kind::kSet) return std::nullopt;
@@ -288,7 +288,7 @@ std::optional<std::u32string> Expressions::literal(Expression a) const {
   return last ? std::optional(text + *last) : std::nullopt;
 }
 
-// Joins alternatives that are fixed texts into one tree, whose derivative is one step.
+// Merges alternatives that are fixed texts into one tree, whose derivative is one step.
 void Expressions::join_literals(std::vector<Expression>& alternatives) {
   std::vector<std::u32string> texts;
   std::vector<Expression> others;

@@ -51,19 +51,19 @@ class Expressions {
   bool accepts_empty(Expression a) const { return node(a).accepts_empty; }
   Expression derivative(Expression a, char32_t code_point);
 
-  // False: it has a text, and so does every derivative except kNothing. True: it may have no text, because of
-  // intersections or complements.
+  // False: the expression has a text, and so has each of its derivatives except kNothing. True: it may have
+  // no text, because of intersections or complements.
   bool may_be_empty(Expression a) const { return node(a).may_be_empty; }
-  // True: every text is a prefix of one of its texts. False means unknown.
+  // True: every text is a prefix of one of the expression's texts. False means unknown.
   bool continues_any(Expression a) const;
-  // Bounds on the length of its texts, in characters.
+  // Bounds on the length of the expression's texts, in characters.
   uint32_t min_length(Expression a) const { return node(a).min_length; }
   uint32_t max_length(Expression a) const { return node(a).max_length; }
 
   // Returns the expression without its bound on the number of characters, or `a` itself if it has none.
   Expression of_any_length(Expression a);
 
-  // Returns the sets of characters that its derivatives distinguish, each once.
+  // Returns the sets of characters that the expression's derivatives distinguish, each once.
   std::vector<CodePoints> sets_of(Expression a) const;
 
   Fuel& fuel() { return fuel_; }
@@ -89,7 +89,7 @@ class Expressions {
     uint16_t depth{0};
     // kSet: `a` is the index of the set. kConcat, kNot, kRepeat: the operands. kAnyOf, kAllOf: `a` is the
     // index of the first operand, `b` their number. kTrie: `a` is the trie, `b` the node. kMultiple: `a` is
-    // which, `b` the state.
+    // the index of the Multiple, `b` the state of reading the number.
     uint32_t a{0}, b{0};
     uint32_t min{0}, max{0};  // kRepeat; kTrie: `max` is the length of the longest text
     uint32_t min_length{0}, max_length{0};
@@ -122,7 +122,8 @@ class Expressions {
 
   std::vector<Node> nodes_;
   std::vector<Expression> operands_;
-  // Id + 1 by hash of the content; 0: free. A power of two in size.
+  // Hash table of nodes: id + 1 at a slot given by the hash of the node's content; 0: free slot. Its size is
+  // a power of two.
   std::vector<uint32_t> slots_;
   std::vector<CodePoints> sets_;
   Expression any_character_{};

@@ -64,7 +64,7 @@ RemainingLengths::RemainingLengths(Automaton& automaton, Expressions& expression
     size_t from = ends_.size();
     while (from > 0 && ends(from - 1)) --from;
     for (size_t n = 0; n < from; ++n) lengths.has_shorter_ones = lengths.has_shorter_ones || ends(n);
-    // What holds for a whole period holds forever.
+    // If the expression can end at every length of one whole period, it can end at every later length.
     if (ends_.size() - from >= period_) lengths.from = to_index(from);
   }
 }

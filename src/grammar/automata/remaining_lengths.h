@@ -20,20 +20,20 @@ class RemainingLengths {
 
   // Returns true if the expression, a derivative of the root, has a text of `min` to `max` characters.
   bool has_length(Expression expression, uint32_t min, uint32_t max) const;
-  // Returns the least number n for which it has texts of every length from n on; kUnlimited: no such n.
+  // Returns the least n for which the expression has texts of every length from n on; kUnlimited: no such n.
   uint32_t ends_from(Expression expression) const;
-  // Returns ends_from() if it has no shorter texts; otherwise kUnlimited.
+  // Returns ends_from() if the expression has no shorter texts; otherwise kUnlimited.
   uint32_t only_ends_from(Expression expression) const;
 
  private:
   struct Lengths {
-    uint32_t place{0};             // index of the expression
+    uint32_t place{0};             // index of the expression in each ends_[n]
     uint32_t from{kUnlimited};     // see ends_from()
     bool has_shorter_ones{false};  // texts of fewer characters than `from`
   };
   std::unordered_map<uint32_t, Lengths> lengths_;
   std::vector<std::vector<bool>> ends_;  // [n][place]: A(n), up to the end of the first period
-  // The last period_ sets repeat.
+  // The last period_ sets of ends_ repeat forever.
   uint32_t period_{1};
 };
 

@@ -10,7 +10,7 @@ namespace nibble::grammar {
 class Trie {
  public:
   static constexpr uint32_t kRoot{0};
-  static constexpr uint32_t kNone{0};  // for a child: the root is no node's child
+  static constexpr uint32_t kNone{0};  // "no child": the root is not a child of any node
 
   // `texts` must be sorted and unique.
   explicit Trie(const std::vector<std::u32string>& texts);

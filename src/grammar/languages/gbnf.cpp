@@ -78,7 +78,7 @@ class BnfParser {
   NodeId alternatives(uint32_t depth) {
     if (depth > kMaxDepth) text_.refuse("groups are nested too deeply");
     std::vector<NodeId> parts;
-    // In GBNF too, the next line may begin with a bar.
+    // A rule continues if the next line begins with a bar, in GBNF as in EBNF.
     do {
       skip_blanks(true);
       parts.push_back(sequence(depth));
@@ -132,7 +132,7 @@ class BnfParser {
     const GrammarText before = text_;
     const std::string_view called = name();
     if (text_.peek() == '(') text_.refuse("functions are not supported");
-    // In EBNF the next rule may begin here.
+    // In EBNF a name followed by "::=" begins the next rule.
     if (!is_gbnf_) {
       const GrammarText behind = text_;
       skip_blanks(true);

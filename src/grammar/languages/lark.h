@@ -25,7 +25,7 @@ namespace nibble::grammar {
 // are JSON objects whose only member is a string of this name with a text of `start`.
 Compiled compile_lark(std::string_view text, const std::string& argument = {});
 
-// For vLLM's `grammar`, which may be of either kind: it is Lark if no line has "::=".
+// Compiles vLLM's `grammar`, which may be EBNF or Lark: it is Lark if no line has "::=".
 Compiled compile_ebnf_or_lark(std::string_view text);
 
 }  // namespace nibble::grammar

@@ -38,8 +38,8 @@ struct RegexOptions {
 Expression regex_expression(Expressions& expressions, std::string_view regex, const RegexOptions& options,
                             const std::string& origin);
 
-// Compiles the texts that match as a whole. Throws InputError as above, if no text matches, and if limits.h
-// is exceeded. `argument`: see lark.h.
+// Compiles the texts that match as a whole. Throws InputError as regex_expression() does, and also if no text
+// matches or if limits.h is exceeded. `argument`: see lark.h.
 Compiled compile_regex(std::string_view regex, const std::string& argument = {});
 // Compiles a choice of fixed texts, in UTF-8; duplicates count once. Throws InputError if `texts` is empty or
 // exceeds limits.h.

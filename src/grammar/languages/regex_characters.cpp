@@ -155,7 +155,8 @@ char32_t RegexParser::escaped_character(bool is_in_set) {
   }
 }
 
-// Takes `num_digits` digits; for 0, any number of them and a closing brace.
+// Takes `num_digits` hexadecimal digits; with num_digits 0, all characters up to a closing brace, and the
+// brace.
 char32_t RegexParser::hexadecimal(size_t num_digits) {
   const size_t end = num_digits > 0 ? num_digits : rest_.find('}');
   const auto found = end == std::string_view::npos || rest_.size() < end

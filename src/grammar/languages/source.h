@@ -9,12 +9,12 @@ namespace nibble::grammar {
 
 enum class Language {
   kJsonObject,  // any JSON object; `text` is empty
-  kJsonSchema,  // JSON text
-  kRegex,       // the whole text matches it
-  kChoice,      // one of these: a JSON list of texts
+  kJsonSchema,  // `text` is the schema, as JSON text
+  kRegex,       // the whole answer matches the expression
+  kChoice,      // the answer is one of the texts in a JSON list
   kGbnf,        // llama.cpp's GBNF
   kEbnf,        // xgrammar's EBNF
-  kEbnfOrLark,  // vLLM's: whichever of the two it looks like
+  kEbnfOrLark,  // vLLM's `grammar`: EBNF or Lark, whichever it looks like
   kLark,
 };
 
@@ -22,7 +22,7 @@ struct Source {
   Language language{Language::kJsonObject};
   std::string text;
   bool is_strict{false};            // for a schema: see SchemaOptions
-  bool drops_unenforceable{false};  // likewise
+  bool drops_unenforceable{false};  // for a schema: see SchemaOptions
   // For kRegex and kLark: the text is this argument of a call, the only member of a JSON object. Empty: the
   // text stands alone.
   std::string argument{};

@@ -45,7 +45,7 @@ std::optional<CodePoints> ask_pcre2(const std::string& name) {
                     nullptr),
       &pcre2_code_free);
   if (!code) return std::nullopt;
-  // If this fails, matching is only slower.
+  // If JIT compilation fails, matching is only slower.
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
   const std::unique_ptr<pcre2_match_data, decltype(&pcre2_match_data_free)> data(
       pcre2_match_data_create(1, nullptr), &pcre2_match_data_free);
@@ -66,7 +66,8 @@ std::optional<CodePoints> ask_pcre2(const std::string& name) {
 const CodePoints* unicode_property(const std::string& name, Fuel& fuel) {
   const auto is_plain = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
   if (name.empty() || name.size() > 40 || !std::all_of(name.begin(), name.end(), is_plain)) return nullptr;
-  // PCRE2 ignores case and underscores. A client that varies them must not fill the memory.
+  // The key has no case and no underscores, which PCRE2 ignores: spellings of one name must not fill the
+  // memory.
   std::string key;
   for (const char c : name)
     if (c != '_') key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

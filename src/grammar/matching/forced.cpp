@@ -6,13 +6,13 @@
 namespace nibble::grammar {
 namespace {
 
-// A longer run of forced bytes is forced in parts.
+// A longer run of forced bytes takes several calls.
 constexpr size_t kMaxForcedBytes{256};
 // Accepted tokens that are encoded again together with the forced bytes: an unfinished pre-token is rarely
 // longer.
 constexpr size_t kContextTokens{8};
-// Where a token that runs past the end of the forced bytes can begin: in their last tokens or bytes. A longer
-// reach was never needed (llguidance: docs/fast_forward.md).
+// Where a token that runs past the end of the forced bytes can begin: in their last kTailTokens tokens or
+// their last kTailBytes bytes. A longer reach was never needed (llguidance: docs/fast_forward.md).
 constexpr size_t kTailTokens{4}, kTailBytes{7};
 
 }  // namespace
@@ -52,8 +52,8 @@ bool Matcher::may_run_past(std::string_view beginning) {
     begin = at + 1;
     end = begin + nodes[at].num_below;
   }
-  // The row after each byte, indexed by depth. Every leaf of the tree is a token, so one legal path to any
-  // token is enough.
+  // The row after each byte of the current path, indexed by depth. Every leaf of the tree is a token, so one
+  // legal path to any token is enough.
   const uint32_t last_row = rows_.last();
   std::vector<uint32_t> path{last_row};
   for (size_t at = begin; at < end;) {
@@ -92,7 +92,7 @@ std::vector<TokenId> Matcher::forced_tokens() {
   if (tokens.size() <= before.size() || !std::equal(before.begin(), before.end(), tokens.begin())) return {};
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(before.size()));
 
-  // From here on the rows include the forced bytes.
+  // Add the rows of the forced bytes; cut_behind() below removes them.
   const std::lock_guard lock(grammar_->mutex);
   grammar_->expressions.fuel().fill(kMaskFuel);
   const uint32_t begin = rows_.last();

@@ -12,11 +12,11 @@ namespace {
 
 // A mask is kept if the walk for it visited at least 1 / kShareOfNodes of the vocabulary's nodes.
 constexpr size_t kShareOfNodes{128};
-// Kept masks per grammar: 25 kB each, and 16 bytes for each end.
+// Maximum number of kept masks per grammar (25 kB each), and of ends per kept mask (16 bytes each).
 constexpr size_t kMaxMasks{128};
 constexpr size_t kMaxEnds{4'096};
 
-// Returns true if no token can reach a character count at which min or max matters.
+// Returns true if no limit on the number of characters can decide whether a token is legal.
 bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
   const bool has_room =
       terminal.max == kUnlimited || terminal.max - num_characters >= VocabularyTrie::kMaxTokenBytes;
@@ -48,7 +48,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     return content;
   const Terminal& terminal = grammar_->terminals[op.a];
   Automaton& automaton = grammar_->automata[terminal.index];
-  // A token that begins with a space is legal if the space is, and the rest of the token after the space.
+  // A token that begins with a space is legal if the space is legal and the rest of the token may follow it.
   const ContentRuns& at_once = automaton.content_runs(item.state);
   const ContentRuns& behind_blank = automaton.content_runs(automaton.next(item.state, ' '));
   const uint32_t limit =
@@ -72,7 +72,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     uint32_t& max_characters = content.max_characters[slice];
     max_characters = std::min(limit, takes_all ? kUnlimited : num);
     if (terminal.has_pattern) {
-      // Legal: tokens that leave room for the characters that must still follow. Whether a longer token is
+      // Tokens that leave room for the characters that must still follow are legal. Whether a longer token is
       // legal depends on its text.
       const uint32_t missing = runs.num_missing[set];
       max_characters = missing == ContentRuns::kNever || missing >= limit ? 0 : limit - missing;
@@ -84,7 +84,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
   return content;
 }
 
-// Tries, one by one, the tokens that are too long to be decided by slice.
+// Tries, one by one, the tokens longer than their slice's max_characters, in the slices of `to_try`.
 void Matcher::try_long_content(const Item& item, const Content& content, std::span<uint32_t> mask) {
   for (const VocabularyTrie::LongToken& token : vocabulary_->long_content()) {
     if ((content.to_try >> token.slice & 1) == 0 ||
@@ -130,8 +130,8 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
     if (content.to_try != 0) try_long_content(item, content, mask);
     return;
   }
-  // No characters are counted, so the result depends only on the item's state. It is kept if the walk was
-  // long.
+  // No characters are counted, so the result depends only on the item's state. It is kept for later masks if
+  // the walk was long.
   KeptMask within{.mask = std::vector<uint32_t>(mask.size()), .has_ends = std::get<bool>(key)};
   if (walks_all) {
     walk.from_item(item, vocabulary_->nodes(), within);

@@ -5,7 +5,7 @@
 namespace nibble::grammar {
 namespace {
 
-// From this number of nodes in a subtree on, it pays to check whether all its tokens are legal.
+// In subtrees of at least this number of nodes, it pays to check first whether all tokens are legal.
 constexpr uint32_t kManyNodes{32};
 
 MaskWalk::Nodes below(MaskWalk::Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }
@@ -24,7 +24,7 @@ class AutomatonPath {
   bool takes_content(uint32_t depth) const {
     return automaton_.content_runs(states_[depth]).num_characters.back() == kMaxContentCharacters;
   }
-  // At depth 0 the item's row already contains what follows the end of its text.
+  // At depth 0 the item's row already contains what follows the end of the item's text.
   bool accepts(uint32_t depth) const { return depth > 0 && automaton_.accepts(states_[depth]); }
   Item item(uint32_t depth) const { return {item_.op, item_.frame, states_[depth], item_.counter}; }
 
@@ -83,7 +83,8 @@ void MaskWalk::from_item(const Item& item, Nodes nodes, KeptMask& within) {
 }
 
 // Finds which bytes may follow the end of an item's text, for a walk in which the text can end in many
-// places. The row of what follows is made on first use. `is_same_everywhere`: it is the same at every end.
+// places. The row of what follows is made on first use. `is_same_everywhere`: the same bytes may follow at
+// every end.
 class Behind {
  public:
   Behind(Rows& rows, bool is_same_everywhere)
@@ -116,7 +117,7 @@ template <typename Path>
 void MaskWalk::from_state(Path path, Nodes nodes, KeptMask* within) {
   if (nodes.empty()) return;
   const uint32_t depth_of_start = nodes[0].depth - 1u;
-  // What follows a member's name, or an item of a list of different texts, depends on that text.
+  // What follows a member's name, or an item of a list of different texts, depends on the text that was read.
   Behind behind(rows_, grammar_.ops[path.item(0).op].kind == OpKind::kMatch);
   const std::span<uint32_t> mask = within ? std::span(within->mask) : mask_;
   for (size_t at = 0; at < nodes.size();) {

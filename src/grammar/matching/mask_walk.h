@@ -22,18 +22,19 @@ class MaskWalk {
  public:
   using Nodes = std::span<const VocabularyTrie::Node>;
 
-  // Sets bits in `mask`. Adds rows after the last one during the walk, and removes them.
+  // A walk sets bits in `mask`. It adds rows after the last one, and removes them again.
   MaskWalk(Grammar& grammar, Rows& rows, std::span<uint32_t> mask)
       : grammar_(grammar), rows_(rows), mask_(mask) {}
 
-  // `nodes`: all children of one node, with their subtrees. Their bytes follow the row or the item.
+  // Add the tokens of `nodes` that may follow the row or the item. `nodes`: all children of one node, with
+  // their subtrees.
   void from_row(uint32_t row, Nodes nodes);
   void from_item(const Item& item, Nodes nodes);
 
   // Like from_item, for an automaton whose characters are not counted. Tokens that stay within the
   // automaton's text go to `within`, not to the mask.
   void from_item(const Item& item, Nodes nodes, KeptMask& within);
-  // Adds the tokens that continue after these ends to the mask.
+  // Adds to the mask the tokens that continue after these ends.
   void from_ends(const Item& item, std::span<const KeptMask::End> ends);
 
  private:

@@ -57,9 +57,9 @@ NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
   return add({.kind = Kind::kSequence, .parts = std::move(parts)});
 }
 
-// Parts with the same first part share it, as in `list: item | item "," list`. Otherwise a text of it would
-// be at two positions at once, which a mask has to follow byte by byte. Only first parts are compared, and
-// only once, so nodes do not nest deep.
+// Alternatives with the same first part share it, as in `list: item | item "," list`. Otherwise a text of the
+// first part would be at two positions of the grammar at once, which a mask has to follow byte by byte. Only
+// first parts are compared, and only once, so nodes do not nest deep.
 NodeId GrammarBuilder::choice(std::vector<NodeId> parts) {
   std::map<NodeId, std::vector<NodeId>> alike;  // by first part
   std::vector<NodeId> beginnings;
@@ -145,8 +145,8 @@ void GrammarBuilder::define(NodeId declared, NodeId as) {
   node.parts = {as};
 }
 
-// Returns true if a node derives a text, given which of its parts do. Where all parts must, those already
-// known to are skipped.
+// Returns true if a node derives a text, given which of its parts are known to derive one. If all parts must,
+// the leading parts that are already known to are skipped (num_passed_).
 bool GrammarBuilder::derives_text(uint32_t id) {
   const Node& n = nodes_[id];
   const auto does = [&](NodeId part) { return is_productive(part); };
@@ -191,7 +191,8 @@ bool GrammarBuilder::derives_text(uint32_t id) {
       }
       const bool has_others = std::any_of(object.undeclared.begin(), object.undeclared.end(),
                                           [&](const Undeclared& other) { return does(other.value); });
-      // Undeclared members count once towards the minimum, because they may all have one name.
+      // Without a maximum, undeclared members count once towards the minimum, because they may all have one
+      // name.
       const bool has_enough =
           object.min <= num_possible + has_others || (has_others && object.max != kUnlimited);
       return object.min <= object.max && num_required <= object.max && has_enough;
@@ -206,7 +207,7 @@ std::optional<NodeId> GrammarBuilder::productive_item(Items items, size_t place)
   return item && is_productive(*item) ? item : std::nullopt;
 }
 
-// For each index among the first items, and for the one after them: returns whether the needed item can be
+// Returns, for each index of the first items and for the index after them, whether the needed item can be
 // there. Usual items must be possible before it, and after it up to the minimum number.
 std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};

@@ -47,8 +47,8 @@ class GrammarBuilder {
     std::vector<NodeId> first;   // items 0, 1, ...
     std::optional<NodeId> rest;  // all further items; absent: there are none
     uint32_t min{0}, max{kUnlimited};
-    // One item must be one of these; it is at its index in `first`, or else `rest`, and replaces the usual
-    // item there.
+    // If set, one item must be a needed item: `first[i]` at index i, else `rest`. It replaces the usual item
+    // at its index.
     struct Needed {
       std::vector<NodeId> first;
       std::optional<NodeId> rest;
@@ -133,7 +133,8 @@ class GrammarBuilder {
   void find_regular();
   std::optional<Expression> regular(NodeId id) const { return regular_[static_cast<uint32_t>(id)]; }
 
-  // Each emits operations for the node, followed by `next`, and returns the first operation.
+  // Each emit function emits the operations of its argument, followed by `next`, and returns the first
+  // operation.
   uint32_t emit(NodeId id, uint32_t next);
   uint32_t emit_sequence(const std::vector<NodeId>& parts, uint32_t next);
   uint32_t emit_choice(const std::vector<NodeId>& parts, uint32_t next);
@@ -144,7 +145,7 @@ class GrammarBuilder {
   uint32_t emit_list(List list, uint32_t next);
   uint32_t emit_object(const JsonObject& object, uint32_t next);
   uint32_t emit_match(uint32_t terminal, uint32_t next, bool keeps_counter = false);
-  uint32_t punctuation(Expression expression, uint32_t next);  // keeps the counter
+  uint32_t punctuation(Expression expression, uint32_t next);  // passes the counter on to `next`
   uint32_t add_op(Op op);
   uint32_t rule_of(NodeId id);
 
@@ -162,7 +163,7 @@ class GrammarBuilder {
   size_t num_literal_bytes_{0};
 
   std::vector<bool> productive_, nullable_;
-  // By node: leading parts known to derive a text, for nodes whose parts all must.
+  // By node: number of leading parts known to derive a text, for nodes of which all parts must.
   std::vector<uint32_t> num_passed_;
   std::vector<std::optional<Expression>> regular_;
   std::unordered_map<uint32_t, uint32_t> rules_;  // by node

@@ -73,7 +73,7 @@ uint32_t GrammarBuilder::emit(NodeId id, uint32_t next) {
   return next;
 }
 
-// Goes from the end to the beginning. Adjacent regular parts become one terminal.
+// Emits the parts from last to first. Adjacent regular parts become one terminal.
 uint32_t GrammarBuilder::emit_sequence(const std::vector<NodeId>& parts, uint32_t next) {
   for (size_t end = parts.size(); end > 0;) {
     size_t begin = end;
@@ -174,8 +174,8 @@ uint32_t GrammarBuilder::emit_list(List list, uint32_t next) {
   return punctuation(e.text("["), start);
 }
 
-// Emits usual items, then one needed item, then usual items: three lists that share one count. The first is
-// never closed.
+// Emits usual items, then one needed item, then usual items: three lists that share one count. The first list
+// never closes the array.
 uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t next) {
   const std::vector<bool> places = needed_places(array);
   const size_t num_first = places.size() - 1;
@@ -195,7 +195,7 @@ uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t
   before.rest = behind.rest;
   before.min = kUnlimited;
   if (array.max != kUnlimited) before.max = array.max - 1;
-  // No more usual items than can come before the last index that the needed item can have.
+  // The first list has at most as many usual items as fit before the last possible index of the needed item.
   if (!places[num_first])
     before.max = to_index(
         static_cast<size_t>(std::find(places.rbegin(), places.rend(), true).base() - places.begin() - 1));

@@ -83,15 +83,15 @@ struct Members {
   uint32_t names{0};                // a trie of "NAME": with quotes and colon
   std::vector<uint32_t> positions;  // by index of the trie's text
   std::vector<uint32_t> values;     // rules, by position
-  // By position, and for the end: the first required member from here on.
+  // By position, and for the end: the first required member at or after the position.
   std::vector<uint32_t> next_required;
-  std::vector<uint32_t> num_required;  // by position: required members from here on
+  std::vector<uint32_t> num_required;  // by position: number of required members at or after it
   struct Undeclared {
     uint32_t name_op;  // reads the name with its quotes, then leads to kMemberValue
     uint32_t value;    // a rule
   };
   std::vector<Undeclared> undeclared;
-  uint32_t value_op{0};  // after a declared name
+  uint32_t value_op{0};  // the operation after a declared name
   uint32_t min{0}, max{kUnlimited};
   uint32_t num_declared() const { return static_cast<uint32_t>(values.size()); }
   bool is_counted() const { return min > 0 || max != kUnlimited; }
@@ -117,8 +117,8 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  // Masks that took long to find, by vocabulary, operation, state, and whether text can follow that of the
-  // operation.
+  // Masks that took long to find, by vocabulary, operation, state, and whether other text can follow the
+  // operation's text.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
   // Returns the memory in use, except small parts. Waits for `mutex`.

@@ -38,9 +38,9 @@ inline bool may_close(const Members& members, Members::Place at) {
   return at.count >= members.min && is_done_with_required(members, at);
 }
 
-// Returns the place of an undeclared member that follows `at`, while the member is read. Positions from
-// num_declared() + 2 on encode its kind and whether an undeclared one precedes it. Position num_declared() +
-// 1 is the one after such a member.
+// Returns the place of an undeclared member that follows `at`, while that member is read. Positions from
+// num_declared() + 2 on encode the member's kind and whether an undeclared member precedes it. Position
+// num_declared() + 1 is the one after an undeclared member.
 inline Members::Place undeclared_place(const Members& members, Members::Place at, uint32_t kind) {
   const uint32_t num = members.num_declared();
   return {num + 2 + 2 * kind + (at.position == num + 1), at.count};
@@ -50,8 +50,8 @@ inline uint32_t undeclared_kind(const Members& members, Members::Place at) {
   return (at.position - members.num_declared() - 2) / 2;
 }
 
-// Returns the place after a value. Two undeclared members may have the same name and then are one, so only
-// the first counts towards a minimum.
+// Returns the place after a value. Two undeclared members may have the same name and then are one: without a
+// maximum, only the first counts towards the minimum. With a maximum, each one counts.
 inline Members::Place behind_value(const Members& members, Members::Place at) {
   const uint32_t num = members.num_declared();
   const bool is_declared = at.position < num;

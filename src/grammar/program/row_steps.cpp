@@ -35,8 +35,9 @@ Rows::Stepped Rows::step(Item& item, uint8_t byte) {
   return {true, automaton.accepts(item.state), !automaton.is_final(item.state)};
 }
 
-// Steps a JSON string whose characters are counted. Between characters, another one may begin only if there
-// is room for it, and the quote may follow only if there are enough.
+// Steps a JSON string whose characters are counted. A character may begin only below the maximum, and the
+// quote may follow only from the minimum on. If the string has a pattern, an end of the pattern within these
+// limits must stay reachable.
 Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t byte) {
   Automaton& automaton = grammar_->automata[terminal.index];
   const uint32_t from = item.state;
@@ -70,7 +71,7 @@ Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t b
   return {true, false, true};
 }
 
-// Steps an item of a list of different texts: one that has not occurred yet.
+// Steps an item of a list of different texts. Texts that have already occurred are illegal.
 Rows::Stepped Rows::step_different(const Op& op, Item& item, uint8_t byte) {
   const Trie& texts = grammar_->tries[grammar_->lists[op.a].texts];
   item.state = texts.child(item.state, byte);
@@ -93,7 +94,7 @@ Rows::Stepped Rows::step_name(const Op& op, Item& item, uint8_t byte) {
   if (item.state == Trie::kNone) return {};
   if (!has_legal_name(members, names, item.state, legal_names(members, Members::Place::of(item.counter))))
     return {};
-  // A name with its colon is never a prefix of another.
+  // Each text of the trie is a name with its quotes and colon, so none is a prefix of another.
   return {true, names.accepts(item.state), names.has_children(item.state)};
 }
 

@@ -19,7 +19,7 @@ namespace nibble::grammar {
 
 struct Item {
   uint32_t op, frame;
-  // Before text: the state of its terminal. Waiting for a rule: the rule.
+  // An item that expects text: the state of its terminal. An item that waits for a rule: the rule.
   uint32_t state;
   // Number of characters, number of list items (or a bit for each text that occurred), or a Members::Place.
   uint32_t counter;
@@ -40,7 +40,7 @@ class Rows {
 
   // Adds a row: what may follow `byte` in `row`. Returns false and adds nothing if the byte is illegal.
   bool advance(uint32_t row, uint8_t byte);
-  // The same, but also follows `item`, which is not in the row.
+  // As above, but also follows `item`, which is not in the row.
   bool advance(uint32_t row, const Item& item, uint8_t byte);
   // Adds a row of what follows an item at the end of its text.
   void add_behind(const Item& item);
@@ -51,8 +51,8 @@ class Rows {
   // Removes the row before the last, unless something refers to it.
   void forget_before_last();
 
-  // Advances the item's state by `byte`. `accepts`: its text may end after it. `goes_on`: its text may
-  // continue.
+  // Advances the item's state by `byte`. `accepts`: the item's text may end after the byte. `goes_on`: the
+  // text may continue.
   struct Stepped {
     bool is_legal{false}, accepts{false}, goes_on{false};
   };
@@ -106,7 +106,7 @@ class Rows {
   std::vector<Pending> pending_;
   std::vector<Item> marks_;  // items already followed
   struct Slot {
-    uint64_t row_made{0};  // the slot is empty unless this is the current row
+    uint64_t row_made{0};  // the slot is free unless this is num_rows_made_
     Kind kind{};
     uint32_t place{0};
   };

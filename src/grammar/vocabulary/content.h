@@ -108,13 +108,14 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
 
 // How long a content text of each set may be at some position of a text.
 struct ContentRuns {
-  // For each set: every content text of up to this number of characters may follow; kMaxContentCharacters: of
-  // any number.
+  // For each set: every content text of up to this number of characters may follow. kMaxContentCharacters:
+  // every content text of any length.
   std::array<uint8_t, kNumContentSets> num_characters{};
-  // Bits by set: no such text may be one character longer.
+  // Bits by set: no content text of num_characters + 1 characters may follow.
   uint32_t ends_there{0};
-  // For each set: after every such text, the whole text may end after any number of further characters from
-  // this number on; kNever: no such number. Computed only if lengths are needed as well.
+  // For each set: after every content text within num_characters, the whole text may end after any number of
+  // further characters from this number on; kNever: no such number. Computed only if lengths are needed as
+  // well.
   std::array<uint16_t, kNumContentSets> num_missing{};
   static constexpr uint16_t kNever{0xFFFF};
 };

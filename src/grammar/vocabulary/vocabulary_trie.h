@@ -42,11 +42,11 @@ class VocabularyTrie {
   std::span<const Node> other_nodes() const { return other_nodes_; }
   // The tree of one of the kNumContentSlices slices; each content token is in exactly one.
   std::span<const Node> slice_nodes(size_t slice) const { return slices_[slice].nodes; }
-  // The number of characters of that slice's longest token.
+  // The number of characters of the slice's longest token.
   uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }
   // The number of words of a mask: one bit for each id below tokenizer().num_tokens(), rounded up to 32.
   size_t num_mask_words() const { return num_words_; }
-  // The mask of free text: all tokens of the tree.
+  // The mask of unconstrained text: all tokens of the tree.
   std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }
 
   // Masks of content exist for each limit up to this number of characters (all except 230 of o200k's content

@@ -144,7 +144,7 @@ Json rope_scaling(const ConfigReader& reader) {
           {"truncate", false}};
 }
 
-// Files have one token, and some also a list.
+// Returns the end tokens. Files have one, and some also have a list.
 Json eos(const Gguf& gguf) {
   Json ids = Json::array();
   const auto refuse = [&](std::string_view key) {

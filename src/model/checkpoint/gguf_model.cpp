@@ -110,7 +110,7 @@ const GgufTensor* GgufModel::find(const std::string& name, const Shape& shape) c
   return tensor;
 }
 
-// Some files hold q, k and v as rows of one tensor.
+// Returns where a tensor is in the file. Some files hold q, k and v as rows of one tensor.
 GgufModel::Place GgufModel::place(const TensorSpec& spec) const {
   const GgufName name = gguf_name(spec);
   const Shape shape = gguf_shape(spec);

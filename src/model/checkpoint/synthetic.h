@@ -13,14 +13,14 @@
 
 namespace nibble {
 
-// Generates them in memory, on all cores. Takes the sum of bytes over tensor_specs(config).
+// Generates the weights in memory, on all cores. Takes the sum of bytes over tensor_specs(config).
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed = 0,
                        const ReportProgress& report = {});
 
-// The same weights, but every matrix is a Recipe. Only vectors take memory: 80 MB for gpt-oss-120b.
+// Describes the same weights, with every matrix a Recipe. Only vectors take memory: 80 MB for gpt-oss-120b.
 Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed = 0);
 
-// The same weights; each tensor is generated when it is read.
+// Returns a source of the same weights; each tensor is generated when it is read.
 TensorSource synthetic_source(const Config& config, const std::string& source, uint64_t seed = 0);
 
 }  // namespace nibble

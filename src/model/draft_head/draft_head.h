@@ -43,15 +43,15 @@ struct DraftHeadConfig {
   float rms_eps{1e-5f};
   double rope_theta{10000};
   std::optional<Llama3Rope> llama3{};  // nothing: plain RoPE
-  bool norm_before_fc{false};          // norm the three outputs, as one vector, before fc joins them
+  bool norm_before_fc{false};          // norm the three outputs, as one vector, before fc is applied
   bool norm_before_residual{false};    // the residual is the normed input, not the input
   bool norm_output{false};             // a chain continues from the normed output
 
   friend bool operator==(const DraftHeadConfig&, const DraftHeadConfig&) = default;
 };
 
-// Parses a head's config.json in any of the three formats. Throws InputError that names file (`origin`),
-// field, value and what is accepted; also if the head was made for another model than `model`.
+// Parses a head's config.json in any of the three formats. Throws InputError that names the file (`origin`),
+// the field, its value and the accepted values, also if the head was made for a model other than `model`.
 DraftHeadConfig parse_draft_head_config(std::string_view json, const std::string& origin,
                                         const Config& model);
 
@@ -69,8 +69,9 @@ DraftHeadBytes bytes_of(const DraftHeadConfig& config, Format format);
 struct DraftHead {
   DraftHeadConfig config;
   Vector features_norm;  // [3 H]; empty without norm_before_fc
-  Matrix fc;             // [H, 3 H]: joins the outputs of the layers to one feature vector
-  // [H] each: for the token's embedding; for the features or the last output.
+  Matrix fc;             // [H, 3 H]: maps the outputs of the three layers to one feature vector
+  // [H] each. token_norm: of the token's embedding. hidden_norm: of the features or, in a chain, of the
+  // previous output.
   Vector token_norm, hidden_norm;
   Matrix q, k, v;         // [heads D, 2 H]: the input is the embedding, then the features
   Matrix o;               // [H, Nq D]

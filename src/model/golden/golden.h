@@ -54,25 +54,26 @@ struct GoldenAnswer {
 // How far two correct implementations may differ. The defaults are for float32 arithmetic.
 struct GoldenTolerance {
   double relative_l2{1e-4};  // relative error of a row of logits
-  double tied_l2{1e-4};      // the same at a position that is a near tie
+  double tied_l2{1e-4};      // relative_l2 at a position that is a near tie
   double hidden{1e-4};       // error of any element of a hidden state
   // Near tie: a position with a smaller router margin may choose another expert. Its likeliest tokens are not
   // compared.
   double router_margin{1e-4};
   double top_gap{1e-3};  // likeliest tokens closer than this (log-probability) may swap places
-  // The same at positions after a near tie: they attend to its keys and values.
+  // top_gap at positions after a near tie, which attend to the near tie's keys and values.
   double top_gap_after_tie{1e-3};
   // A continuation may differ from the golden one only where the golden gap is at most this.
   double greedy_gap{0};
 };
 
-// For a backend that keeps keys and values in BF16 and is otherwise exact to float32. golden_tolerance.cpp
-// derives it from the number of layers and the size of the golden logits.
+// Returns the tolerance for a backend that keeps keys and values in BF16 and is otherwise exact to float32.
+// golden_tolerance.cpp derives it from the number of layers and the size of the golden logits.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// For a backend that also rounds the inputs of matrix products to BF16. Its residual stream is float32.
+// Returns the tolerance for a backend that also rounds the inputs of matrix products to BF16. Its residual
+// stream is float32.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
-// For a backend with a BF16 cache that takes the inputs of some products in int8, with a scale per 32
-// elements. It includes no error of the weights: golden data must come from the same weights.
+// The int8 products of a backend with a BF16 cache: it takes their inputs in int8, with a scale per 32
+// elements. The tolerance includes no error of the weights: golden data must come from the same weights.
 struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
@@ -81,8 +82,8 @@ GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, co
 // relative error of a number in that format.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
-// For golden data with the same roundings as the implementation under test, given its tolerance against exact
-// data.
+// Returns the tolerance for golden data with the same roundings as the implementation under test.
+// `tolerance`: that of the implementation against exact data.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {
@@ -92,7 +93,7 @@ struct GoldenDifference {
   double max_logit{0};      // largest difference of a logit
   double max_hidden{0};     // largest difference of an element of a hidden state
   int num_top_compared{0};  // places in the top 5, over all positions, that the tolerance allows to compare
-  int num_top_wrong{0};     // those of them with another token
+  int num_top_wrong{0};     // compared places with another token
   std::optional<int> greedy_at;  // index of the first token of the continuation that differs
   float greedy_gap{0};           // the golden gap at greedy_at
 };
@@ -107,7 +108,7 @@ struct PositionsDifference {
   double relative_l2{0};  // worst row of logits that is not explained by another expert
   double max_logit{0};
   int num_other_experts{0};  // near ties with a larger error than the tolerance allows elsewhere
-  // The most such positions that are accepted.
+  // The maximum of num_other_experts that is accepted.
   int most_other_experts{0};
   int num_top_compared{0}, num_top_wrong{0};  // places in the top 5
 };

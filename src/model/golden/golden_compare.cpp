@@ -48,8 +48,8 @@ struct TopDifference {
   int num_compared{0}, num_wrong{0};
 };
 
-// Compares the places of one position's top 5 whose neighbours are too far away to have swapped with them.
-// The sixth token is not recorded; our best token outside the golden five is used instead.
+// Compares those places of one position's top 5 whose adjacent tokens differ too much to have swapped with
+// them. The sixth token is not recorded; our best token outside the golden five is used instead.
 TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span<const float> logits,
                           double top_gap) {
   const auto golden_ids = std::span(golden.top_ids).subspan(position * kGoldenTop, kGoldenTop);
@@ -123,8 +123,9 @@ bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolera
          (!difference.greedy_at || difference.greedy_gap <= tolerance.greedy_gap);
 }
 
-// Here the error of each position is known. So neighbours in the top 5 are compared if they are further apart
-// than four standard deviations of the difference of two logits: one in 30,000 places has a larger error.
+// The error of each position is known here. So adjacent tokens in the top 5 are compared if they are further
+// apart than four standard deviations of the difference of two logits: one in 30,000 places has a larger
+// error.
 //
 // Near ties: let errors in the router be spread evenly up to the margin M of near ties. Then a router with
 // margin m chooses differently with probability (1 - m / M) / 2. The sum of these is the expected number of

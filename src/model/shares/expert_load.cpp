@@ -59,8 +59,8 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   }
   double expected = 0;
   for (int most = 0; most < largest; ++most) {
-    // within[hit]: probability that no rank from here on has more than `most`, if these ranks have `hit`
-    // experts in total.
+    // within[hit]: probability that none of the ranks from `rank` on has more than `most` hit experts, if
+    // these ranks have `hit` of them in total.
     std::vector<double> within{1}, before;
     left = 0;
     for (size_t rank = experts_of_ranks.size(); rank-- > 0;) {

@@ -5,9 +5,9 @@
 // once, the residual stream and the bias of `o`, come from the first rank; an expert's bias of `down` comes
 // from the rank with the expert's first unit.
 //
-// Or each rank has all heads, and sequences of its own: it computes attention, and has keys and values, only
-// for the rows of those. The attention output of these rows, bias included, is then complete without an
-// all-reduce.
+// With AttentionSplit::kSequences each rank has all heads, and sequences of its own: it computes attention
+// and stores keys and values only for the rows of its sequences. The attention output of these rows, bias
+// included, is then complete without an all-reduce.
 //
 // Units are divided in tiles of 64, because the contraction of `down` is read in tiles of that size. Rows of
 // the unembedding are divided in strips of 16 (backend/cuda/layout/strips.h).

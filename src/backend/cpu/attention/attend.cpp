@@ -50,8 +50,8 @@ void prefetch(const std::byte* page, const LayerKv& kv) {
   for (size_t line = 0; line < num_bytes; line += 64) __builtin_prefetch(page + line, 0, 2);
 }
 
-// The keys and values of a row of a draft tree, copied to where they would be in one page; its last positions
-// may be in any slots. So the kernels add in the same order as for a chain.
+// The keys and values of one page's positions, in order of position, for a row of a draft tree: its last
+// positions may be in any slots. With the copy, kernels add in the same order as for a chain.
 struct GatheredPage {
   static constexpr size_t kMostBytes{size_t{2} * kPageTokens * kMaxHeadDim};  // of BF16
   alignas(64) std::byte keys[kMostBytes], values[kMostBytes];
@@ -69,7 +69,8 @@ struct GatheredPage {
   }
 };
 
-// Sums one piece of the positions that row t sees; the first piece includes the sink.
+// Computes the partial softmax of one piece of the positions that row t sees; the first piece includes the
+// sink.
 void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const Seen& seen, int index,
                   Softmax& softmax) {
   const BatchRow& row = args.rows[t];
@@ -151,7 +152,7 @@ void attend_row(const AttendArgs& args, ptrdiff_t t, const Heads& heads) {
   for (int h = 0; h < heads.count; ++h) write(args, t, heads.first + h, softmax, h);
 }
 
-// Attends to one piece of the positions that a row sees; stores the sums in args.parts[place].
+// Attends to one piece of the positions that a row sees; stores its partial softmax in args.parts[place].
 void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int index, ptrdiff_t place) {
   Softmax softmax;
   attend_piece(args, t, heads, seen_by(args.rows[t], args.window), index, softmax);
@@ -163,8 +164,8 @@ void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int in
   }
 }
 
-// Adds the pieces that attend_part stored in args.parts[first_place, first_place + count), in the same way as
-// attend_row.
+// Merges the partial softmaxes that attend_part() stored in args.parts[first_place, first_place + count), in
+// the same way as attend_row().
 void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t first_place, int count) {
   const ptrdiff_t width = padded(args.kv.head_dim);
   Softmax softmax;
@@ -180,7 +181,7 @@ void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t f
 struct Item {
   ptrdiff_t t;
   std::optional<int> piece;
-  ptrdiff_t place;  // of the piece in args.parts
+  ptrdiff_t place;  // index of the piece in args.parts
 };
 struct SplitRow {
   ptrdiff_t t, first_place;

@@ -7,12 +7,14 @@
 // Query head h reads key/value head h / (Nq / Nkv).
 //
 // Bytes: 4 D (FP8: 2 D) per visible position and kv head; the query heads of a kv head share each load.
-// Design: the positions that a row sees are divided into pieces. A piece is summed page by page with a
-// running maximum m; the pieces are then added in ascending order, each scaled to the largest m. Pieces end
-// at multiples of kPiecePositions, whatever the batch and the prefill chunks; a row that sees at most that
-// many positions is one piece. So the bits depend only on the row's sequence and position. A work item is one
-// row and one kv head or, if that gives too few items for the threads, one piece of such a row: its sum is
-// then stored in `parts`, and a second, small loop adds the parts (docs/decisions/0011).
+//
+// Design: the positions that a row sees are divided into pieces. The partial softmax of a piece is computed
+// page by page with a running maximum m; the pieces are then merged in ascending order, each scaled to the
+// largest m. Pieces end at multiples of kPiecePositions, whatever the batch and the prefill chunks; a row
+// that sees at most that many positions is one piece. So the bits depend only on the row's sequence and
+// position. A work item is one row and one kv head or, if that gives too few items for the threads, one piece
+// of such a row: its partial softmax is then stored in `parts`, and a second, small loop merges the pieces
+// (docs/decisions/0011).
 #pragma once
 
 #include <optional>
@@ -35,7 +37,7 @@ struct AttendArgs {
   LayerKv kv;
   Vector sinks;               // [Nq]
   std::optional<int> window;  // positions that a row sees, including its own
-  // [any, Nq, 2 + D*], scratch: m, sum and out of pieces. Rows that do not fit are not divided.
+  // [any, Nq, 2 + D*], scratch: m, sum and out of each piece. A row whose pieces do not fit is not divided.
   View<float, 3> parts;
   View<float, 2> attended;  // [T, (Nq D)*]
 };

@@ -1,5 +1,5 @@
 // Online softmax: sums of weights and weighted values over scores that arrive a page at a time, relative to
-// the largest score so far. Two such sums over different positions can be added.
+// the largest score so far. Two such partial softmaxes over different positions can be merged.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct Softmax {
     std::fill_n(out[head], width, 0.0f);
   }
 
-  // Converts the first `count` scores, in an array of a page's size, to weights relative to the maximum. If
-  // the maximum grows, rescales the previous sums.
+  // Replaces the first `count` of a page's scores by weights relative to the maximum, the rest by 0, and adds
+  // the weights to the sum. If the maximum grows, rescales the previous sums.
   void add_scores(int head, float* scores, int count, float scale) {
     static_assert(kPageTokens % 4 == 0);
     constexpr float kNone{-std::numeric_limits<float>::infinity()};
@@ -50,7 +50,8 @@ struct Softmax {
     sum[head] += (sums[0] + sums[2]) + (sums[1] + sums[3]);
   }
 
-  // Adds another sum. Adding to an empty sum gives the other one unchanged, except for the sign of zeros.
+  // Merges another partial softmax. If this one is empty, the result is the other, except for the sign of
+  // zeros.
   void add(int head, float other_max, float other_sum, const float* other_out, ptrdiff_t width) {
     const float larger = std::max(max[head], other_max);
     const float ours = fast_exp(max[head] - larger), theirs = fast_exp(other_max - larger);

@@ -36,10 +36,10 @@ inline void dot(const Kernels& kernels, const PanelArgs& args) {
 
 struct StripPanelArgs {
   const PackedMatrix& weight;
-  int which;  // index of the matrix in it
+  int which;  // index of the matrix in `weight`
   ptrdiff_t first_row;
   const Q8Block* const* x;  // [T]
-  View<float, 2> y;         // as above; its columns must be whole strips
+  View<float, 2> y;         // as in PanelArgs; its columns must be whole strips
 };
 
 inline void dot(const Kernels& kernels, const StripPanelArgs& args) {

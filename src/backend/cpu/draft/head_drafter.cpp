@@ -18,7 +18,7 @@
 namespace nibble::cpu {
 namespace {
 
-// Stands for "no sink". Minus infinity would give NaN when two of them are subtracted.
+// A score that stands for "no sink". Minus infinity would give NaN when two of them are subtracted.
 constexpr float kNoSink{-1e30f};
 
 void to_split(const float* from, ptrdiff_t count, float* to) {
@@ -127,9 +127,7 @@ void HeadDrafter::attend_to_slots(std::span<const BatchRow> rows) {
           View<float, 3>(parts_.view.data, {kParts, head.num_heads, 2 + width}), attended_.view});
 }
 
-// Fills the slots of all rows, and computes out_ for the rows `outputs`. The token of a row is the one after
-// its position.
-// input_ = the norms of the embedded tokens and of the features, next to each other.
+// Computes input_: the norms of the embedded tokens and of the features, next to each other.
 void HeadDrafter::embed_and_norm(View<const float, 2> features, std::span<const BatchRow> rows) {
   const DraftHeadConfig& config = head_.config;
   const ptrdiff_t num_rows = std::ssize(rows), hidden = config.hidden, half = padded(hidden);
@@ -142,7 +140,8 @@ void HeadDrafter::embed_and_norm(View<const float, 2> features, std::span<const 
   });
 }
 
-// Returns what the layer adds to, for the rows whose output is needed.
+// Returns the residual that the layer adds to, for the rows in `outputs`: the normed features with
+// norm_before_residual, else the features.
 HeadDrafter::Rows HeadDrafter::residuals_of(View<const float, 2> features, std::span<const int> outputs) {
   const ptrdiff_t hidden = head_.config.hidden, half = padded(hidden);
   Rows residuals;
@@ -156,7 +155,7 @@ HeadDrafter::Rows HeadDrafter::residuals_of(View<const float, 2> features, std::
   return residuals;
 }
 
-// attended_ = attention of the rows whose output is needed.
+// Computes attended_: the attention of the rows in `outputs`.
 void HeadDrafter::attend_outputs(std::span<const BatchRow> rows, std::span<const int> outputs) {
   const DraftHeadConfig& config = head_.config;
   const ptrdiff_t num_outputs = std::ssize(outputs), width = 2 * padded(config.hidden);
@@ -203,6 +202,8 @@ void HeadDrafter::add_mlp(Rows& residuals) {
   add_product(down_, gated_.view, residuals);
 }
 
+// Fills the cache slots of all rows, and computes out_ for the rows in `outputs`. The token of a row is the
+// one after its position.
 void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
                             std::span<const int> outputs) {
   const ptrdiff_t num_rows = std::ssize(rows), half_dim = head_.config.head_dim / 2;
@@ -220,8 +221,8 @@ void HeadDrafter::run_layer(View<const float, 2> features, std::span<const Batch
   out_ = std::move(next);
 }
 
-// features_ = fc of the outputs of the layers that the head reads, for the rows of the step whose slots are
-// filled. Returns these rows, with the token after each.
+// Computes features_: fc of the outputs of the layers that the head reads, for the rows of the step whose
+// slots are filled. Returns these rows, with the token after each.
 std::vector<BatchRow> HeadDrafter::fuse_features(const Batch& batch, const DraftSlots& slots) {
   const DraftHeadConfig& config = head_.config;
   const std::vector<BatchRow> batch_rows = rows_of(batch);
@@ -253,7 +254,7 @@ HeadDrafter::ChainRuns HeadDrafter::runs_of_chains(const Batch& batch, const Dra
   return all;
 }
 
-// logits_ of the first rows of out_, and normed_ on the way.
+// Computes logits_ for the first num_rows rows of out_, and normed_ on the way.
 void HeadDrafter::compute_logits(ptrdiff_t num_rows) {
   const DraftHeadConfig& config = head_.config;
   normed_.resize(num_rows, padded(config.hidden));

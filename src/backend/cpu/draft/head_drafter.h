@@ -73,7 +73,8 @@ class HeadDrafter {
   std::vector<float> no_sinks_;
   HeadMatrix fc_, q_, k_, v_, o_, gate_, up_, down_, unembedding_;
   KvCache kv_;
-  // Ordered by their rows: first those of the step or the chain, then those whose output is needed.
+  // taps_ to sines_ have the rows of the step or the chains; the list below has the rows whose output is
+  // needed.
   Rows taps_, features_, embedded_, input_, keys_, values_, cosines_, sines_;
   Rows own_input_, queries_, split_queries_, parts_, attended_, projected_, normed_, gate_out_, up_out_,
       gated_, logits_;

@@ -35,7 +35,7 @@ struct ExpertsArgs {
   IndexRange own;                // of the E experts, those with weights on this rank; the others add nothing
   float swiglu_limit;
   View<float, 2> gated;  // h [T K, I*], scratch for float activations
-  // Scratch for int8 activations, sorted by expert, then by row: rows that share weights are neighbours.
+  // Scratch for int8 activations, sorted by expert, then by row: rows that share weights are adjacent.
   View<Q8Block, 2> normed_q8;  // [T K, H / 32]
   View<Q8Block, 2> gated_q8;   // h [T K, I / 32]
   View<float, 3> down_panels;  // [thread, T K, kMaxPanelRows], scratch

@@ -70,7 +70,7 @@ struct Q8Block {
 
 // y[t][r] = sum over c of w[first_row + r][c] * x[t][c], with weights in strips and int8 activations. A strip
 // has as many rows as a vector has 32-bit lanes (StripRow::strip_rows). The bytes of one vector are 4
-// neighbouring columns of all rows, and are multiplied by a broadcast word of activations. A block of a strip
+// adjacent columns of all rows, and are multiplied by a broadcast word of activations. A block of a strip
 // takes the same number of bytes as in a file:
 //
 //   MXFP4   16 bytes of codes per row: word v = 0..3 of every row in turn, with columns 8 v + j in the low

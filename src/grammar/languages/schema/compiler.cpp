@@ -10,7 +10,7 @@ namespace nibble::grammar {
 
 namespace {
 
-// Counts the work of a block, even if it throws.
+// Adds the fuel spent in its scope to `spent`, even if an exception ends the scope.
 class Meter {
  public:
   Meter(const Fuel& fuel, uint64_t& spent) : fuel_(fuel), spent_(spent), left_(fuel.left()) {}
@@ -79,7 +79,7 @@ std::string SchemaCompiler::impossible_place() const {
   for (const auto& [terms, node] : values_) {
     if (builder_.is_productive(node)) continue;
     for (const Term& term : terms) {
-      // An optional member may have the schema `false`.
+      // Skip the schema `false`: an optional member may have it.
       const bool is_false = term.schema->is_boolean();
       if (std::string place = document_.path_of(*term.schema); !is_false && depth(place) > depth(deepest))
         deepest = std::move(place);
@@ -147,8 +147,8 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-// Returns the facts of arrays or objects that equal none of the excluded values: those with fewer items or
-// members than all of them, and those with more.
+// Returns the facts of arrays or objects that differ from every excluded value by their size: those with
+// fewer items or members than all excluded values, and those with more.
 std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
   uint32_t least = kUnlimited, most = 0;
   for (const Json* value : facts.excluded) {
@@ -169,7 +169,7 @@ std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const F
     fewer.objects.max = std::min(facts.objects.max, least - 1);
     more.objects.min = std::max(facts.objects.min, most + 1);
     more.objects.min_schema = excluding->schema;
-    // objects() can't guarantee a higher number of members if they are undeclared.
+    // Undeclared members may share one name, so objects() can't guarantee more members than are declared.
     size_t num_declared = facts.objects.required.size();
     for (const Json* source : facts.objects.sources)
       if (const Json* properties = SchemaDocument::find(*source, "properties"))

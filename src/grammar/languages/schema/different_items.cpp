@@ -82,7 +82,8 @@ std::optional<std::vector<Json>> SchemaCompiler::values_to_filter(const Branch& 
   return values;
 }
 
-// The same for arrays.
+// Returns a list that contains all arrays that satisfy the facts, and maybe others; nullopt if there are too
+// many, or they nest too deep.
 std::optional<std::vector<Json>> SchemaCompiler::few_arrays(const ArrayFacts& arrays, uint32_t depth) {
   constexpr uint32_t kMaxLength{16};
   const uint32_t most = arrays.most();

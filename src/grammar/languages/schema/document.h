@@ -58,7 +58,7 @@ class SchemaDocument {
 
   // Throws a Refusal: "schema: 'minLength' at #/properties/name: WHY".
   [[noreturn]] void refuse(const Json& schema, std::string_view keyword, std::string_view why) const;
-  // The same for a keyword of a schema that must fail.
+  // Throws a Refusal for a keyword of a schema that must fail.
   [[noreturn]] void refuse_failure(const Json& schema, std::string_view keyword, std::string_view why) const;
   // Returns the JSON pointer of a part of the document.
   std::string path_of(const Json& part) const;

@@ -5,12 +5,12 @@
 
 namespace nibble::grammar {
 
-// An unknown format asserts nothing.
+// Returns true for an unknown format, which asserts nothing.
 bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
   return keyword == "format" && !find_format(document_.text(schema, keyword)->get_ref<const std::string&>());
 }
 
-// Adds the ways in which the keywords fail that are not about items, members, or other schemas.
+// Adds the ways in which the schema fails by a keyword that is not about items, members, or other schemas.
 void Branches::keywords_fail(const Json& schema, Alternatives& ways) {
   constexpr std::string_view kSingle[]{"type",
                                        "enum",
@@ -41,7 +41,7 @@ void Branches::keywords_fail(const Json& schema, Alternatives& ways) {
   }
 }
 
-// $ref, allOf and anyOf.
+// Adds the ways in which $ref, allOf and anyOf fail.
 void Branches::combinations_fail(const Json& schema, Alternatives& ways) {
   using Sense = Term::Sense;
   if (document_.text(schema, "$ref")) ways.push_back({{&document_.target(schema), Sense::kFails}});
@@ -54,7 +54,7 @@ void Branches::combinations_fail(const Json& schema, Alternatives& ways) {
   }
 }
 
-// oneOf: no member holds, or two do.
+// Adds the ways in which oneOf fails: no member holds, or two do.
 void Branches::exclusions_fail(const Json& schema, Alternatives& ways) {
   const Json* one = document_.list(schema, "oneOf");
   if (one == nullptr) return;
@@ -70,7 +70,7 @@ void Branches::exclusions_fail(const Json& schema, Alternatives& ways) {
   if (num_pairs > kMaxPairs) ways.push_back({{&schema, Term::Sense::kUnknown, "oneOf"}});
 }
 
-// not, and if with then and else.
+// Adds the ways in which "not", and "if" with "then" and "else", fail.
 void Branches::conditions_fail(const Json& schema, Alternatives& ways) {
   using Sense = Term::Sense;
   if (SchemaDocument::find(schema, "not")) ways.push_back({{&schema_at(schema, "not")}});

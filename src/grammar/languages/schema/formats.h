@@ -11,8 +11,8 @@ namespace nibble::grammar {
 struct Format {
   std::string_view name;
   Expression (*texts)(Expressions&);
-  // The states are too many to list. Length limits then become part of the automaton instead of a count
-  // (schema/strings.cpp).
+  // The automaton has too many states to list. Length limits then become part of the automaton instead of a
+  // count (schema/strings.cpp).
   bool has_many_states{false};
   std::string_view not_checked{};  // text for a warning
   // A wider format with few states, used if other keywords also restrict the text. A warning then says what

@@ -76,7 +76,7 @@ bool SchemaCompiler::holds(const Json& value, const Json& schema) {
   return result;
 }
 
-// Keywords that are not in this list assert nothing, or belong to another one.
+// Keywords that are not in this list assert nothing, or are checked together with a listed keyword.
 bool SchemaCompiler::all_keywords_hold(const Json& value, const Json& schema) {
   constexpr std::string_view kKeywords[]{"type",
                                          "enum",

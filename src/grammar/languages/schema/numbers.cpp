@@ -26,7 +26,7 @@ Expression signed_integer(Expressions& e) {
                                                  e.repeat(digit(e, '0', '9'), 0, kMaxIntegerDigits - 1))));
 }
 
-// One text for each value: a fraction does not end in zero.
+// Returns the fractions that do not end in zero, so that each value has one text.
 Expression fraction(Expressions& e) {
   return e.concat(e.text("."),
                   e.concat(e.repeat(digit(e, '0', '9'), 0, kMaxFractionDigits - 1), digit(e, '1', '9')));
@@ -46,7 +46,7 @@ Expression SchemaCompiler::plain_number(Types types) {
   const Expression integer = e.concat(e.optional(e.text("-")), integer_digits(e));
   if (types == kFractionType) return e.concat(integer, fraction(e));
   const Expression digits = e.concat(e.text("."), e.repeat(digit(e, '0', '9'), 1, kMaxFractionDigits));
-  // Up to 199: even with all integer digits the number stays below 2^1024.
+  // Exponents up to 199: even with all integer digits the number stays below 2^1024.
   const Expression exponent =
       e.concat(e.set({{'e', 'e'}, {'E', 'E'}}),
                e.concat(e.optional(e.set({{'+', '+'}, {'-', '-'}})),

@@ -1,6 +1,6 @@
 // unevaluatedItems and unevaluatedProperties, as far as the schema alone determines which items or members
 // they apply to. What a schema's $ref and allOf mention is the same for every value. What an anyOf mentions
-// depends on which of its members hold, so next to such keywords these are refused.
+// depends on which of its members hold, so unevaluated keywords next to such keywords are refused.
 #pragma once
 
 #include <functional>

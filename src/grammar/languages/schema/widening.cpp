@@ -21,7 +21,7 @@ constexpr std::string_view kDear[]{"oneOf",        "anyOf",       "allOf",
 // Values of these are not schemas, but objects with schemas as members.
 constexpr std::string_view kNamed[]{"properties",  "patternProperties", "$defs",
                                     "definitions", "dependentSchemas",  "dependencies"};
-// unevaluatedItems and unevaluatedProperties depend on these.
+// The effect of unevaluatedItems and unevaluatedProperties depends on these keywords.
 constexpr std::string_view kMentions[]{"properties",
                                        "patternProperties",
                                        "additionalProperties",

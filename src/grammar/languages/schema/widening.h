@@ -17,10 +17,10 @@ class Widening {
   const Json& schema() const { return schema_; }
   // JSON pointers of schemas that have lost keywords, or whose failing is not enforced.
   const std::set<std::string>& places() const { return places_; }
-  // One line for each loss.
+  // One line for each removed part.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // Each removes something. Returns false if nothing is left to remove.
+  // drop() and simplify() each remove something. They return false if nothing is left to remove.
   bool drop(const Refusal& refusal);
   // Simplifies the schema at `place`, or else the nearest schema around it that can be simplified.
   bool simplify(std::string place);
