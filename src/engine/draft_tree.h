@@ -49,7 +49,7 @@ struct DraftTree {
     return path;
   }
   // Keeps only the drafts of `path`, where each follows the one before it, and their rows. `tokens`: the
-  // results of row 0 and of all rows. Returns the results of row 0 and of the rows kept.
+  // results of row 0, then of all rows. Returns the results of row 0 and of the rows kept.
   std::vector<SampledToken> keep(std::span<const int> path, std::span<SampledToken> tokens) {
     DraftTree kept;
     std::vector<SampledToken> kept_tokens{std::move(tokens.front())};

@@ -15,7 +15,8 @@ SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }
 
-// Corrects the result of such a row: a token that the model excludes gets log-probability -infinity.
+// Corrects the result of a row that used choosing(): a token that the model excludes gets log-probability
+// -infinity.
 void correct(SampledToken& token, TokenId asked) {
   if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();  // the model excludes it
   token.token = asked;
@@ -90,7 +91,7 @@ class Sequence::TreeBuilder {
     int draft{-1};                          // the draft of the proposed token
     std::vector<int> forced{};              // drafts that must follow
     bool goes_on{false};                    // other drafts may follow these
-    const AllowedTokens* allowed{nullptr};  // tokens allowed then; null: all
+    const AllowedTokens* allowed{nullptr};  // tokens allowed at this place; null: all
   };
 
   static std::unique_ptr<AllowedTokens> fork(const AllowedTokens* allowed) {
@@ -127,7 +128,8 @@ class Sequence::TreeBuilder {
     return root;
   }
 
-  // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after it and after them.
+  // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after `draft` and after
+  // the forced drafts.
   Place add_forced(int draft, std::span<const TokenId> forced, std::unique_ptr<AllowedTokens> allowed) {
     Place place{.draft = draft};
     for (int last = draft;; forced = forced.subspan(1)) {

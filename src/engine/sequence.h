@@ -42,7 +42,7 @@ class Sequence {
   // Returns a chain of drafts whose tokens are not known yet and will be filled in. Allowed only if
   // needs(true).known_tokens is false.
   DraftTree unknown_chain(int num_drafts);
-  // While a step is being launched, its drafts follow the known tokens here.
+  // Appends the drafts of a step to the tokens while it is being launched; drop_drafts() removes them.
   void add_drafts(std::span<const TokenId> drafts) {
     tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());
   }
@@ -52,9 +52,8 @@ class Sequence {
   // The reason why the answer can't continue, whatever was sampled.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
-  // `launches_before_drafts`: steps are planned after drafts of a head that are not known yet. While it is
-  // unknown which of them are accepted, neither the answer's tokens nor their number are known, only where
-  // the answer began.
+  // `launches_before_drafts`: a step is planned before it is known which drafts of the previous step are
+  // accepted. Until then neither the answer's tokens nor their number are known.
   SequenceNeeds needs(bool launches_before_drafts) const {
     const bool is_unlike_others = sampling_.depends_on_output() || !allowed_.are_all() || prediction_;
     return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer() ||
@@ -63,9 +62,9 @@ class Sequence {
             .priority = priority_,
             .cache_salt = cache_salt_};
   }
-  // For prompt log-probabilities: returns how to sample the prompt's next tokens, one entry for each row that
-  // an earlier step has not had. The step runs `num_tokens` tokens from `first_position` on. Empty if they
-  // are not requested.
+  // For prompt log-probabilities: returns how to sample the prompt's next tokens, one entry for each token
+  // that was in no earlier step. The step runs `num_tokens` tokens from `first_position` on. Empty if prompt
+  // log-probabilities are not requested.
   std::vector<SampleParams> take_prompt_rows(int first_position, int num_tokens);
   void push_prompt(SampledToken token);
   // Requeues the prompt rows of abandoned steps that returned no result.

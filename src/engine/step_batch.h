@@ -1,4 +1,4 @@
-// One step of the engine as the backend gets it: the runs, their output rows, and the drafts that these
+// One step of the engine as the backend gets it: the runs, their output rows, and the drafts that these rows
 // verify.
 #pragma once
 
@@ -26,10 +26,10 @@ struct Launched {
   std::unordered_map<RequestId, int> output_rows{};
   int num_outputs{0};
   int num_rows{0};             // rows of all slices at the launch
-  int num_to_draft{0};         // tokens that a draft head drafts for each sequence with a token
-  bool all_draft{true};        // the head drafts for every sequence with a token
+  int num_to_draft{0};         // tokens that a draft head drafts for each sequence that gets a token
+  bool all_draft{true};        // the head drafts for every sequence that gets a token
   bool has_prompt{false};      // some sequence has no token before this step, or gets none from it
-  double planning_seconds{0};  // during which the backend was idle
+  double planning_seconds{0};  // time of planning while the backend was idle
   Stopwatch clock{};           // started at the launch
   // No sequence has a row after its prompt.
   bool has_prompts_alone{false};
@@ -45,8 +45,8 @@ class StepBatch {
     int topk{1};
   };
 
-  // Fills `step` with the output rows of each sequence. `under_way`: the step before it, if that has not
-  // ended; else null.
+  // Fills `step` with the output rows of each sequence. `under_way`: the previous step if it has not ended;
+  // else null.
   StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head);
   ~StepBatch();  // removes the drafts from the sequences
   StepBatch(const StepBatch&) = delete;
@@ -63,7 +63,7 @@ class StepBatch {
   Launched& step_;
   Sequences& sequences_;
   std::vector<std::vector<SampleParams>> prompt_rows_;  // one entry for each slice
-  std::vector<OutputRow> outputs_;                      // in the order of the runs, which hold spans of it
+  std::vector<OutputRow> outputs_;                      // in the order of the runs, which hold spans of this
   // For rows after drafts of a tree: the answer up to and including these drafts.
   std::deque<std::vector<TokenId>> outputs_then_;
   std::deque<std::vector<int>> parents_;  // Run::parents, for trees
