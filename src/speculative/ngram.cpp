@@ -22,8 +22,8 @@ Proposal NgramDrafter::propose(int most) {
     place = index_.before(place);
   }
   if (best == 0) return {};
-  // The match may be less than `most` tokens before the end of the text: then repeat the tokens from there
-  // on, as repetitive text does.
+  // The match may be less than `most` tokens before the end of the text: then repeat the tokens after the
+  // match, as repetitive text does.
   const size_t period = text.size() - static_cast<size_t>(best);
   for (size_t i = 0; i < static_cast<size_t>(most); ++i)
     proposal.tokens.push_back(text[static_cast<size_t>(best) + i % period]);
