@@ -138,8 +138,8 @@ std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>
 }
 
 // Lists the kernels that would run the model. Kernels are chosen by formats and machine, so a model with few
-// layers, experts and tokens gets the same kernels. Such a model is quick to make, or views the mapped
-// weights, of which little has to be converted.
+// layers, experts and tokens gets the same kernels. Such a model is quick to make: its weights are synthetic,
+// or views of the mapped weights, of which little has to be converted.
 std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSettings& setup) {
   Config small = model.config;
   small.num_layers = 1;

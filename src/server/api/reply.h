@@ -61,8 +61,8 @@ Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Js
                 std::optional<std::string_view> finish_reason);
 Json to_json(const AnswerDelta& delta);  // the member "delta" of a chunk
 
-// Log-probabilities in the format of the completions API: four lists. `num_characters`: length of the text
-// before them.
+// Builds log-probabilities in the format of the completions API: four lists. `num_characters`: length of the
+// text before them.
 class CompletionLogprobs {
  public:
   CompletionLogprobs(const Tokenizer& tokenizer, int64_t num_characters);

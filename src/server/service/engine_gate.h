@@ -40,14 +40,14 @@ class EngineGate {
     double seconds;  // since it was submitted to the engine
     int num_tokens;
   };
-  std::vector<InWork> in_work() const;  // those of num_choices(), oldest first
+  std::vector<InWork> in_work() const;  // the answers counted by num_choices(), oldest first
 
  private:
   friend class Generation;
   struct Listener {
     Generation* generation;  // null: cancelled, but the engine's last event has not arrived
     size_t choice;
-    Outcome dropped_as{Outcome::kAbort};  // outcome to count; kAbort: the engine's
+    Outcome dropped_as{Outcome::kAbort};  // outcome to count; kAbort: the one that the engine reports
     Stopwatch clock;                      // started when the answer was submitted
     double last_token_seconds{0};
     int num_tokens{0};

@@ -58,11 +58,12 @@ struct ServerOptions {
   // The clock for request_timeout. Tests replace it.
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};
   std::chrono::seconds shutdown_delay{0};     // after the first signal; requests are still accepted
-  std::chrono::seconds shutdown_timeout{30};  // then, for running requests to finish
-  // Then the engine has this long to cancel them, and the same again to send their errors if it does not
-  // respond.
+  std::chrono::seconds shutdown_timeout{30};  // after shutdown_delay, for running requests to finish
+  // After shutdown_timeout the engine has this long to cancel the requests still running. If it does not
+  // respond, the server has the same time again to send their errors.
   std::chrono::milliseconds last_words{2'000};
-  // Finally, the time to destroy the engine and the backend. A GPU that hangs would take forever.
+  // Finally, the limit on the time to destroy the engine and the backend. A GPU that hangs would take
+  // forever.
   std::chrono::milliseconds teardown{4'000};
 };
 
