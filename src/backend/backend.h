@@ -77,7 +77,7 @@ struct StepFact {
 // The kernels for a device that need not be present in this machine.
 struct RemoteKernels {
   std::string device;   // one line
-  std::string refusal;  // why nibble does not run the model there; empty if it does
+  std::string refusal;  // why nibble does not run the model on that device; empty if it does
   std::vector<KernelChoice> kernels;
   // How a step of `num_rows` rows runs. Null: the same for all steps.
   std::function<std::vector<StepFact>(int num_rows)> step{};

@@ -48,7 +48,7 @@ struct DraftTree {
     std::reverse(path.begin(), path.end());
     return path;
   }
-  // Keeps only the drafts of `path`, where each follows the one before it, and their rows. `tokens`: the
+  // Keeps only the drafts of `path`, where each draft follows the previous one, and their rows. `tokens`: the
   // results of row 0, then of all rows. Returns the results of row 0 and of the rows kept.
   std::vector<SampledToken> keep(std::span<const int> path, std::span<SampledToken> tokens) {
     DraftTree kept;

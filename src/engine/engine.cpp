@@ -116,7 +116,7 @@ struct Engine::Impl {
   bool advance();  // returns false when the engine must end
   void discard_steps();
   void recover(const std::string& why);
-  bool take_orders();  // waits while there is nothing to do; returns false when the engine must end
+  bool take_orders();  // waits while no work is left; returns false when the engine must end
   void take(Order& order);
   // Waits briefly for requests that arrive together with those already waiting. Returns false when the engine
   // must end.

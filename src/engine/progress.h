@@ -9,7 +9,7 @@
 namespace nibble {
 
 struct EngineProgress {
-  // Since the last step ended, or since the first request arrived after that; 0 while there is nothing to do.
+  // Time since the last step ended, or since the first request arrived after that; 0 while no work is left.
   double seconds{0};
   // Expected time of the steps under way, at the slowest time per row measured so far; 0 before the first
   // step.

@@ -271,8 +271,8 @@ void Scheduler::share_rows() {
 
 // Frees pages that the window has passed. In a chat, the next turn's prompt continues where this prompt ends,
 // without the reasoning that is being generated now. So the sliding pages at the end of the prompt are worth
-// more to the prefix cache than the pages freed here, and are marked as just used. The next prompt may match
-// a few tokens beyond the end of this one, which can reach into the next page.
+// more to the prefix cache than the freed pages, and are marked as just used. The next prompt may match a few
+// tokens beyond the end of this one, which can reach into the next page.
 int Scheduler::make_room(Running& sequence) {
   const int num_sliding_before = sequence.pages.sliding().first_page;
   const int num_tokens = sequence.pages.make_room();

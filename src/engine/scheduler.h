@@ -20,9 +20,9 @@
 //   that holds more of its prompt. Only sequences in the same cache compete for pages.
 //   Rows. A step gives one row to each decoding sequence. Half of the remaining rows go to the prompts with
 //   the fewest tokens left, so that a short prompt does not wait for long ones. The rest goes to the prompts
-//   in order, so a long prompt gets at least half, no matter how many short ones arrive. A prompt that is
-//   alone gets all rows; with others there may be fewer, to keep steps short where rows are slow
-//   (max_shared_rows).
+//   in order, so a long prompt gets at least half, no matter how many short ones arrive. A single prompt gets
+//   all rows. If several sequences run or wait, max_shared_rows limits the rows of prompts, to keep steps
+//   short where rows are slow.
 //   Shared prefixes. A prompt waits while a running prompt that will get its rows soon fills pages that both
 //   have in common. Then it shares these pages. Later sequences in the queue do not wait with it.
 //
@@ -150,11 +150,11 @@ class Scheduler {
   // sequence.
   std::optional<RequestId> youngest() const;
 
-  // Admits sequences that have room, then plans a step and reserves its pages, preempting if there are too
-  // few. One step may be planned before the tokens of the step before it are known. Returns nothing if there
-  // is no sequence, or none can run without those tokens. Calls `plan_drafts` for drafts once everything else
-  // is planned. A sequence with drafts has no row in a step that is planned ahead, unless
-  // launches_before_drafts is set and the answer can't be complete with the drafts.
+  // Admits sequences that have room, then plans a step and reserves its pages, preempting if pages run out.
+  // One step may be planned before the tokens of the previous step are known. Returns nothing if there is no
+  // sequence, or if none can run without these tokens. Calls `plan_drafts` for drafts once everything else is
+  // planned. A sequence with drafts has no row in a step that is planned ahead, unless launches_before_drafts
+  // is set and the answer can't be complete with the drafts.
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Returns whether a sequence that is not complete would get no row in a step planned now, because it needs
   // the tokens of the step under way first.

@@ -119,7 +119,7 @@ struct BackendAccuracy {
 
 // What `nibble verify` runs on this machine.
 struct BackendVerification {
-  std::vector<KernelCheck> (*checks)(const OwnOptions&);  // of the kernels that run here
+  std::vector<KernelCheck> (*checks)(const OwnOptions&);  // checks of the kernels that run on this machine
   std::span<const MachineProbe> (*probes)();              // run before the checks
 };
 

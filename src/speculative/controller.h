@@ -8,7 +8,7 @@
 // earlier gain does not allow a long loss later.
 //
 // A draft head works before it is known whether its drafts will be verified: the drafts of a step are paid
-// for in the step before. So the head is either on or off. While it is on, every step makes drafts for the
+// for in the previous step. So the head is either on or off. While it is on, every step makes drafts for the
 // next one, and the controller uses the costs of such steps. While it is off, it is tried for one step now
 // and then, at first soon, then less and less often. Its drafts are compared with the tokens that follow, and
 // the head is switched on if they would have paid. It is switched off when steps with it have given no more

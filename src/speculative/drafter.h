@@ -21,7 +21,7 @@ struct Proposal {
   // Length of the match: this number of tokens before the place that the proposal was copied from equal the
   // end of the sequence. The longer the match, the likelier the proposal is accepted.
   int num_matched{0};
-  // The drafter's probability of each token, given those before it. Empty if the drafter has none.
+  // The drafter's probability of each token, given the tokens before it. Empty if the drafter has none.
   std::vector<float> probabilities{};
 };
 

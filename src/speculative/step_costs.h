@@ -48,7 +48,7 @@ class StepCosts {
   static size_t column_of(int num_more_rows);  // the last column whose kMoreRows does not exceed it
 
   std::array<Measured, kNumPlainSizes> plain_{};
-  // Seconds beyond those of a plain step. The first column of `more_` is unused.
+  // Measured seconds beyond the cost of a plain step. The first column of `more_` is unused.
   std::array<Row, kNumSequenceSizes> more_{}, chain_{};
 };
 

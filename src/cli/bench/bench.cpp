@@ -110,7 +110,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
               fmt::print("{}", options.as_csv ? csv_row(setup, result) : table.add(result));
               std::fflush(stdout);  // the next test may take minutes
             });
-  // Right after the work: clocks and temperature are still those under load.
+  // Read the facts right after the work, while clocks and temperature are still as under load.
   setup.record.machine.device = device_facts(row);
   setup.counters = backend->counters();
   const std::string line = record_line(bench_json(setup, results));

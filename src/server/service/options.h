@@ -47,7 +47,7 @@ struct ServerOptions {
   std::string version{};
   HttpLimits limits{};
   int max_output_tokens{0};  // limit per answer; 0: limited only by the context
-  // Limit from when a request joins the queue to the end of its answer; 0: none.
+  // Limit on the time from the start of queueing to the end of the answer; 0: none.
   std::chrono::milliseconds request_timeout{0};
   size_t max_response_bytes{64 << 20};  // memory for stored responses (previous_response_id)
   // A stream that has no token for this long sends a comment, because proxies cut silent connections.

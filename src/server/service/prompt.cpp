@@ -131,7 +131,7 @@ ChatRequest without_beginning(const ChatRequest& request, size_t end) {
 
 }  // namespace
 
-// Binary search, because rendering a long chat takes longer than everything else here.
+// Uses binary search, because rendering a long chat is by far the slowest part of this function.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request) {
   const int max_context = service.model->max_context;
   const int answer = std::min(std::max(1, request.params.max_tokens.value_or(1024)), max_context / 2);

@@ -201,7 +201,7 @@ std::string end_late(Generation& running, ChoiceListener& listener, const Exchan
   return events;
 }
 
-// Turns the events of the answers into those of the reply, and counts their tokens.
+// Turns the engine's events into the events of the reply, and counts the tokens of the answers.
 class ReplyEvents {
  public:
   ReplyEvents(Generation& running, const GenerationParams& params, ChoiceListener& listener,
