@@ -34,7 +34,7 @@ class AllowedTokens final : public TokenMask {
   // Like push(), for a token that may be disallowed. Returns nothing if the token is disallowed or the
   // constraint takes too much work; the object must not be used after that.
   std::optional<std::vector<TokenId>> try_push(TokenId token);
-  // The reason why the answer can't continue. Other answers are not affected.
+  // Returns the reason why the answer can't continue; empty if it can. Other answers are not affected.
   const std::optional<std::string>& fault() const { return fault_; }
 
  private:

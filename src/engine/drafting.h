@@ -25,8 +25,8 @@ class Drafting {
   Drafting(const EngineOptions& options, const Backend& backend);
 
   bool is_on() const { return speculator_.has_value(); }
-  // Whether a step is launched before its drafts are known, and before it is known which earlier drafts are
-  // accepted.
+  // Returns whether a step is launched before its drafts are known, and before it is known which earlier
+  // drafts are accepted.
   bool launches_before_drafts() const { return launches_before_drafts_; }
   const speculative::DraftCounts& counts() const { return counts_; }
 

@@ -49,7 +49,7 @@ class Sequence {
   void drop_drafts(size_t num_drafts) { tokens_.resize(tokens_.size() - num_drafts); }
   // Returns the reason why no token can be sampled at a position.
   FailedEvent failure_at(int position) const;
-  // The reason why the answer can't continue, whatever was sampled.
+  // Returns the reason why the answer can't continue, whatever was sampled; empty if it can.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
   // `launches_before_drafts`: a step is planned before it is known which drafts of the previous step are
@@ -80,9 +80,9 @@ class Sequence {
   // Returns the token that must follow the last one and is added without a step. Nothing if log-probabilities
   // are wanted: then forced tokens have rows of their own, which can choose only that token.
   std::optional<TokenId> next_forced() const;
-  // Why the answer has ended; nothing while it continues.
+  // Returns why the answer has ended; nothing while it continues.
   std::optional<FinishReason> end() const { return end_; }
-  // Whether the next token ends the answer in any case, because the limit is reached.
+  // Returns whether the next token reaches the limit and so ends the answer in any case.
   bool ends_with_next() const { return output().size() + 1 >= max_output_tokens_; }
   // Counts a step that gave tokens, and its drafts, if it had any.
   void count_step(int num_drafted, int num_right) {

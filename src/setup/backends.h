@@ -135,7 +135,7 @@ struct BackendRow {
   std::optional<BackendVerification> verification{};  // nullopt: unit tests check its kernels
 };
 
-// The device and its current state, for records; nullopt: the backend runs on the CPU.
+// Returns the device and its current state, for records; nullopt if the backend runs on the CPU.
 std::optional<DeviceFacts> device_facts(const BackendRow& backend);
 
 std::span<const BackendRow> all_backends();  // best first
