@@ -37,8 +37,7 @@ class Gathering {
     if (num_waiting >= num_expected_ || left.count() <= 0) return {};
     return left;
   }
-  // Counts a request that arrived. It counts as arrived together with the others if it came within the
-  // longest wait.
+  // Counts a request if it was submitted less than the longest wait after begin().
   void count(const Stopwatch& submitted) {
     num_together_ += since_first_ && since_first_->seconds() - submitted.seconds() < longest_.count();
   }

@@ -134,7 +134,7 @@ class Scheduler {
 
   explicit Scheduler(const SchedulerOptions& options);
 
-  // Queues a sequence. Its worst case must fit one KV cache: see max_pages.
+  // Queues a sequence. The sequence's worst case must fit one KV cache: see max_pages().
   void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens,
            SequenceNeeds needs = {});
   // Removes a sequence in any state and frees its pages. Does nothing if the id is unknown.

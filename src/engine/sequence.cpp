@@ -108,7 +108,7 @@ class Sequence::TreeBuilder {
     return static_cast<int>(tree_.drafts.size()) - 1;
   }
 
-  // Returns how to sample the token after a draft where several may follow.
+  // Returns how to sample the token after a draft if several tokens may follow it.
   SampleParams sample_after(int draft) {
     const std::vector<TokenId> path = tree_.drafts_to(draft);
     const std::span<const TokenId> output = sequence_.output();
@@ -220,7 +220,7 @@ TokenEvent Sequence::push(SampledToken token) {
   TokenEvent event{id_, std::move(token), {}, num_cached_tokens_, std::exchange(prompt_tokens_, {})};
   const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
   if (tokenizer_->is_special(id)) {
-    // No text spans a control token: neither half a character nor a stop string will be completed.
+    // No text spans a control token: a partial character or stop string before it will never be completed.
     event.text = stop_strings_.push(utf8_.finish());
     event.text += stop_strings_.flush();
   } else if (!is_stop_token || stop_.keeps_stop) {

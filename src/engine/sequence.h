@@ -103,7 +103,7 @@ class Sequence {
   int num_logprobs_;
   BannedSampling sampling_;
   AllowedTokens allowed_;
-  std::deque<TokenId> forced_;  // tokens that must follow
+  std::deque<TokenId> forced_;  // tokens that the constraint forces next
   SampleParams forced_sample_;  // how to sample the first of them if log-probabilities are wanted
   size_t max_output_tokens_;
   std::optional<FinishReason> end_;

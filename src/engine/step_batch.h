@@ -35,8 +35,8 @@ struct Launched {
   bool has_prompts_alone{false};
 };
 
-// The runs of a step and the data they point to while the backend reads them. During its life the drafts of
-// the step are appended to the known tokens of their sequences.
+// Holds the runs of a step and the data that they point to while the backend reads them. While it exists, the
+// drafts of the step are appended to the known tokens of their sequences.
 class StepBatch {
  public:
   // The backend's draft head, if any.
@@ -55,7 +55,7 @@ class StepBatch {
 
  private:
   StepBatch(Launched& step, Sequences& sequences);  // builds no runs
-  void drop_drafts(size_t num_slices);              // of the first slices
+  void drop_drafts(size_t num_slices);              // removes the drafts of the first slices
   void add_outputs(size_t slice);
   void add_tree(const Slice& slice, const DraftTree& tree, std::span<const TokenId> output);
   Run run_of(size_t slice, size_t first_output, const Launched* under_way, const Head& head);

@@ -26,8 +26,8 @@ constexpr int kStepsToPlain{128}, kStepsToProbe{128};
 // keeps kKeptGain of the older steps.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
-// The number of tokens that the head drafts in a trial; and when it is on, how many more it drafts than were
-// worth verifying.
+// The number of tokens that the head drafts in a trial; and, while it is on, the number that it drafts beyond
+// those worth verifying.
 constexpr int kDraftsToTry{3}, kMoreDrafts{2};
 
 // A probe assumes that one drafted row per sequence costs this share of a plain step, whatever was measured.
@@ -74,8 +74,8 @@ void Controller::add(const StepMeasure& step) {
   account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain) - step.catch_up_seconds;
 }
 
-// Returns the number of drafts with the highest tokens per second, in steps that also make the next drafts.
-// `chances` descend.
+// Returns the number of drafts that gives the highest tokens per second in steps that also make the next
+// drafts. `chances` descend.
 Controller::Best Controller::best_with_chain(int num_sequences, std::span<const double> chances) const {
   double num_tokens = num_sequences;
   Best best{.speed = num_tokens / chain_seconds(num_sequences, 0)};
@@ -154,8 +154,8 @@ bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> dra
   return true;
 }
 
-// Returns the number of drafts with the highest tokens per second; 0 if none is faster than plain steps by
-// `least_gain`. A probe assumes a cost of drafts (kProbeShare) and ignores the measured one.
+// Returns the number of drafts that gives the highest tokens per second; 0 if none is faster than plain steps
+// by `least_gain`. A probe assumes a cost of drafts (kProbeShare) and ignores the measured one.
 size_t Controller::num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
                                 bool is_probe) const {
   const double plain = *costs_.plain(num_sequences);

@@ -13,8 +13,8 @@
 namespace nibble::speculative {
 namespace {
 
-// Usual lag of a text at the start of a round, in tokens: the last draft, if all were accepted, and the token
-// after it.
+// Usual lag of a text at the start of a round, in tokens: the last draft, if all drafts were accepted, and
+// the token after that draft.
 constexpr int kUsualLag{2};
 
 // Returns whether `tokens`, of which `num_filled` positions are filled, has further full pages in common with

@@ -30,7 +30,7 @@ double StepCosts::Measured::middle() const {
 size_t StepCosts::plain_of(int num_sequences) {
   const auto num = static_cast<size_t>(std::max(1, num_sequences));
   if (num <= 8) return num - 1;
-  const auto doublings = static_cast<size_t>(std::bit_width(num)) - 4;  // beyond 8
+  const auto doublings = static_cast<size_t>(std::bit_width(num)) - 4;  // doublings of 8 sequences
   return std::min(7 + 8 * doublings + ((num >> doublings) - 8), kNumPlainSizes - 1);
 }
 

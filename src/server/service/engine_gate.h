@@ -33,7 +33,7 @@ class EngineGate {
   void check_count(size_t num_choices) const;
   void deliver(Event event);
   void cancel_all();
-  // Ends all answers as cancelled, without the engine. For an engine that does not respond.
+  // Ends all answers as cancelled without waiting for the engine. Used if the engine does not respond.
   void end_all();
   size_t num_choices() const { return choices_.size(); }  // answers that the engine has not ended yet
   struct InWork {
