@@ -27,7 +27,7 @@ struct DraftChain {
   // Index into DraftSlots::rows: the last row whose token is certain. The drafts follow the token after it.
   int row{0};
   int num_drafts{0};
-  int position{0};  // of that row
+  int position{0};  // position of `row`
 };
 
 struct DraftSlots {

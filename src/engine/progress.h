@@ -55,7 +55,7 @@ class Progress {
   static int64_t ticks(Clock::time_point time) { return time.time_since_epoch().count(); }
 
   std::atomic<int64_t> since_{kNoWork};
-  std::atomic<int> num_rows_{0};  // of steps that have begun and not ended
+  std::atomic<int> num_rows_{0};  // rows of steps that have begun and not ended
   std::atomic<double> row_seconds_{0};
 };
 

@@ -52,7 +52,7 @@ class Track {
   static std::vector<size_t> kinds_of(const Proposal& proposal);  // one for each token
 
   struct Line {
-    size_t index;  // of the drafter in the options
+    size_t index;  // index of the drafter in the options
     std::unique_ptr<Drafter> drafter;
     std::array<Acceptance, kNumKinds> acceptance;
     // The proposal that is compared with the tokens that follow.
