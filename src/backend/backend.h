@@ -36,19 +36,20 @@ struct BackendOptions {
   // The format of keys and values: kBf16 or kE4m3. For kE4m3, float32 is rounded to nearest even and
   // saturates at 448; there is no scale.
   Format kv_format{Format::kBf16};
-  // Makes the drafts that the runs of a step request (Run::num_to_draft). Null: no drafts.
+  // The draft head that makes the drafts requested by the runs of a step (Run::num_to_draft). Null: no
+  // drafts.
   std::shared_ptr<const DraftHead> draft_head{};
   // The format of the draft head's matrices. kBf16 keeps them as in the file, which is what the reference
   // uses.
   Format draft_head_format{Format::kMxfp4};
-  // Set if the weights are the share of one rank (model/shares/share_weights.h). The process of each rank
-  // runs the same steps. Null: the weights are the whole model.
+  // Links to the other ranks, if the weights are the share of one rank (model/shares/share_weights.h). The
+  // process of each rank runs the same steps. Null: the weights are the whole model.
   std::shared_ptr<RankLinks> links{};
   // A device that does not finish a step within this time is considered lost (BackendLost).
   double step_patience_seconds{120};
 };
 
-// The memory that a backend will allocate, in bytes, besides the mapped weights. At start it reads
+// The memory that a backend will allocate, in bytes, besides the mapped weights. At start the backend reads
 // replaced_weight_bytes of the mapped weights and never needs them again; released_weight_bytes of these are
 // freed even if the weights are not mapped.
 struct MemoryPlan {
@@ -68,7 +69,7 @@ struct KernelChoice {
   bool operator==(const KernelChoice&) const = default;
 };
 
-// One line of what decides how a step runs: "norm before attention", "computed by qkv".
+// One fact about how a step runs, as a name and a value: "norm before attention", "computed by qkv".
 struct StepFact {
   std::string name, value;
 };
@@ -76,7 +77,7 @@ struct StepFact {
 // The kernels for a device that need not be present in this machine.
 struct RemoteKernels {
   std::string device;   // one line
-  std::string refusal;  // why nibble does not run the model there; empty if it does
+  std::string refusal;  // why nibble does not run the model on that device; empty if it does
   std::vector<KernelChoice> kernels;
   // How a step of `num_rows` rows runs. Null: the same for all steps.
   std::function<std::vector<StepFact>(int num_rows)> step{};
@@ -101,7 +102,8 @@ class Backend {
   virtual std::string_view name() const = 0;
   virtual const Config& config() const = 0;
   virtual std::vector<KernelChoice> kernels() const = 0;
-  // Empty if the backend has only one way to launch a step. Called by the thread that launches steps.
+  // Returns how many steps were launched in each way; empty if the backend has only one way. Called by the
+  // thread that launches steps.
   virtual std::vector<Counter> counters() const { return {}; }
   // Runs the model over the batch: writes K and V of every row and returns results for the output rows. The
   // caller guarantees that the page tables cover the positions, that no two runs write the same page, and
@@ -116,11 +118,12 @@ class Backend {
   virtual int steps_ahead() const { return 0; }
   // step() in two halves. launch() begins a step and no longer needs the batch when it returns; if it throws,
   // no step was begun. wait() returns the result of the oldest launched step; if it throws, that step failed,
-  // and later ones can still be waited for. Steps run one after another: each sees what the one before it
+  // and later ones can still be waited for. Steps run one after another: each sees what the previous one
   // wrote.
   virtual void launch(const Batch& batch) { launched_ = step(batch); }
   virtual StepResult wait() { return std::move(launched_); }
-  // Runs the same step and returns its launches or loops in order. Empty: the backend does not record them.
+  // Runs a step like step(), but returns its launches or loops in order. Empty: the backend does not record
+  // them.
   virtual std::vector<TimedWork> profile(const Batch&) { return {}; }
 
  private:

@@ -5,8 +5,8 @@
 // it, which the step has just sampled or the prompt contains. Keys and values of slot p are at position p of
 // the full layers' pages, in a storage of the head's own. So they are shared, kept and freed together with
 // the model's pages. If two texts share a page and differ in the token right after it, the page's last slot
-// has the token of the text that filled it. That is one key among many, and only of a guess: no answer
-// depends on it.
+// has the token of the text that filled it. So one of many keys may be wrong, but it affects only drafts: no
+// answer depends on it.
 #pragma once
 
 #include <span>
@@ -27,11 +27,11 @@ struct DraftChain {
   // Index into DraftSlots::rows: the last row whose token is certain. The drafts follow the token after it.
   int row{0};
   int num_drafts{0};
-  int position{0};  // of that row
+  int position{0};  // position of `row`
 };
 
 struct DraftSlots {
-  // Rows of the batch whose slots are filled: all rows, but only the accepted drafts of a tree.
+  // Rows of the batch whose slots are filled: all rows except the rejected drafts of trees.
   std::vector<int> rows;
   std::vector<TokenId> next;  // the token after each of these rows
   std::vector<DraftChain> chains;

@@ -15,8 +15,8 @@ namespace nibble {
 // The position of a token of a run, and the slots that it attends to.
 struct PlaceInRun {
   int position{0};
-  // The slots of the last positions up to its own, in order. Empty if every position is in its own slot, as
-  // in a chain.
+  // The slots of the last path.size() positions, up to and including its own, in order. Empty if every
+  // position is in its own slot, as in a chain.
   std::vector<int> path{};
 };
 std::vector<PlaceInRun> places_of(const Run& run);

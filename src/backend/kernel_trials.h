@@ -1,4 +1,5 @@
-// Timings of kernels on other numbers of rows than the kernel table gives them.
+// Timings of alternative kernels: each is also tried at row counts for which the kernel table chooses
+// another.
 #pragma once
 
 #include <string>
@@ -20,8 +21,8 @@ struct KernelTrial {
 
 struct KernelTrials {
   std::vector<KernelTrial> trials;
-  // The kernels of the tried operations, in order of rows: `chosen` as the table has them, `fastest`
-  // according to these times. Adjacent ranges of the same kernel are merged.
+  // The kernels of the tried operations, by number of rows: `chosen` according to the kernel table, `fastest`
+  // according to the timings. Adjacent ranges of the same kernel are merged.
   std::vector<KernelChoice> chosen, fastest;
 };
 

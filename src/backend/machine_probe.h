@@ -11,8 +11,8 @@ namespace nibble {
 struct ProbeFinding {
   enum class Result {
     kOk,       // behaves as the kernels assume; or a measurement
-    kTwin,     // likewise, but emulated in software: the device lacks the instruction
-    kMissing,  // the device lacks the feature, and no kernel needs it there
+    kTwin,     // as kOk, but emulated in software: the device lacks the instruction
+    kMissing,  // the device lacks the feature, and no kernel for this device needs it
     kOther,    // does not behave as the kernels assume
   };
   struct Figure {

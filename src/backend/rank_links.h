@@ -25,7 +25,7 @@ class RankLinks {
   virtual void add_up(std::span<float> terms) = 0;
   // Gathers the missing columns of `logits` [n, V] on the first rank. Each rank has the columns of its share.
   virtual void collect(View<float, 2> logits) = 0;
-  // For devices that do both over links of their own.
+  // The id of the group, for devices that sum and gather over links of their own instead.
   virtual const GroupId& group() const = 0;
   // Throws if another rank was lost. To be called repeatedly while waiting for a device.
   virtual void check_alive() const = 0;

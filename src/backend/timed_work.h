@@ -13,7 +13,7 @@ struct TimedWork {
   Operation operation;    // the first one, if the launch runs several operations
   std::string_view name;  // the backend's name for it
   double begin{0}, end{0};
-  bool is_draft{false};  // of a draft head, after the step or in it
+  bool is_draft{false};  // work of a draft head, after the step or in it
 };
 
 }  // namespace nibble

@@ -70,7 +70,8 @@ std::vector<std::string> commands_of(const CLI::App& command) {
   return names;
 }
 
-// Flags of vLLM, SGLang and llama-server -> their names here: users of those try them first.
+// Flags of vLLM, SGLang and llama-server -> their names in nibble: users of these programs try the other
+// names first.
 constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--ctx-size", "--context"},
     {"--predict", "--max-tokens"},

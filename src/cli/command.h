@@ -49,7 +49,8 @@ void read_environment(const CLI::App& command, Settings& settings);
 // Returns the innermost command that was given, or the program itself if none was.
 const CLI::App& chosen_command(const CLI::App& program);
 
-// Whether the command line or a NIBBLE_* variable sets this flag of the command, under any of its names.
+// Returns whether the command line or a NIBBLE_* variable sets this flag of the command, under any of its
+// names.
 bool is_given(const CLI::App& command, const CLI::Option& option);
 
 // Returns the command line for records of measurements: NIBBLE_* variables first, flags by their long names,

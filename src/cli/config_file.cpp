@@ -20,7 +20,8 @@ namespace {
 
 constexpr size_t kMaxBytes{1 << 20};
 
-// Whether the flag sets a value. --help, --config and --check are actions, and not allowed in the file.
+// Returns whether the flag sets a value. --help, --config and --check are actions, and not allowed in the
+// file.
 bool is_setting(const CLI::Option& option) {
   return !option.get_lnames().empty() && !option.check_lname("help") && !option.check_lname("config") &&
          !option.check_lname("check");

@@ -138,8 +138,8 @@ std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>
 }
 
 // Lists the kernels that would run the model. Kernels are chosen by formats and machine, so a model with few
-// layers, experts and tokens gets the same kernels. Such a model is quick to make, or views the mapped
-// weights, of which little has to be converted.
+// layers, experts and tokens gets the same kernels. Such a model is quick to make: its weights are synthetic,
+// or views of the mapped weights, of which little has to be converted.
 std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSettings& setup) {
   Config small = model.config;
   small.num_layers = 1;
@@ -195,7 +195,7 @@ struct Report {
   std::vector<OperationCost> decode;  // for one token at the end of a full context
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
   std::string device, refusal;        // of RemoteKernels; empty unless --gpu is given
-  std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if there is one
+  std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if present
   int num_gpus{1};                    // number of GPUs that share the model
   std::string draft_head{};           // folder and format of the draft head; empty: none
   std::string draft_model{};          // name of the draft model; empty: none
@@ -337,7 +337,7 @@ void print_json(const Report& report, bool with_tensors) {
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
-// Fills in which kernels run, here or on the GPU that `options` names.
+// Fills in which kernels run, on this machine or on the GPU that `options` names.
 void add_kernels(Report& report, const InspectOptions& options, const ResolvedSettings& setup) {
   if (options.gpu) {
     RemoteKernels found = list_kernels_on(*options.gpu, report.model, setup, report.capacity);

@@ -29,12 +29,12 @@ class AllowedTokens final : public TokenMask {
   void fill(std::span<uint32_t> words) override;
 
   // Advances the constraint past a token of the answer. Returns the tokens that must follow it: the caller
-  // adds them to the answer and does not push them here.
+  // adds them to the answer, and must not pass them to push().
   std::vector<TokenId> push(TokenId token);
   // Like push(), for a token that may be disallowed. Returns nothing if the token is disallowed or the
   // constraint takes too much work; the object must not be used after that.
   std::optional<std::vector<TokenId>> try_push(TokenId token);
-  // The reason why the answer can't continue. Other answers are not affected.
+  // Returns the reason why the answer can't continue; empty if it can. Other answers are not affected.
   const std::optional<std::string>& fault() const { return fault_; }
 
  private:

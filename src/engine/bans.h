@@ -20,9 +20,9 @@ class BannedSampling {
  public:
   BannedSampling(SampleParams sample, std::vector<std::vector<TokenId>> runs, const StopParams& stop);
 
-  // True if the bans depend on the answer's tokens, not only on their number.
+  // Returns whether the bans depend on the answer's tokens, not only on their number.
   bool needs_output() const { return needs_output_; }
-  // True if the answer's tokens, or their number, influence how the next one is sampled.
+  // Returns whether the answer's tokens, or their number, influence how the next token is sampled.
   bool depends_on_output() const {
     return needs_output_ || min_tokens_ > 0 || sample_.repetition_penalty != 1 ||
            sample_.presence_penalty != 0 || sample_.frequency_penalty != 0;

@@ -48,8 +48,8 @@ struct DraftTree {
     std::reverse(path.begin(), path.end());
     return path;
   }
-  // Keeps only the drafts of `path`, where each follows the one before it, and their rows. `tokens`: the
-  // results of row 0 and of all rows. Returns the results of row 0 and of the rows kept.
+  // Keeps only the drafts of `path`, where each draft follows the previous one, and their rows. `tokens`: the
+  // results of row 0, then of all rows. Returns the results of row 0 and of the rows kept.
   std::vector<SampledToken> keep(std::span<const int> path, std::span<SampledToken> tokens) {
     DraftTree kept;
     std::vector<SampledToken> kept_tokens{std::move(tokens.front())};

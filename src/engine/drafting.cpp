@@ -66,7 +66,8 @@ void Drafting::add_tokens(RequestId id, const Sequence& sequence, size_t num_kno
   if (!speculator_) return;
   auto& track = tracks_[id];
   if (!track) track = speculator_->start(sequence.prompt(), sequence.prediction(), sequence.cache_salt());
-  // The constraint may have forced more tokens than the head's drafts follow, so find where they begin.
+  // The constraint may have forced tokens beyond the one that the head's drafts follow, so find the position
+  // where the drafts begin.
   int position = static_cast<int>(num_known);
   for (const TokenId token : sequence.tokens().subspan(num_known)) {
     if (position++ == made.first_position) speculator_->take(*track, made);
@@ -114,8 +115,8 @@ void Drafting::learn(const Ended& ended) {
   if (ended.next && !launches_before_drafts_) consider(*ended.next);
 }
 
-// Checks whether a draft would have been worthwhile, when the next step was launched without drafts. If so,
-// the step after it waits for its tokens.
+// Called after the next step was launched without drafts: checks whether drafts would have been worthwhile.
+// If so, the step after that one waits for its tokens.
 void Drafting::consider(const Launched& next) {
   std::vector<speculative::Speculator::Choice> proposed;
   int num_rows = 0;

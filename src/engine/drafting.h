@@ -21,22 +21,22 @@ class Drafting {
  public:
   using Trees = std::unordered_map<RequestId, DraftTree>;
 
-  // Throws InputError if the backend can't run what the options ask.
+  // Throws InputError if the backend can't run what the options require.
   Drafting(const EngineOptions& options, const Backend& backend);
 
   bool is_on() const { return speculator_.has_value(); }
-  // Whether a step is launched before its drafts are known, and before it is known which earlier drafts are
-  // accepted.
+  // Returns whether a step is launched before its drafts are known, and before it is known which earlier
+  // drafts are accepted.
   bool launches_before_drafts() const { return launches_before_drafts_; }
   const speculative::DraftCounts& counts() const { return counts_; }
 
   // Planning.
 
-  // Returns whether the next step must wait for the tokens of the one under way, because drafts may follow
+  // Returns whether the next step must wait for the tokens of the step under way, because drafts may follow
   // them.
   bool waits_for_tokens(const Launched& under_way) const;
   // Chooses the drafts for the sequences that have a place in the next step, and sets their number in `room`.
-  // `under_way`: the step before it, if that has not ended; else null.
+  // `under_way`: the previous step if it has not ended; else null.
   Trees plan(const DraftRoom& room, Sequences& sequences, const Launched* under_way);
   // Number of tokens that the step planned last must draft per sequence, for the step after it.
   int num_to_draft() const { return speculator_ ? speculator_->num_to_draft() : 0; }
@@ -49,7 +49,7 @@ class Drafting {
   void add_tokens(RequestId id, const Sequence& sequence, size_t num_known, const Drafts& made);
   void count(int num_drafts, int num_accepted) { counts_.add(num_drafts, num_accepted); }
   // Fills the drafts of a request into `next`, which was launched before they were known. If `next` has fewer
-  // drafts, it has the first ones.
+  // drafts than were made, it gets the first ones.
   static void fill_in(RequestId id, const Drafts& made, Launched& next);
   // Offers a finished answer to later requests for drafting. Does nothing if memory runs out.
   void keep_answer(const Sequence& sequence);
@@ -75,7 +75,7 @@ class Drafting {
   std::optional<speculative::Speculator> speculator_;
   bool launches_before_drafts_;
   int max_batch_tokens_;
-  // Of the sequences that have a token.
+  // Tracks of the sequences whose answer has at least one token.
   std::unordered_map<RequestId, std::unique_ptr<speculative::Track>> tracks_;
   speculative::DraftCounts counts_;
 };

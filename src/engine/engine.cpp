@@ -2,10 +2,10 @@
 // other threads: requests and cancellations in, events out. Everything else belongs to the engine's thread
 // alone.
 //
-// If the backend can (Backend::steps_ahead), the next step is planned and launched before the tokens of this
-// one are known: stop rules, text and events of this step are worked out while the next one runs. Drafts
+// If the backend can (Backend::steps_ahead), the next step is planned and launched before the tokens of the
+// current step are known: its stop rules, text and events are worked out while the next step runs. Drafts
 // depend on known tokens, and so does the state of a constraint. While there is something to draft, or a
-// sequence has a constraint, a step therefore starts only after the one before it has ended. The exception is
+// sequence has a constraint, a step therefore starts only after the previous step has ended. The exception is
 // drafts that the backend makes itself (Drafting::launches_before_drafts): they need not be known at launch.
 //
 // If no answer continues, the next step only prefills. It is not planned ahead, and waits briefly for more
@@ -116,7 +116,7 @@ struct Engine::Impl {
   bool advance();  // returns false when the engine must end
   void discard_steps();
   void recover(const std::string& why);
-  bool take_orders();  // waits while there is nothing to do; returns false when the engine must end
+  bool take_orders();  // waits while no work is left; returns false when the engine must end
   void take(Order& order);
   // Waits briefly for requests that arrive together with those already waiting. Returns false when the engine
   // must end.
@@ -124,18 +124,18 @@ struct Engine::Impl {
   // Returns whether any running sequence has a row in the next step, as far as token counts tell: a stop
   // token may end any sequence earlier.
   bool goes_on() const;
-  // Returns whether the next step must wait for the tokens of the one under way: because drafts may follow
-  // them, or because they decide how a sequence is sampled, as with a constraint. Without this wait such a
-  // sequence would have a row only in every second step. The price: the device is idle during the host's work
-  // between two steps.
+  // Returns whether the next step must wait for the tokens of the step under way: because drafts may follow
+  // these tokens, or because these tokens decide how a sequence is sampled, as with a constraint. Without
+  // this wait such a sequence would have a row only in every second step. The price: the device is idle
+  // during the host's work between two steps.
   bool waits_for_tokens() const {
     return backend.steps_ahead() > 0 &&
            (scheduler.waits_for_tokens() || drafting.waits_for_tokens(*under_way));
   }
   std::optional<Launched> launch();  // nothing if there is nothing to run
   std::vector<Slice> plan(Drafting::Trees& trees);
-  // Ends a step: collects its result, hands out its tokens, and drafts for the next one. `next`: the step
-  // launched after it, or null.
+  // Ends a step: collects its result and hands out its tokens. `next`: the step already launched after it; if
+  // null, the draft model drafts for the step to come.
   void finish(Launched& step, Launched* next);
   std::optional<StepResult> collect(Launched& step, Launched* next);  // nothing if the step failed
   StepReport measure(const Launched& step, const StepResult& result);
@@ -170,16 +170,16 @@ struct Engine::Impl {
   Scheduler scheduler;
   Sequences sequences;
   uint64_t num_faults{0};
-  std::string last_fault;  // of the last step that failed
-  int num_same_faults{0};  // consecutive failed steps with that fault
+  std::string last_fault;  // message of the last failed step
+  int num_same_faults{0};  // consecutive failures with that message
   std::string lost;        // EngineState::lost
   std::function<void(const StepReport&)> on_step;
   Gathering gathering;
   std::optional<Launched> under_way;
   int num_launched{0};                  // steps launched and not collected yet
   std::optional<Stopwatch> since_step;  // started when the last step ended
-  // The device's clock at the end of the last step, if that step gave every sequence a token and there has
-  // been work since.
+  // The device's clock at the end of the last step. Set if the device reports times, no sequence of that step
+  // was in its prompt (Launched::has_prompt), and there has been work since.
   std::optional<uint64_t> decode_ended_ns;
 
   std::thread thread;  // last, so that it starts after all other members are constructed
@@ -226,10 +226,10 @@ void Engine::Impl::discard_steps() {
   progress.end_all_steps();
 }
 
-// Memory ran out, or something else failed outside the backend: it is unknown how far a step was planned, run
-// or handed out. Restarts all running sequences from their first token, with the tokens that they have; their
-// answers do not change. Fails one request, the youngest: so the next step needs less memory, and a sequence
-// that makes every step fail does not stay.
+// Called when memory ran out, or something else failed outside the backend. It is unknown how far a step was
+// planned, run or handed out. Restarts all running sequences from their first token, with the tokens that
+// they have; their answers do not change. Fails the youngest request: the next step then needs less memory,
+// and a sequence that makes every step fail does not stay.
 void Engine::Impl::recover(const std::string& why) {
   discard_steps();
   decode_ended_ns.reset();
@@ -292,7 +292,7 @@ bool Engine::Impl::goes_on() const {
   return num_going_on > 0;
 }
 
-// The device is idle during this wait.
+// Waits only if no step runs, so the device is idle during the wait.
 bool Engine::Impl::gather() {
   if (under_way || scheduler.is_idle() || goes_on()) return true;
   gathering.begin(scheduler.num_waiting());
@@ -320,7 +320,7 @@ std::optional<Launched> Engine::Impl::launch() {
   Drafting::Trees trees;
   Launched next{.slices = plan(trees)};
   publish();
-  if (next.slices.empty()) return {};  // everything was cancelled or waits for its last token
+  if (next.slices.empty()) return {};  // all sequences were cancelled or wait for their last token
   next.has_prompts_alone = true;
   for (const Slice& slice : next.slices) {
     Sequence& sequence = sequences.at(slice.request);
@@ -379,7 +379,8 @@ std::optional<StepResult> Engine::Impl::collect(Launched& step, Launched* next) 
     decode_ended_ns.reset();
     if (step.slices.empty()) return {};
     fail_step(error);
-    // The sequences of `next` have failed too, so whether it also fails matters to no request.
+    // fail_step() has failed the sequences of `next` as well. Clear its slices, so that its result is
+    // ignored.
     if (next) *next = {.num_rows = next->num_rows};
     return {};
   }
@@ -442,7 +443,7 @@ void Engine::Impl::fail_step(const std::exception& error) {
   const std::vector<RequestId> failed = with_memory([&] { return scheduler.remove_running(); });
   const bool is_lost = dynamic_cast<const BackendLost*>(&error);
   ++num_faults;
-  publish();  // before the events, so that the receiver of one finds the fault counted
+  publish();  // before the events, so that their receivers find the fault counted
   for (const RequestId id : failed) fail(id, message);
   count_fault(why, is_lost);
 }
@@ -459,7 +460,7 @@ void Engine::Impl::count_fault(const std::string& why, bool is_lost) {
     }));
 }
 
-// Also fails the waiting requests.
+// Declares the engine lost. Fails all requests, also the waiting ones.
 void Engine::Impl::lose(std::string why) {
   lost = std::move(why);
   while (!sequences.empty()) fail(sequences.begin()->first, lost);
@@ -493,9 +494,9 @@ void Engine::Impl::publish() {
   if (!steps.empty()) state.steps = std::move(steps);
 }
 
-// Adds the token of the row after the known tokens, then that of each further row as long as the drafts
-// before it match the tokens added. Returns the number of tokens added. `made`: what the backend's draft head
-// expects after them.
+// Adds the token sampled after the known tokens, then the token of each further row while all drafts up to
+// that row match the tokens added. Returns the number of tokens added, including forced ones. `made`: new
+// drafts of the backend's draft head, which follow these tokens.
 int Engine::Impl::add_tokens(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
                              const Drafts& made) {
   const auto found = sequences.find(slice.request);
@@ -542,8 +543,8 @@ int Engine::Impl::add_tokens(const Slice& slice, const DraftTree& chain, std::sp
   return num_added;
 }
 
-// Adds a token and those that a constraint forces after it. `is_first`: the scheduler expects it from the
-// step; it expects no further ones.
+// Adds a token, and the tokens that a constraint forces after it. `is_first`: this is the one token that the
+// scheduler expects from the step for this sequence.
 void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_first) {
   if (is_first)
     scheduler.push(sequence.id(), token.token);

@@ -43,8 +43,8 @@ struct FinishedEvent {
   // tokens.
   int num_steps{0};
   speculative::DraftCounts drafts{};
-  // From submit() to the first step, from the first step to the first token, and from there to the last
-  // token.
+  // Queue: from submit() to the first step. Prefill: from there to the first token. Decode: from there to the
+  // last token.
   double queue_seconds{0}, prefill_seconds{0}, decode_seconds{0};
 };
 

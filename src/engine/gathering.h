@@ -1,6 +1,6 @@
-// How long a step that would only prefill waits for more prompts. Answers that end together are followed by
-// requests that arrive together. One prefill step fewer saves much more time than the wait costs: a step with
-// a few prompts reads almost all experts, as does a step with many.
+// Decides how long a step that would only prefill waits for more prompts. Answers that end together are
+// followed by requests that arrive together. One prefill step fewer saves much more time than the wait costs:
+// a step with a few prompts reads almost all experts, as does a step with many.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ class Gathering {
   Gathering(const GatherOptions& options, int most)
       : options_(options), longest_(options.at_most), most_(most), num_together_(most) {}
 
-  // Starts a wait; `num_waiting` requests have already arrived. A lone client waits once: afterwards one
-  // request is the number that arrived together.
+  // Starts a wait; `num_waiting` requests have already arrived. A single client waits only once: from then on
+  // one request is expected.
   void begin(int num_waiting) {
     num_expected_ = std::min(std::exchange(num_together_, num_waiting), most_);
     since_first_.emplace();
@@ -37,12 +37,11 @@ class Gathering {
     if (num_waiting >= num_expected_ || left.count() <= 0) return {};
     return left;
   }
-  // Counts a request that arrived. It belongs to those that arrived together if it came within the longest
-  // wait.
+  // Counts a request if it was submitted less than the longest wait after begin().
   void count(const Stopwatch& submitted) {
     num_together_ += since_first_ && since_first_->seconds() - submitted.seconds() < longest_.count();
   }
-  // Ends the burst: no sequence runs or waits, so the next request did not arrive with these.
+  // Ends the count of requests that arrived together: no sequence runs or waits.
   void end() { since_first_.reset(); }
   // Records the time of a prefill-only step.
   void learn(double step_seconds) {

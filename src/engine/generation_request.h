@@ -34,9 +34,9 @@ struct StopParams {
   bool keeps_stop{false};
 };
 
-// What must not be chosen: engine/bans.h for `runs`, engine/allowed_tokens.h for `allowed`.
+// Tokens that must not be sampled: see engine/bans.h for `runs`, engine/allowed_tokens.h for `allowed`.
 struct Bans {
-  // Null: all tokens. The choices of a request share it.
+  // The only tokens that may be sampled; null: all. The choices of a request share this list.
   std::shared_ptr<const std::vector<TokenId>> allowed{};
   // Token sequences that must not appear in the answer: the last token of each is banned after the ones
   // before it.

@@ -9,7 +9,7 @@
 namespace nibble {
 
 struct EngineProgress {
-  // Since the last step ended, or since the first request arrived after that; 0 while there is nothing to do.
+  // Time since the last step ended, or since the first request arrived after that; 0 while no work is left.
   double seconds{0};
   // Expected time of the steps under way, at the slowest time per row measured so far; 0 before the first
   // step.
@@ -55,7 +55,7 @@ class Progress {
   static int64_t ticks(Clock::time_point time) { return time.time_since_epoch().count(); }
 
   std::atomic<int64_t> since_{kNoWork};
-  std::atomic<int> num_rows_{0};  // of steps that have begun and not ended
+  std::atomic<int> num_rows_{0};  // rows of steps that have begun and not ended
   std::atomic<double> row_seconds_{0};
 };
 

@@ -16,7 +16,7 @@ int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
 }
 
-// The order of sequences, both waiting and running.
+// Orders sequences, waiting or running, by priority, then by arrival.
 template <typename A, typename B>
 bool comes_before(const A& a, const B& b) {
   return std::pair(a.needs.priority, a.arrival) < std::pair(b.needs.priority, b.arrival);
@@ -75,7 +75,7 @@ void Scheduler::remove(RequestId request) {
   if (found == running_.end()) return;
   try {
     add_to_cache(*found);
-  } catch (const std::bad_alloc&) {  // later prompts find less of it in the cache
+  } catch (const std::bad_alloc&) {  // later prompts find less of the sequence in the cache
   }
   --found->cache->num_running;
   running_.erase(found);
@@ -159,9 +159,11 @@ int Scheduler::most_running() const {
 }
 
 // Returns whether another running prompt will soon fill pages that this sequence can share. Only prompts
-// count: an answer fills a page every kPageTokens steps, which is too slow to wait for. A prompt that must be
-// run whole does not count either: its pages may be in the prefix cache already. The other prompt must get
-// its rows soon: it is the first in order, or has at most twice as many tokens left as this sequence has.
+// count: an answer fills a page every kPageTokens steps, which is too slow to wait for. A prompt that ignores
+// the prefix cache (whole_prompt) does not count either: its pages may be cached already. The other prompt
+// must have the same cache salt, run in a KV cache within most_running(), and get its rows soon: it is the
+// first running prompt in order, or its priority value is no larger and it has at most twice as many tokens
+// left as this sequence has in total.
 bool Scheduler::is_being_filled(const Waiting& sequence) const {
   if (!may_share(sequence)) return false;
   const auto tokens = std::span(sequence.tokens).first(sequence.tokens.size() - 1);  // the last is always run
@@ -240,8 +242,8 @@ void Scheduler::start(Waiting& sequence, const Room& room) {
   }
 }
 
-// Decides how many rows each sequence gets. A decoding sequence has one token left to run, as has a prompt
-// before its last token.
+// Decides how many rows each sequence gets. A sequence with one token left to run gets its row first: it
+// decodes, or this is the last token of its prompt.
 void Scheduler::share_rows() {
   int num_left = options_.max_batch_tokens;
   std::vector<Running*> prompts;
@@ -269,8 +271,8 @@ void Scheduler::share_rows() {
 
 // Frees pages that the window has passed. In a chat, the next turn's prompt continues where this prompt ends,
 // without the reasoning that is being generated now. So the sliding pages at the end of the prompt are worth
-// more to the prefix cache than the pages freed here, and are marked as just used. The next prompt may match
-// a few tokens beyond the end of this one, which can reach into the next page.
+// more to the prefix cache than the freed pages, and are marked as just used. The next prompt may match a few
+// tokens beyond the end of this one, which can reach into the next page.
 int Scheduler::make_room(Running& sequence) {
   const int num_sliding_before = sequence.pages.sliding().first_page;
   const int num_tokens = sequence.pages.make_room();
@@ -306,8 +308,8 @@ void Scheduler::preempt(std::list<Running>::iterator sequence) {
   ++counts_.num_preemptions;
 }
 
-// Returns the positions that a slice may need. A step planned ahead may also need the position after the last
-// draft. The last position ever run is that of the answer's last token but one.
+// Returns the number of positions that a slice may need. With launches_before_drafts, a slice with drafts may
+// also need the position after its last draft. The answer's last token is never run and needs no position.
 int Scheduler::num_places(const Slice& slice, const Running& sequence) const {
   const bool has_one_behind = options_.launches_before_drafts && slice.num_drafts > 0;
   return std::min(slice.num_unsure + slice.num_tokens + has_one_behind,
@@ -347,7 +349,7 @@ void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& sl
                .places = places});
   for (size_t i = 0; i < places.size(); ++i) {
     const auto [running, slice] = drafted[i];
-    // Sequences before this one may have taken the pages.
+    // The drafts of earlier sequences may have taken the pages.
     const int most = std::min({places[i].most, num_rows_left, most_drafts(*running, *slice)});
     slice->num_drafts = std::clamp(places[i].num_drafts, 0, most);
     slice->num_tokens += slice->num_drafts;
@@ -363,18 +365,19 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not earlier: the page tables of the step before must not change until it is launched.
+    // Not before this point: this may replace pages by identical cached ones, and the previous step's page
+    // tables must not change before its launch.
     add_to_cache(sequence);
   }
   admit();
   share_rows();
   std::vector<Slice> slices;
   int num_rows_left = options_.max_batch_tokens;
-  // In order, so that a preempted sequence has no slice in this step yet.
+  // Plan in order: a sequence preempted here comes later in order, so it has no slice in this step yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
     int num_tokens = sequence->num_rows;
     if (num_tokens == 0) continue;
-    // Their positions are already reserved: see num_places()
+    // Unverified drafts of the previous step. Their positions are already reserved: see num_places().
     const int num_unsure = std::exchange(sequence->num_drafts, 0);
     sequence->num_drafts_before = num_unsure;
     int room = make_room(*sequence);
@@ -389,7 +392,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(num_tokens > 0 || sequence->cache->num_running > 1,
                  "request {} runs alone and has no pages after {} tokens",
                  static_cast<uint64_t>(sequence->request), sequence->pages.length());
-    // No room for the last in order: it keeps its pages until another sequence needs them.
+    // The last sequence in order has no room. It keeps its pages until another sequence needs them.
     if (num_tokens == 0) continue;
     const bool has_room = sequence->pages.reserve(num_unsure + num_tokens);
     NIBBLE_CHECK(has_room);

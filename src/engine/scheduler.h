@@ -4,10 +4,11 @@
 //   Order. Sequences are ordered by priority (lower first), then by arrival. The order decides which are
 //   admitted, which get rows and which keep their pages. A running sequence loses its place only if pages run
 //   out, not because a sequence before it in the order arrives.
-//   Admission. A waiting sequence is admitted if there are pages for its prompt, on top of the pages that
-//   running sequences need for their known tokens and one more page of each kind for each of them. Its answer
-//   is not counted, because most answers are shorter than their limit. A sequence without room does not block
-//   the queue at once: up to kMaxOvertaking later ones may be admitted before it; then all wait until it has
+//   Admission. A waiting sequence is admitted if a KV cache has pages for its prompt, in addition to the
+//   pages that the sequences running in it need for their known tokens and one spare page of each kind for
+//   each of them. The future tokens of answers are not counted, because most answers are shorter than their
+//   limit. A cache without running sequences admits any sequence. A sequence without room does not block the
+//   queue at once: up to kMaxOvertaking later ones may be admitted before it; then all wait until it has
 //   room.
 //   Preemption. If pages run out, the running sequence that is last in order is preempted: it gives back its
 //   pages and waits. Later it is recomputed, prompt and answer so far, from its first token or from what the
@@ -19,13 +20,13 @@
 //   that holds more of its prompt. Only sequences in the same cache compete for pages.
 //   Rows. A step gives one row to each decoding sequence. Half of the remaining rows go to the prompts with
 //   the fewest tokens left, so that a short prompt does not wait for long ones. The rest goes to the prompts
-//   in order, so a long prompt gets at least half, no matter how many short ones arrive. A prompt that is
-//   alone gets all rows; with others there may be fewer, to keep steps short where rows are slow
-//   (max_shared_rows).
-//   Shared prefixes. A prompt waits while another prompt fills pages that both have in common and will get
-//   its rows soon; then it shares them. Later sequences in the queue do not wait with it.
+//   in order, so a long prompt gets at least half, no matter how many short ones arrive. A single prompt gets
+//   all rows. If several sequences run or wait, max_shared_rows limits the rows of prompts, to keep steps
+//   short where rows are slow.
+//   Shared prefixes. A prompt waits while a running prompt that will get its rows soon fills pages that both
+//   have in common. Then it shares these pages. Later sequences in the queue do not wait with it.
 //
-// Planning ahead. A step can be planned while the one before it runs. Steps run one after another, so a page
+// Planning ahead. A step can be planned while the previous step runs. Steps run one after another, so a page
 // is in use from the moment when the step that writes it is planned, and may be given to another sequence as
 // soon as it is given back. A sequence whose next token is not yet known still gets its row; if the sequence
 // turns out to have ended, that row is wasted.
@@ -36,11 +37,11 @@
 // them. Drafts use only spare room: rows left after all other sequences have theirs, and pages beyond one
 // more of each kind for every running sequence. So they never delay a sequence.
 //
-// If the backend makes the drafts itself, a step can be planned before it is known which drafts of the step
-// before are accepted. The positions of such a slice are then uncertain by those drafts (Slice::num_unsure):
-// the slice has pages up to the last possible position, no window moves past the first possible one, and
-// accept() settles where they are. Drafts take one position more, so that the row after the last draft has a
-// place whatever is accepted.
+// If the backend makes the drafts itself, a step can be planned before it is known which drafts of the
+// previous step are accepted. The positions of such a slice are then uncertain by those drafts
+// (Slice::num_unsure): the slice has pages up to the last possible position, no window moves past the first
+// possible one, and accept() settles the positions. A slice with drafts reserves one more position, so that
+// the row after the last draft has a position, whichever drafts are accepted.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +63,7 @@ namespace nibble {
 
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
-  int max_shared_rows{0};     // for prompts while more than one sequence runs or waits; 0: no further limit
+  int max_shared_rows{0};     // most prompt rows of a step if several sequences run or wait; 0: no limit
   int max_sequences{16};      // running at once; cut to max_batch_tokens, so that each can have a row
   int num_kv_caches{1};
   // Of each KV cache. Page ids of cache c start at c * num_full_pages and at c * num_sliding_pages.
@@ -88,8 +89,8 @@ struct Slice {
   int num_tokens{0};        // including drafts
   int num_drafts{0};        // the last ones of num_tokens, after the known tokens
   bool gives_token{false};  // includes the last token, so the step samples the next one
-  bool follows{false};      // its first token is sampled by the step before and not known yet
-  // Drafts of the step before that are not verified yet. Each accepted one moves the slice one position
+  bool follows{false};      // its first token is sampled by the previous step and not known yet
+  // Drafts of the previous step that are not verified yet. Each accepted one moves the slice one position
   // further.
   int num_unsure{0};
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
@@ -99,8 +100,8 @@ struct Slice {
 struct DraftRoom {
   struct Place {
     RequestId request{};
-    bool follows{false};  // Slice::follows: the step before makes its drafts
-    int most{0};          // limit: drafts that have pages and fit into the answer
+    bool follows{false};  // Slice::follows: the previous step makes its drafts
+    int most{0};          // limit: drafts that have rows and pages and fit into the answer
     int num_drafts{0};    // out: set by PlanDrafts
   };
   int num_rows{0}, num_sequences{0};  // of the step without drafts
@@ -110,10 +111,10 @@ struct DraftRoom {
 using PlanDrafts = std::function<void(const DraftRoom& room)>;
 
 struct SequenceNeeds {
-  // The tokens of the step before decide how the next one is sampled. So the sequence's next step is not
-  // planned before they are known (waits_for_tokens()).
+  // The tokens of the previous step decide how the next token is sampled. So the sequence gets no row in a
+  // step that is planned before they are known (Scheduler::waits_for_tokens()).
   bool known_tokens{false};
-  bool whole_prompt{false};  // run it from its first token, even if the prefix cache holds part of it
+  bool whole_prompt{false};  // run the prompt from its first token, even if part of it is cached
   int priority{0};           // lower numbers come first
   std::string cache_salt{};  // the sequence shares pages only with sequences of the same salt
 };
@@ -133,7 +134,7 @@ class Scheduler {
 
   explicit Scheduler(const SchedulerOptions& options);
 
-  // Queues a sequence. Its worst case must fit one KV cache: see max_pages.
+  // Queues a sequence. The sequence's worst case must fit one KV cache: see max_pages().
   void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens,
            SequenceNeeds needs = {});
   // Removes a sequence in any state and frees its pages. Does nothing if the id is unknown.
@@ -149,20 +150,20 @@ class Scheduler {
   // sequence.
   std::optional<RequestId> youngest() const;
 
-  // Admits sequences that have room, then plans a step and reserves its pages, preempting if there are too
-  // few. One step may be planned before the tokens of the step before it are known. Returns nothing if there
-  // is no sequence, or none can run without those tokens. Calls `plan_drafts` for drafts once everything else
-  // is planned. A sequence with drafts has no row in a step that is planned ahead, unless
-  // launches_before_drafts is set and the answer can't be complete with the drafts.
+  // Admits sequences that have room, then plans a step and reserves its pages, preempting if pages run out.
+  // One step may be planned before the tokens of the previous step are known. Returns nothing if there is no
+  // sequence, or if none can run without these tokens. Calls `plan_drafts` for drafts once everything else is
+  // planned. A sequence with drafts has no row in a step that is planned ahead, unless launches_before_drafts
+  // is set and the answer can't be complete with the drafts.
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
-  // Returns whether some sequence has no row in a step that is planned now, before the tokens of the last one
-  // are known, because it needs those tokens.
+  // Returns whether a sequence that is not complete would get no row in a step planned now, because it needs
+  // the tokens of the step under way first.
   bool waits_for_tokens() const;
   // Reports the token that a step sampled for a sequence. Ignored if the sequence has been removed.
   void push(RequestId request, TokenId token);
-  // Adds a token that no row of a planned step was counted for: a forced token, or the token of a row after a
-  // draft. Ignored if the sequence has been removed. Tokens of that step and of earlier ones must have been
-  // reported already.
+  // Adds a token that the scheduler does not expect from a planned step: a forced token, or the token of a
+  // row after a draft. Ignored if the sequence has been removed. The preceding tokens of the sequence must
+  // have been reported already.
   void append(RequestId request, TokenId token);
   // Reports how many drafts were accepted, of the oldest slice whose drafts are not settled yet. Their tokens
   // must have been reported with push() and append(). Ignored if the sequence has been removed or preempted.
@@ -187,7 +188,7 @@ class Scheduler {
     uint64_t arrival;
     std::vector<TokenId> tokens;        // prompt, then the answer so far
     int num_prompt_tokens, max_tokens;  // max_tokens: of prompt and answer together
-    bool has_run;                       // it was preempted
+    bool has_run;                       // true if it was preempted
     SequenceNeeds needs;
     int num_overtaking{0};  // sequences admitted before it while it had no room
   };
@@ -195,20 +196,20 @@ class Scheduler {
     RequestId request;
     uint64_t arrival;
     KvCache* cache;
-    std::vector<TokenId> tokens;  // the known ones
+    std::vector<TokenId> tokens;  // known tokens only
     int num_prompt_tokens, max_tokens;
     SequencePages pages;
     SequenceNeeds needs{};
     int num_rows{0};     // in the step that is being planned
     int num_awaited{0};  // tokens that planned steps sample and that are not known yet
-    // Drafts not settled by accept() yet: in the step planned last, and in the step before it if that one is
-    // planned ahead of it.
+    // Drafts not settled by accept() yet: num_drafts in the step planned last; num_drafts_before in the step
+    // before that one, if the last was planned ahead.
     int num_drafts{0}, num_drafts_before{0};
-    // A lower bound: accepted drafts add to it.
+    // Returns the number of tokens known or awaited. A lower bound: accepted drafts add to it.
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
     bool is_complete() const { return num_tokens() >= max_tokens; }
-    // Drafts that are not verified yet may already complete the answer. Then the sequence must wait for them,
-    // too.
+    // Returns whether the sequence can't run further before the awaited tokens are known. With
+    // launches_before_drafts, unverified drafts are a reason only if they may complete the answer.
     bool needs_awaited(bool launches_before_drafts) const {
       return num_awaited > 0 &&
              (needs.known_tokens ||
@@ -251,8 +252,8 @@ class Scheduler {
   std::deque<KvCache> caches_;
   SchedulerCounts counts_;
   uint64_t num_arrivals_{0};
-  // Both are sorted in order. Every sequence running in a KV cache comes before every waiting one that was
-  // preempted in that cache while it ran.
+  // Both lists are sorted by priority, then by arrival. Every sequence running in a KV cache comes before
+  // every waiting one that was preempted in that cache while it ran.
   std::list<Waiting> waiting_;
   std::list<Running> running_;
 };

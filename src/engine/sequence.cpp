@@ -15,7 +15,8 @@ SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }
 
-// Corrects the result of such a row: a token that the model excludes gets log-probability -infinity.
+// Corrects the result of a row that used choosing(): a token that the model excludes gets log-probability
+// -infinity.
 void correct(SampledToken& token, TokenId asked) {
   if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();  // the model excludes it
   token.token = asked;
@@ -90,7 +91,7 @@ class Sequence::TreeBuilder {
     int draft{-1};                          // the draft of the proposed token
     std::vector<int> forced{};              // drafts that must follow
     bool goes_on{false};                    // other drafts may follow these
-    const AllowedTokens* allowed{nullptr};  // tokens allowed then; null: all
+    const AllowedTokens* allowed{nullptr};  // tokens allowed at this place; null: all
   };
 
   static std::unique_ptr<AllowedTokens> fork(const AllowedTokens* allowed) {
@@ -107,7 +108,7 @@ class Sequence::TreeBuilder {
     return static_cast<int>(tree_.drafts.size()) - 1;
   }
 
-  // Returns how to sample the token after a draft where several may follow.
+  // Returns how to sample the token after a draft if several tokens may follow it.
   SampleParams sample_after(int draft) {
     const std::vector<TokenId> path = tree_.drafts_to(draft);
     const std::span<const TokenId> output = sequence_.output();
@@ -127,7 +128,8 @@ class Sequence::TreeBuilder {
     return root;
   }
 
-  // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after it and after them.
+  // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after `draft` and after
+  // the forced drafts.
   Place add_forced(int draft, std::span<const TokenId> forced, std::unique_ptr<AllowedTokens> allowed) {
     Place place{.draft = draft};
     for (int last = draft;; forced = forced.subspan(1)) {
@@ -218,7 +220,7 @@ TokenEvent Sequence::push(SampledToken token) {
   TokenEvent event{id_, std::move(token), {}, num_cached_tokens_, std::exchange(prompt_tokens_, {})};
   const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
   if (tokenizer_->is_special(id)) {
-    // No text spans a control token: neither half a character nor a stop string will be completed.
+    // No text spans a control token: a partial character or stop string before it will never be completed.
     event.text = stop_strings_.push(utf8_.finish());
     event.text += stop_strings_.flush();
   } else if (!is_stop_token || stop_.keeps_stop) {

@@ -42,19 +42,18 @@ class Sequence {
   // Returns a chain of drafts whose tokens are not known yet and will be filled in. Allowed only if
   // needs(true).known_tokens is false.
   DraftTree unknown_chain(int num_drafts);
-  // While a step is being launched, its drafts follow the known tokens here.
+  // Appends the drafts of a step to the tokens while it is being launched; drop_drafts() removes them.
   void add_drafts(std::span<const TokenId> drafts) {
     tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());
   }
   void drop_drafts(size_t num_drafts) { tokens_.resize(tokens_.size() - num_drafts); }
   // Returns the reason why no token can be sampled at a position.
   FailedEvent failure_at(int position) const;
-  // The reason why the answer can't continue, whatever was sampled.
+  // Returns the reason why the answer can't continue, whatever was sampled; empty if it can.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
-  // `launches_before_drafts`: steps are planned after drafts of a head that are not known yet. While it is
-  // unknown which of them are accepted, neither the answer's tokens nor their number are known, only where
-  // the answer began.
+  // `launches_before_drafts`: a step is planned before it is known which drafts of the previous step are
+  // accepted. Until then neither the answer's tokens nor their number are known.
   SequenceNeeds needs(bool launches_before_drafts) const {
     const bool is_unlike_others = sampling_.depends_on_output() || !allowed_.are_all() || prediction_;
     return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer() ||
@@ -63,9 +62,9 @@ class Sequence {
             .priority = priority_,
             .cache_salt = cache_salt_};
   }
-  // For prompt log-probabilities: returns how to sample the prompt's next tokens, one entry for each row that
-  // an earlier step has not had. The step runs `num_tokens` tokens from `first_position` on. Empty if they
-  // are not requested.
+  // For prompt log-probabilities: returns how to sample the prompt's next tokens, one entry for each token
+  // that was in no earlier step. The step runs `num_tokens` tokens from `first_position` on. Empty if prompt
+  // log-probabilities are not requested.
   std::vector<SampleParams> take_prompt_rows(int first_position, int num_tokens);
   void push_prompt(SampledToken token);
   // Requeues the prompt rows of abandoned steps that returned no result.
@@ -81,9 +80,9 @@ class Sequence {
   // Returns the token that must follow the last one and is added without a step. Nothing if log-probabilities
   // are wanted: then forced tokens have rows of their own, which can choose only that token.
   std::optional<TokenId> next_forced() const;
-  // Why the answer has ended; nothing while it continues.
+  // Returns why the answer has ended; nothing while it continues.
   std::optional<FinishReason> end() const { return end_; }
-  // Whether the next token ends the answer in any case, because the limit is reached.
+  // Returns whether the next token reaches the limit and so ends the answer in any case.
   bool ends_with_next() const { return output().size() + 1 >= max_output_tokens_; }
   // Counts a step that gave tokens, and its drafts, if it had any.
   void count_step(int num_drafted, int num_right) {
@@ -104,7 +103,7 @@ class Sequence {
   int num_logprobs_;
   BannedSampling sampling_;
   AllowedTokens allowed_;
-  std::deque<TokenId> forced_;  // tokens that must follow
+  std::deque<TokenId> forced_;  // tokens that the constraint forces next
   SampleParams forced_sample_;  // how to sample the first of them if log-probabilities are wanted
   size_t max_output_tokens_;
   std::optional<FinishReason> end_;

@@ -12,7 +12,8 @@ constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
 
 }  // namespace
 
-// The other constructor delegates to this one. If it throws, the destructor runs and removes the drafts.
+// The other constructor delegates to this one, so that the destructor removes the drafts if the other one
+// throws.
 StepBatch::StepBatch(Launched& step, Sequences& sequences) : step_(step), sequences_(sequences) {
   for (const Slice& slice : step.slices) {
     prompt_rows_.push_back(
@@ -51,7 +52,7 @@ void StepBatch::drop_drafts(size_t num_slices) {
 void StepBatch::add_outputs(size_t i) {
   const Slice& slice = step_.slices[i];
   Sequence& sequence = sequences_.at(slice.request);
-  // The rows are the last ones of the slice, without the row of the prompt's last token: that row gives the
+  // The prompt rows are the last rows of the slice, except that of the prompt's last token, which gives the
   // answer's first token.
   int row =
       std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -

@@ -1,4 +1,4 @@
-// One step of the engine as the backend gets it: the runs, their output rows, and the drafts that these
+// One step of the engine as the backend gets it: the runs, their output rows, and the drafts that these rows
 // verify.
 #pragma once
 
@@ -26,17 +26,17 @@ struct Launched {
   std::unordered_map<RequestId, int> output_rows{};
   int num_outputs{0};
   int num_rows{0};             // rows of all slices at the launch
-  int num_to_draft{0};         // tokens that a draft head drafts for each sequence with a token
-  bool all_draft{true};        // the head drafts for every sequence with a token
+  int num_to_draft{0};         // tokens that a draft head drafts for each sequence that gets a token
+  bool all_draft{true};        // the head drafts for every sequence that gets a token
   bool has_prompt{false};      // some sequence has no token before this step, or gets none from it
-  double planning_seconds{0};  // during which the backend was idle
+  double planning_seconds{0};  // time of planning while the backend was idle
   Stopwatch clock{};           // started at the launch
   // No sequence has a row after its prompt.
   bool has_prompts_alone{false};
 };
 
-// The runs of a step and the data they point to while the backend reads them. During its life the drafts of
-// the step are appended to the known tokens of their sequences.
+// Holds the runs of a step and the data that they point to while the backend reads them. While it exists, the
+// drafts of the step are appended to the known tokens of their sequences.
 class StepBatch {
  public:
   // The backend's draft head, if any.
@@ -45,8 +45,8 @@ class StepBatch {
     int topk{1};
   };
 
-  // Fills `step` with the output rows of each sequence. `under_way`: the step before it, if that has not
-  // ended; else null.
+  // Fills `step` with the output rows of each sequence. `under_way`: the previous step if it has not ended;
+  // else null.
   StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head);
   ~StepBatch();  // removes the drafts from the sequences
   StepBatch(const StepBatch&) = delete;
@@ -55,7 +55,7 @@ class StepBatch {
 
  private:
   StepBatch(Launched& step, Sequences& sequences);  // builds no runs
-  void drop_drafts(size_t num_slices);              // of the first slices
+  void drop_drafts(size_t num_slices);              // removes the drafts of the first slices
   void add_outputs(size_t slice);
   void add_tree(const Slice& slice, const DraftTree& tree, std::span<const TokenId> output);
   Run run_of(size_t slice, size_t first_output, const Launched* under_way, const Head& head);
@@ -63,7 +63,7 @@ class StepBatch {
   Launched& step_;
   Sequences& sequences_;
   std::vector<std::vector<SampleParams>> prompt_rows_;  // one entry for each slice
-  std::vector<OutputRow> outputs_;                      // in the order of the runs, which hold spans of it
+  std::vector<OutputRow> outputs_;                      // in the order of the runs, which hold spans of this
   // For rows after drafts of a tree: the answer up to and including these drafts.
   std::deque<std::vector<TokenId>> outputs_then_;
   std::deque<std::vector<int>> parents_;  // Run::parents, for trees

@@ -42,7 +42,7 @@ void check_reach(const PageTableView& table, int first_read, int end) {
 
 int num_pages_of(const Config& config) { return (config.max_context + kPageTokens - 1) / kPageTokens; }
 
-// How much of the message belongs to one run.
+// Number of elements of each kind in the message that belong to one run.
 struct RunSizes {
   size_t tokens, full, sliding, outputs;
 };
@@ -60,7 +60,7 @@ Counts read_counts(Reader& reader, size_t num_bytes, size_t most_rows) {
   return all;
 }
 
-// Reads what each run says of itself: its positions into `runs`, and its sizes.
+// Reads the header of each run: stores its positions in `runs`, and returns its sizes.
 std::vector<RunSizes> read_runs(Reader& reader, const Counts& all, const Config& config,
                                 std::vector<Run>& runs) {
   std::vector<RunSizes> sizes;

@@ -260,7 +260,7 @@ void NodeLinks::lose(const std::string& why) {
 }
 
 void NodeLinks::check_alive() const {
-  // If the head is done, it has all that it waited for: the step that runs here will end too.
+  // If the head is done, it has received everything it needs, so the current step of this node will end too.
   if (const auto end = watch_.end(); end && !end->is_done) throw NodeLost(end->why);
 }
 

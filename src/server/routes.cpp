@@ -20,7 +20,7 @@
 namespace nibble::server {
 namespace {
 
-// Readiness: should requests be sent to this server?
+// Reports readiness: whether requests should be sent to this server.
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
   if (service.state == ServiceState::kLoading) return reply_json(exchange, 503, {{"status", "loading"}});
   const Condition condition = condition_of(service);
@@ -29,8 +29,8 @@ asio::awaitable<void> health(Service& service, Exchange& exchange) {
   return reply_json(exchange, 503, {{"status", "draining"}});
 }
 
-// Liveness: do the I/O thread and the engine respond? Supervisors restart a server that is not alive. A
-// server that is loading, draining or full is alive.
+// Reports liveness: whether the I/O thread and the engine respond. Supervisors restart a server that is not
+// alive. A server that is loading, draining or full is alive.
 asio::awaitable<void> live(Service& service, Exchange& exchange) {
   const Condition condition = condition_of(service);
   return condition.stall == Stall::kForever ? reply_json(exchange, 503, condition.json)
@@ -120,7 +120,7 @@ const Route* find_route(const Exchange& exchange) {
   return find_route(exchange.method(), with_v1(exchange.path()));
 }
 
-// The methods that `path` accepts, as "GET, HEAD"; for "*", the methods of all paths.
+// Returns the methods that `path` accepts, as "GET, HEAD"; for "*", the methods of all paths.
 std::string methods_of(std::string_view path) {
   std::vector<std::string_view> methods;
   for (const Route& route : kRoutes) {
@@ -159,8 +159,8 @@ void check_encoding(const Exchange& exchange) {
   throw error;
 }
 
-// The hint for a client with a wrong path. Often its base URL has an extra "/v1", or a path of another
-// server.
+// Returns a hint for a client that requested an unknown path. Often its base URL has an extra "/v1" or uses
+// another server's path.
 std::string advice_for(const Exchange& exchange) {
   const std::string path = with_v1(exchange.path());
   std::string_view meant;
@@ -198,8 +198,8 @@ const ApiKey* find_key(const Service& service, const Exchange& exchange) {
   return service.keys.find(key_in(exchange));
 }
 
-// Records the name and owner of the request's key. Only the first call does: a later reload may remove the
-// key.
+// Records the name and owner of the request's key. Only the first call has an effect: a later reload may
+// remove the key.
 void identify(const Service& service, Exchange& exchange) {
   RequestRecord& record = exchange.record();
   if (!record.key_owner.empty()) return;

@@ -46,7 +46,7 @@ constexpr std::chrono::milliseconds kPatience{50};
 constexpr std::chrono::seconds kTrimInterval{5};
 
 // Decides which Host names are answered. A server on a loopback address without API keys trusts all local
-// programs, but a page of another site in a local browser must not be one of them. So then, or if
+// programs, but a page of another site in a local browser must not be one of them. In this case, or if
 // --allowed-host is given, only known names are answered. Browsers can't reach a Unix socket.
 AccessRules access_rules(const ServerOptions& options) {
   AccessRules rules{options.allowed_hosts, options.cors_origins};
@@ -79,7 +79,7 @@ struct Server::Impl {
 
   ~Impl() { end(); }
 
-  // Destroys the coroutines still running, and their requests. They use the service, so it goes last.
+  // Destroys the coroutines still running, and their requests. They use the service, which must still exist.
   void end() {
     if (!thread.joinable()) return;
     io->stop();
@@ -136,8 +136,8 @@ void Server::Impl::run_io() {
   }
 }
 
-// On the signal thread. While the model loads nothing can be lost, so the process ends at once. The signal's
-// default action is not enough: it does not end process 1 of a container.
+// Called on the signal thread. While the model loads, no answer can be lost, so the process ends at once. The
+// signal's default action is not enough: it does not end process 1 of a container.
 void Server::Impl::on_signal() {
   notify_service_manager("STOPPING=1\nSTATUS=Finishing running requests");
   if (!is_open) leave(kInterruptedCode);
@@ -148,7 +148,7 @@ void Server::Impl::on_signal() {
   post_to_io([this] { asio::co_spawn(*io, drain(), asio::detached); });
 }
 
-// On the I/O thread.
+// Called on the I/O thread.
 void Server::Impl::reload() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -159,7 +159,8 @@ void Server::Impl::reload() {
   if (is_open) notify_service_manager("READY=1");
 }
 
-// On the signal thread. Destroys nothing, because destructors may wait for what hangs.
+// Called on the signal thread. Destroys nothing, because a destructor may wait for a thread or device that
+// hangs.
 void Server::Impl::leave(int code) {
   if (const std::string& path = service.options.address.unix_socket; !path.empty()) ::unlink(path.c_str());
   std::_Exit(code);

@@ -42,9 +42,9 @@ class Server {
   // Serves until SIGINT, SIGTERM, or the loss of the engine. Called once, after open().
   // After a signal /health reports not ready. After shutdown_delay new requests are refused and running ones
   // finish; those still running after shutdown_timeout are cancelled.
-  // A second signal ends the process with exit code 130. The process also ends, with the code of this end
-  // (server/exit_codes.h), if the server is not destroyed within ServerOptions::teardown after serve() has
-  // returned, because the engine or the device hangs.
+  // A second signal ends the process with exit code 130. The process also ends, with the exit code for the
+  // result of serve() (server/exit_codes.h), if the server is not destroyed within ServerOptions::teardown
+  // after serve() has returned, because the engine or the device hangs.
   ServerEnd serve(Engine& engine);
 
  private:

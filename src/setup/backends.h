@@ -34,8 +34,8 @@ struct DeviceMemory {
   size_t total{0}, free{0};
 };
 
-// Defaults for a device: tokens per step, by what the prompt kernels are built for and the memory has room
-// for, and concurrent sequences.
+// Defaults for a device: the most tokens of a step (chosen by the prompt kernels and the memory) and the most
+// concurrent sequences.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
 };
@@ -63,14 +63,14 @@ struct BackendMaking {
   // Defaults for a device with `device_bytes` of memory; nullopt: for this machine.
   BatchSizes (*batch_sizes)(std::optional<size_t> device_bytes);
   bool takes_expert_activations;            // --experts-activations
-  bool (*takes_blocks)(const OwnOptions&);  // whether it takes the block matrices that with_elements() leaves
+  bool (*takes_blocks)(const OwnOptions&);  // whether it takes matrices in block formats
   std::string (*why_not)();                 // why this machine cannot run it; empty if it can
   // Throws InputError if this machine or this backend cannot run with the options.
   void (*check)(const BackendOptions&, const OwnOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
 };
 
-// The memory that it decodes from. All backends have this.
+// The memory that a backend decodes from. All backends have this.
 struct BackendMemory {
   // Memory plan of the fullest GPU, or of the host.
   MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
@@ -119,7 +119,7 @@ struct BackendAccuracy {
 
 // What `nibble verify` runs on this machine.
 struct BackendVerification {
-  std::vector<KernelCheck> (*checks)(const OwnOptions&);  // of the kernels that run here
+  std::vector<KernelCheck> (*checks)(const OwnOptions&);  // checks of the kernels that run on this machine
   std::span<const MachineProbe> (*probes)();              // run before the checks
 };
 
@@ -135,7 +135,7 @@ struct BackendRow {
   std::optional<BackendVerification> verification{};  // nullopt: unit tests check its kernels
 };
 
-// The device and its current state, for records; nullopt: the backend runs on the CPU.
+// Returns the device and its current state, for records; nullopt if the backend runs on the CPU.
 std::optional<DeviceFacts> device_facts(const BackendRow& backend);
 
 std::span<const BackendRow> all_backends();  // best first

@@ -9,7 +9,7 @@
 namespace nibble {
 namespace {
 
-// 32 million tokens: more than any memory holds, and offsets in the page tables of a step still fit 32 bits.
+// 32 million tokens: more than fit in any machine's memory, yet page-table offsets still fit in 32 bits.
 constexpr int kMostPages{1 << 20};
 
 // Largest ratio of full-layer pages to sliding-layer pages on a device. The prefix cache finds a prefix only
@@ -35,10 +35,10 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
   const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
   options.num_full_pages = num_sequences * pages;
   // Sliding pages of each sequence: those in its window, those in the window at the end of its prompt
-  // (decision 8), the one that the window has just left, and the next one. For all together: the pages of the
-  // rows of one step, twice, because the pages of a step are given back one step later.
+  // (docs/decisions/0008), the one that the window has just left, and the next one. For all together: the
+  // pages of the rows of one step, twice, because the pages of a step are given back one step later.
   const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
-  // For a sequence that has a whole step to itself.
+  // Sliding pages of a sequence that fills a whole step alone.
   const int most = max_sliding_pages(config.window, options.max_batch_tokens);
   options.num_sliding_pages =
       std::min(num_sequences * pages,

@@ -58,7 +58,7 @@ std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& s
   return backend;
 }
 
-// Makes the backend of a rank. On failure, sends the error to the other nodes.
+// Makes the backend of a rank. On failure, sends the error to the other nodes and rethrows it.
 std::unique_ptr<Backend> load_rank(const Model& model, const ResolvedSettings& setup, BackendOptions options,
                                    std::shared_ptr<nodes::NodeLinks> links) {
   try {

@@ -31,7 +31,8 @@ nodes::Secret read_secret(const std::optional<std::string>& file);
 // because the device's own options state the share.
 Config config_here(const Config& whole, const ResolvedSettings& setup);
 
-// Returns what a node joins the group with. Throws InputError if the model cannot be split this way.
+// Returns the options with which this node joins the group. Throws InputError if the model cannot be split
+// this way.
 nodes::NodeOptions node_options(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -17,7 +17,7 @@ struct Requirement {
   // A name in `inspect --kernels`, or its first word: "experts" means every expert operation.
   std::string operation;
   std::string weights;                     // format, in lower case
-  std::optional<std::string> activations;  // likewise; nullopt: any
+  std::optional<std::string> activations;  // format, in lower case; nullopt: any
 };
 
 // Parses "OPERATION=WEIGHTS[/ACTIVATIONS],..." before a model is opened. Throws InputError for wrong syntax,

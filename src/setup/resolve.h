@@ -49,7 +49,8 @@ void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as -
 // experts on a CPU take float activations. Experts on a GPU take bfloat16 activations in prompts too.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
-// Whether the backend takes the block matrices that with_elements() leaves unconverted.
+// Whether the backend takes the block matrices that with_elements() (model/convert_blocks.h) leaves
+// unconverted.
 bool takes_blocks(const ResolvedSettings& setup);
 
 }  // namespace nibble

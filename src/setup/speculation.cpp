@@ -37,7 +37,7 @@ constexpr std::string_view kMethodOfModel{"draft_model"};  // vLLM's name of the
 // sequences that decode in every step.
 constexpr int kMostDraftRows{2048};
 
-// Returns options with the drafters in `names`, plus those that a request switches on itself.
+// Returns options with the drafters in `names`, plus the drafters that a request switches on itself.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
   SpeculationOptions options{.topk = kTopkByCost};
   for (const speculative::DrafterRow& row : speculative::drafter_table())

@@ -13,7 +13,7 @@ namespace nibble {
 
 struct Verified {
   std::string date;    // "2026-11-22T02:36:02Z"
-  std::string commit;  // of the program that ran; ends in "-dirty" if it was built from changed files
+  std::string commit;  // commit of the program that ran; ends in "-dirty" if it was built from changed files
   std::map<std::string, std::string> kernels;  // row of the kernel table -> result: "ok", "wrong", ...
   std::map<std::string, std::string> probes;   // name of the probe -> result: "ok", "twin", ...
 };

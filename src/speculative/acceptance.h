@@ -15,8 +15,8 @@ class Acceptance {
   // Counts the draft at `place`, all of whose predecessors were accepted, as accepted (`is_right`) or
   // rejected.
   void add(int place, bool is_right);
-  // Returns the probability that the draft at `place` is accepted, given that those before it are. `prior`
-  // counts like `prior_weight` samples, so it dominates while there are few.
+  // Returns the probability that the draft at `place` is accepted, given that the earlier drafts are. `prior`
+  // counts like `prior_weight` samples, so it dominates until more samples have been added.
   double chance(int place, double prior, double prior_weight) const;
 
  private:

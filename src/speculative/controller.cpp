@@ -13,7 +13,7 @@ constexpr double kAllowance{0.01};  // share of plain steps' time that drafts ma
 // wrong one, for the hundred steps until the account was even again: simulated with step times of an H200,
 // 128 tokens gained 8 % where 15 % was possible. They gain 12 % now.
 constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};
-// A step is booked with at most this multiple of the usual cost of its size.
+// In the account a step costs at most this multiple of the usual cost of its size.
 constexpr double kMostOfUsual{1.5};
 // The speedup that must be expected of drafts to begin drafting, and to continue.
 constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
@@ -26,8 +26,8 @@ constexpr int kStepsToPlain{128}, kStepsToProbe{128};
 // keeps kKeptGain of the older steps.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
-// The number of tokens that the head drafts in a trial; and when it is on, how many more it drafts than were
-// worth verifying.
+// The number of tokens that the head drafts in a trial; and, while it is on, the number that it drafts beyond
+// those worth verifying.
 constexpr int kDraftsToTry{3}, kMoreDrafts{2};
 
 // A probe assumes that one drafted row per sequence costs this share of a plain step, whatever was measured.
@@ -74,8 +74,8 @@ void Controller::add(const StepMeasure& step) {
   account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain) - step.catch_up_seconds;
 }
 
-// Returns the number of drafts with the highest tokens per second, in steps that also make the next drafts.
-// `chances` descend.
+// Returns the number of drafts that gives the highest tokens per second in steps that also make the next
+// drafts. `chances` descend.
 Controller::Best Controller::best_with_chain(int num_sequences, std::span<const double> chances) const {
   double num_tokens = num_sequences;
   Best best{.speed = num_tokens / chain_seconds(num_sequences, 0)};
@@ -97,8 +97,8 @@ int Controller::num_to_make(int num_checked, bool are_all, int num_sequences) co
   return std::max(1, each + are_all);
 }
 
-// With the head off: evaluates the trial of the last step, which may switch the head on, or decides whether
-// to try it now.
+// Called while the head is off: evaluates the trial of the last step, which may switch the head on, or
+// decides whether to try it now.
 void Controller::try_head(double plain_speed, const Best& best) {
   if (std::exchange(is_trying_, false)) {
     is_chaining_ = best.num_drafts > 0 && best.speed > plain_speed * kGainToBegin;
@@ -154,8 +154,8 @@ bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> dra
   return true;
 }
 
-// Returns the number of drafts with the highest tokens per second; 0 if none is faster than plain steps by
-// `least_gain`. A probe assumes what drafts cost.
+// Returns the number of drafts that gives the highest tokens per second; 0 if none is faster than plain steps
+// by `least_gain`. A probe assumes a cost of drafts (kProbeShare) and ignores the measured one.
 size_t Controller::num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
                                 bool is_probe) const {
   const double plain = *costs_.plain(num_sequences);

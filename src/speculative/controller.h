@@ -8,12 +8,13 @@
 // earlier gain does not allow a long loss later.
 //
 // A draft head works before it is known whether its drafts will be verified: the drafts of a step are paid
-// for in the step before. So the head is either on or off. On: every step makes drafts for the next, and its
-// cost is that of such steps. Off: the head is tried for one step now and then, at first soon, then less and
-// less often. Its drafts are compared with the tokens that follow, and the head is switched on if they would
-// have paid. It is switched off when steps with it have given no more tokens per second than plain ones.
+// for in the previous step. So the head is either on or off. While it is on, every step makes drafts for the
+// next one, and the controller uses the costs of such steps. While it is off, it is tried for one step now
+// and then, at first soon, then less and less often. Its drafts are compared with the tokens that follow, and
+// the head is switched on if they would have paid. It is switched off when steps with it have given no more
+// tokens per second than plain ones.
 //
-// It reads no clock: the caller passes the times of steps.
+// The controller reads no clock: the caller passes the times of steps.
 #pragma once
 
 #include <cstdint>
@@ -35,14 +36,14 @@ struct DraftOffer {
   int depth_taken() const { return depths.empty() || num_taken == 0 ? num_taken : depths[num_taken - 1]; }
 };
 
-// What makes drafts in a step for the next one. Drafts of a model are so expensive that it makes only those
-// that are likely to be verified.
+// What makes drafts for the next step within a step. Drafts of a draft model are expensive, so it makes only
+// drafts that are likely to be verified.
 enum class Chain { kNone, kHead, kModel };
 
 struct StepMeasure {
   int num_sequences{0};
   int num_more_rows{0};  // rows beyond one per sequence
-  int num_drafts{0};     // of these rows, the drafts
+  int num_drafts{0};     // those of num_more_rows that are drafts
   int num_tokens{0};     // tokens that the step gave
   double seconds{0};
   bool has_chain{false};  // the step also made drafts for the next one
@@ -56,7 +57,7 @@ class Controller {
   // Records a step in which every sequence got a token; not for steps with prompts.
   void add(const StepMeasure& step);
   // Chooses the drafts of the next step. Without drafts it has one row per sequence; `num_rows_left` more
-  // fit.
+  // rows fit.
   void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
   // Chooses no drafts for the next step.
   void pass();
@@ -79,7 +80,7 @@ class Controller {
                          std::span<const DraftOffer> offers);
   size_t num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
                       bool is_probe) const;
-  // Returns whether a step would risk too much.
+  // Returns whether a step of `seconds` risks more time than the balance plus a few plain steps.
   bool is_too_much(double seconds, double plain_seconds) const;
   double usual_seconds(const StepMeasure& step) const;
   double chain_seconds(int num_sequences, int num_more_rows) const;

@@ -15,13 +15,13 @@ inline constexpr int kMaxDrafts{32};  // of one sequence in one step
 
 struct Proposal {
   std::vector<TokenId> tokens{};
-  // The token before each one, as in parent_of(). Among tokens after the same one, the likeliest comes first.
-  // Earlier tokens are worth more to the drafter than later ones.
+  // parents[i]: index of the token that token i follows, as in parent_of() (model/batch.h). Among tokens with
+  // the same parent, the likeliest comes first. Earlier tokens are worth more to the drafter than later ones.
   std::vector<int> parents{};
-  // Length of the match at the place that the proposal comes from: this number of tokens before it equal the
+  // Length of the match: this number of tokens before the place that the proposal was copied from equal the
   // end of the sequence. The longer the match, the likelier the proposal is accepted.
   int num_matched{0};
-  // The drafter's probability of each token, given those before it. Empty if the drafter has none.
+  // The drafter's probability of each token, given the tokens before it. Empty if the drafter has none.
   std::vector<float> probabilities{};
 };
 

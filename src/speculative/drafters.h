@@ -24,7 +24,7 @@ struct DrafterSources {
   const FinishedTexts* finished{nullptr};
   DraftModel* model{nullptr};     // null: no draft model
   int topk{1};                    // the most tokens proposed for one place
-  std::string_view cache_salt{};  // of the request
+  std::string_view cache_salt{};  // salt of the request
 };
 // Returns null if the drafter has nothing to propose for this request.
 using MakeDrafter = std::function<std::unique_ptr<Drafter>(const DrafterSources& sources)>;

@@ -15,7 +15,7 @@ void HeadDrafter::push(std::span<const TokenId> tokens) {
   }
 }
 
-// Proposes the drafts after the one that the text has reached, in descending order of the probability of
+// Proposes the drafts after the last one that the text has confirmed, ordered by descending probability of
 // their whole path.
 Proposal HeadDrafter::propose(int most) {
   if (has_left_) return {};

@@ -85,7 +85,7 @@ class ModelDrafter final : public Drafter {
   std::vector<TokenId> text_;
   int num_prompt_tokens_{0};
   int num_wanted_{0};
-  std::vector<TokenId> drafted_;        // drafts whose keys and values follow those of the text
+  std::vector<TokenId> drafted_;        // drafts whose keys and values are stored after those of the text
   HeadDrafter made_;                    // the drafts to propose
   std::optional<SequencePages> pages_;  // empty: the text is given up
 };

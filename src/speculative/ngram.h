@@ -1,6 +1,6 @@
-// Prompt lookup: proposes what followed the last tokens where they occurred before, in the prompt or in the
-// answer. Among the latest occurrences the longest match wins. Needs no training, and no memory but the index
-// of the text.
+// Prompt lookup: proposes the tokens that followed an earlier occurrence of the sequence's last tokens, in
+// the prompt or in the answer. Among the latest occurrences the longest match wins. Needs no training, and no
+// memory but the index of the text.
 #pragma once
 
 #include "speculative/drafter.h"

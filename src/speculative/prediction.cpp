@@ -20,7 +20,7 @@ PredictionDrafter::PredictionDrafter(const Prediction& prediction)
 }
 
 void PredictionDrafter::push(std::span<const TokenId> tokens) {
-  // A prompt: its end may be the beginning of the prediction.
+  // A long list of tokens is the prompt, whose end may be the beginning of the prediction.
   if (tokens.size() > static_cast<size_t>(kPredictionMatch)) {
     recent_.assign(tokens.end() - kPredictionMatch, tokens.end());
     return look_for_place();
@@ -39,7 +39,8 @@ void PredictionDrafter::push(std::span<const TokenId> tokens) {
   }
 }
 
-// Takes the longest match; among equal ones, the nearest to where the answer left the prediction.
+// Continues at the longest match; among equally long ones, at the nearest to where the answer left the
+// prediction.
 void PredictionDrafter::look_for_place() {
   num_in_step_ = 0;
   int best = 0, place = predicted_.latest(recent_);

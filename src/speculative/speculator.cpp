@@ -81,10 +81,8 @@ size_t Track::kind_of(const Proposal& proposal, double probability) {
 
 std::vector<size_t> Track::kinds_of(const Proposal& proposal) {
   std::vector<size_t> kinds;
-  std::vector<double> left(proposal.tokens.size() + 1,
-                           // left[i + 1]: probability left for further tokens after token i; left[0]: after
-                           // the text.
-                           1);
+  // left[i + 1]: probability left for further tokens after token i; left[0]: after the text.
+  std::vector<double> left(proposal.tokens.size() + 1, 1);
   for (size_t i = 0; i < proposal.tokens.size(); ++i) {
     const double probability = proposal.probabilities.empty() ? 0 : double{proposal.probabilities[i]};
     double& rest = left[static_cast<size_t>(parent_of(proposal.parents, i) + 1)];
@@ -150,9 +148,9 @@ void Speculator::push(Track& track, TokenId token) {
     bool goes_on = false;
     for (size_t i = 0; i < watched.tokens.size() && is_right; ++i) goes_on |= is_behind_it(i);
     if (goes_on) continue;
-    // Drafts that are being verified pay off, including the wrong ones, so do not wait after these. Waiting
-    // after them kept drafts out of every sixth step at a chance of 0.8 and cost 2 % of tokens per second; at
-    // 0.5, with rows that are nearly free, it cost a quarter.
+    // While drafts are verified they pay off on the whole, so do not pause the drafter after wrong ones. Such
+    // pauses kept drafts out of every sixth step at an acceptance of 0.8 and cost 2 % of tokens per second;
+    // at 0.5, with rows that are nearly free, they cost a quarter.
     line.num_misses = line.num_right > 0 || track.has_drafts_ ? 0 : line.num_misses + 1;
     line.num_steps_to_wait = std::min(1 << std::min(line.num_misses, 8), kMostStepsToWait) - 1;
     line.watched = {};
@@ -244,8 +242,8 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
   }
 }
 
-// Restores the controller if it chose drafts: it would otherwise count drafts of the next step as made, and
-// not find them.
+// Restores the controller if it chose drafts: otherwise it would count these drafts as part of the next step,
+// which has none.
 void Speculator::consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices) {
   const Controller before = controller_;
   choose(num_rows, num_sequences, num_rows_left, choices);

@@ -52,7 +52,7 @@ class Track {
   static std::vector<size_t> kinds_of(const Proposal& proposal);  // one for each token
 
   struct Line {
-    size_t index;  // of the drafter in the options
+    size_t index;  // index of the drafter in the options
     std::unique_ptr<Drafter> drafter;
     std::array<Acceptance, kNumKinds> acceptance;
     // The proposal that is compared with the tokens that follow.
@@ -76,7 +76,7 @@ class Speculator {
                                std::string_view cache_salt = {});
   // Adds a token to the sequence.
   void push(Track& track, TokenId token);
-  // Passes on the drafts of the backend's head, which follow the tokens pushed so far.
+  // Gives the track's drafters the drafts of the backend's head; they continue the tokens pushed so far.
   void take(Track& track, const Drafts& drafts);
   // Adds a finished answer. From now on, requests with the same salt are drafted for from it too.
   void finish(std::span<const TokenId> answer, std::string_view cache_salt = {}) {
@@ -87,7 +87,7 @@ class Speculator {
     Track* track{nullptr};
     int most{0};                    // limit: tokens that have room
     std::vector<TokenId> tokens{};  // out: the drafts
-    std::vector<int> parents{};     // out: the token before each one, as in parent_of()
+    std::vector<int> parents{};     // out: the parent of each draft, as in parent_of()
   };
   // Fills in the drafts of the next step. The first three arguments give its size without drafts and the room
   // left.
@@ -95,8 +95,8 @@ class Speculator {
   // Checks whether a step of this size would have drafts, for is_drafting(). If so, the choice is made again
   // when the step is planned.
   void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
-  // Returns how many tokens the head or the model must draft per sequence in that step, for the step after
-  // it.
+  // Returns how many tokens the head or the model must draft per sequence in the step chosen last, for the
+  // step after it.
   int num_to_draft() const;
   int topk() const { return options_.topk; }  // for each place that the head drafts for
   // Returns whether every draft comes from the head, in chains of constant length, except for requests with a
@@ -108,8 +108,8 @@ class Speculator {
   DraftModel::CatchUp make_drafts(std::span<Track* const> tracks, int num_drafts);
   // Records a step in which every sequence got a token; not for steps with prompts.
   void add(const StepMeasure& step) { controller_.add(step); }
-  // Whether the last choice had drafts, or would have had. The next step then starts only when this one's
-  // tokens are known.
+  // Whether the last choose() had drafts, or the last consider() would have had. If so, the next step starts
+  // only after the tokens of the current step are known.
   bool is_drafting() const { return is_drafting_; }
 
  private:
@@ -125,8 +125,8 @@ class Speculator {
   FinishedTextsBySalt finished_;
   std::unique_ptr<DraftModel> model_;
   Controller controller_;
-  // Over all sequences, by drafter: of the first token for a place (by place), and of further tokens for the
-  // same place, given that those before them were wrong.
+  // Over all sequences, by drafter. acceptance_: of the first token proposed for a place, by place.
+  // acceptance_of_others_: of further tokens for the same place, given that the earlier ones were wrong.
   std::vector<std::array<Acceptance, Track::kNumKinds>> acceptance_, acceptance_of_others_;
   bool is_drafting_;
   bool has_head_alone_;

@@ -10,7 +10,7 @@ namespace {
 // the bytes of experts for one sequence (docs/speculation.md), it costs 0.3 to 0.7 of a step on a GPU and
 // about 1 on a CPU. The guess is low on purpose: a guess that is too low is tried once, one that is too high
 // never.
-// If fewer rows were measured, each further row is assumed to cost half of what one of those did: rows get
+// If only fewer rows were measured, each further row is assumed to cost half of a measured one: rows get
 // cheaper, because they share more experts. The lower limit for this was once kGuessedShare too. Then 64
 // sequences, whose rows are nearly free, never got beyond 2 drafts each, and reached 0.85 of the speed of 5
 // drafts. The limit is a tenth of that now. It is not 0, because noise can make rows seem free.
@@ -30,7 +30,7 @@ double StepCosts::Measured::middle() const {
 size_t StepCosts::plain_of(int num_sequences) {
   const auto num = static_cast<size_t>(std::max(1, num_sequences));
   if (num <= 8) return num - 1;
-  const auto doublings = static_cast<size_t>(std::bit_width(num)) - 4;  // beyond 8
+  const auto doublings = static_cast<size_t>(std::bit_width(num)) - 4;  // doublings of 8 sequences
   return std::min(7 + 8 * doublings + ((num >> doublings) - 8), kNumPlainSizes - 1);
 }
 

@@ -1,10 +1,10 @@
 // The measured cost of a step, by the number of its sequences and the rows beyond one per sequence.
 // Interpolates linearly between measured sizes.
 //
-// The cost of plain steps is kept for narrow ranges of sequences. The cost of more rows is kept for wide
-// ranges, as what they add to a plain step of the moment. On a CPU a step of 3 sequences costs 1.5 times one
-// of 2: if both shared a range, a step of 2 with drafts would sometimes be compared with a plain step of 3,
-// and seem to gain.
+// The cost of plain steps is kept for narrow ranges of sequences. The cost of further rows is kept for wide
+// ranges, as what they add to the current cost of a plain step. On a CPU a step of 3 sequences costs 1.5
+// times one of 2: if both shared a range, a step of 2 with drafts would sometimes be compared with a plain
+// step of 3, and seem to gain.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ class StepCosts {
   // Returns the cost of a step without further rows; nothing until enough such steps with about this number
   // of sequences were measured.
   std::optional<double> plain(int num_sequences) const;
-  // Likewise, with further rows. Beyond the measured sizes a further row is assumed to cost half of the
-  // measured ones, with a low limit, so that it gets tried.
+  // Returns the cost of a step with further rows; nothing until plain() is known. Beyond the measured sizes a
+  // further row is assumed to cost half of the measured ones, with a low limit, so that it gets tried.
   std::optional<double> seconds(int num_sequences, int num_more_rows) const;
   // The cost of a step that also makes drafts for the next one; nothing until one of about this size was
   // measured.
@@ -34,7 +34,7 @@ class StepCosts {
   static constexpr size_t kNumSequenceSizes{8};  // 1, 2, 4, ..., 128, rounded down
   // 1 to 8, then eighths of a doubling: 9, 10, ..., 16, 18, ..., 32, 36, ..., 128. Rounded down.
   static constexpr size_t kNumPlainSizes{40};
-  // The median of the last measurements, so that a step that something else made slow does not count.
+  // The last measurements. Their median is used, so that a step slowed down by something else does not count.
   struct Measured {
     static constexpr size_t kNumKept{7};
     std::array<double, kNumKept> seconds{};
@@ -45,10 +45,10 @@ class StepCosts {
   using Row = std::array<Measured, kMoreRows.size()>;
   static size_t plain_of(int num_sequences);
   static size_t row_of(int num_sequences);
-  static size_t column_of(int num_more_rows);  // the largest column that does not exceed it
+  static size_t column_of(int num_more_rows);  // the last column whose kMoreRows does not exceed it
 
   std::array<Measured, kNumPlainSizes> plain_{};
-  // Seconds beyond those of a plain step. The first column of `more_` is unused.
+  // Measured seconds beyond the cost of a plain step. The first column of `more_` is unused.
   std::array<Row, kNumSequenceSizes> more_{}, chain_{};
 };
 

@@ -30,7 +30,7 @@ struct Occurrence {
 void add_places(const TextIndex& index, std::span<const TokenId> context, bool is_own,
                 std::vector<Occurrence>& places) {
   int place = index.latest(context);
-  if (is_own && place > 0) place = index.before(place);  // the latest is the end of the context itself
+  if (is_own && place > 0) place = index.before(place);  // the latest place is the end of the context itself
   for (int n = 0; place > 0 && n < kSuffixPlaces; ++n, place = index.before(place)) {
     const int num_matched = index.num_matched(context, place, kSuffixMatch);
     if (num_matched >= index.order())

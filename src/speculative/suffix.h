@@ -1,6 +1,7 @@
 // Suffix decoding (arXiv 2411.04975): finds the longest suffix of the sequence that occurred before, in the
-// sequence itself or in an answer that this engine has finished, and counts what followed there. The counts
-// decide which tokens are proposed and when a proposal ends. A tree of proposals grows at its likeliest leaf.
+// sequence itself or in an answer that this engine has finished, and counts which tokens followed it. The
+// counts decide which tokens are proposed and when a proposal ends. A tree of proposals grows at its
+// likeliest leaf.
 //
 // Instead of a suffix tree, an index maps a few tokens to the latest places after them, and a bounded number
 // of places is examined. A proposal takes a few microseconds, and a token of text a few bytes.

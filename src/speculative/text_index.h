@@ -1,7 +1,7 @@
 // Finds earlier occurrences of a text's last tokens. A hash of every run of `order` tokens leads to the
-// latest place after such a run, and each place leads to the one before it with the same hash. Adding a token
-// takes constant time. The caller bounds the number of places it examines, so repetitive text costs no more
-// than other text.
+// latest place after such a run, and each place leads to the previous place with the same hash. Adding a
+// token takes constant time. The caller bounds the number of places it examines, so repetitive text costs no
+// more than other text.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class TextIndex {
   int latest(std::span<const TokenId> context) const;
   // Returns the place before `place` with the same hash; 0: none.
   int before(int place) const { return before_[static_cast<size_t>(place)]; }
-  // Counts how many of the last tokens of `context` equal those before `place`, at most `most`.
+  // Counts how many of the last tokens of `context` equal the tokens before `place`, at most `most`.
   int num_matched(std::span<const TokenId> context, int place, int most) const;
 
  private:

@@ -110,7 +110,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
               fmt::print("{}", options.as_csv ? csv_row(setup, result) : table.add(result));
               std::fflush(stdout);  // the next test may take minutes
             });
-  // Right after the work: clocks and temperature are still those under load.
+  // Read the facts right after the work, while clocks and temperature are still as under load.
   setup.record.machine.device = device_facts(row);
   setup.counters = backend->counters();
   const std::string line = record_line(bench_json(setup, results));
@@ -123,7 +123,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
 }
 
 void add_flags(CLI::App& command, Settings& settings, BenchOptions& options) {
-  add_model(command, options.model)->required(false);  // its commands have a MODEL of their own
+  add_model(command, options.model)->required(false);  // the subcommands of bench have their own MODEL
   add_numbers(command, "-p,--prompt-lengths", options.prompt_lengths,
               "tokens of the prompts to prefill; 0: none");
   add_numbers(command, "-n,--output-lengths", options.output_lengths, "tokens to decode; 0: none");
@@ -134,7 +134,8 @@ void add_flags(CLI::App& command, Settings& settings, BenchOptions& options) {
   command.footer(kBenchFooter);
 }
 
-// Refuses what stands between `bench` and the name of its command, since the command would not read it.
+// Refuses arguments between `bench` and the name of its subcommand, because the subcommand would not read
+// them.
 void check_nothing_before(const CLI::App& bench, const CLI::App& command) {
   for (const CLI::Option* option : bench.get_options())
     if (option->count() > 0)

@@ -85,7 +85,7 @@ void check_same_work(const std::string& name_a, const Json& a, const std::string
   }
   const auto formats_b = formats_of(b);
   for (const auto& [operation, formats] : formats_of(a)) {
-    const auto found = formats_b.find(operation);  // absent if one version fuses it with its neighbour
+    const auto found = formats_b.find(operation);  // absent if one version fuses it with another operation
     if (found != formats_b.end() && found->second != formats)
       refuse("the format of " + operation, fmt::format("{}", fmt::join(formats, " or ")),
              fmt::format("{}", fmt::join(found->second, " or ")));

@@ -16,7 +16,7 @@ namespace nibble::cli {
 
 class LineEditor {
  public:
-  // Whether stdin and stdout are a terminal that can erase to the end of a line. False
+  // Returns whether stdin and stdout are a terminal that can erase to the end of a line. False
   // for a pipe and for TERM=dumb.
   static bool works_here();
 

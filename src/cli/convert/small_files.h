@@ -11,11 +11,11 @@
 
 namespace nibble::cli {
 
-// Returns those in the folder of a checkpoint; none for synthetic weights.
+// Returns the small files in the folder of a checkpoint; none for synthetic weights.
 std::vector<TextFile> small_files_beside(const ModelSource& source);
 
-// Returns those stored in a GGUF file. A file written by nibble contains all of them. Others contain only
-// vocabulary and template; for these, makes a generation_config.json with harmony's stop tokens.
+// Returns the small files stored in a GGUF file. A GGUF file written by nibble contains all of them. Others
+// contain only vocabulary and template; for these, makes a generation_config.json with harmony's stop tokens.
 std::vector<TextFile> small_files_in(const Gguf& gguf);
 
 }  // namespace nibble::cli

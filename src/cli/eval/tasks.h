@@ -22,7 +22,7 @@ struct Task {
   // `answer` must be the final text.
   std::optional<std::string> called;
   harmony::Conversation conversation;
-  // Whether the original model solves it with greedy decoding; nullopt: the file does not say.
+  // Whether the original model solves the task with greedy decoding; nullopt: the file does not say.
   std::optional<bool> solved_by_checkpoint;
 };
 

@@ -13,7 +13,7 @@
 
 namespace nibble::cli {
 
-// A sequence on a backend whose KV cache holds only this sequence and those made from it by beside().
+// A sequence on a backend whose KV cache holds only this sequence and the sequences made from it by beside().
 class BackendSequence {
  public:
   BackendSequence(Backend& backend, const BackendOptions& room);
@@ -28,15 +28,16 @@ class BackendSequence {
   // Appends tokens without computing logits.
   void feed(std::span<const TokenId> tokens);
 
-  // Takes pages for `num_tokens` more positions. Keeps the sliding pages in the window of the first of them.
+  // Takes pages for `num_tokens` more positions. Keeps the sliding pages in the window of the first new
+  // position.
   void reserve(int num_tokens);
   // Runs one step over tokens that begin `offset` positions after the end of the sequence; reserve() must
   // cover them. The sequence does not grow, so the same step can be repeated. With `wants_next`, samples the
   // likeliest next token.
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
-  // The same, but samples a token at every row, as in a step that verifies drafts.
+  // Like run_repeatable_step(), but samples a token at every row, as in a step that verifies drafts.
   void run_checking_step(std::span<const TokenId> tokens, int offset);
-  // Returns the run of such a step, for a batch of several sequences. It points into this
+  // Returns the run of a repeatable step, for a batch of several sequences. It points into this
   // object and into the arguments.
   Run run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const;
 

@@ -12,7 +12,8 @@ class Option;
 
 namespace nibble::cli {
 
-// Adds such a flag. The content of `values` is the default; the help shows it after `what`.
+// Adds a flag that takes several numbers. The content of `values` is the default; the help shows it after
+// `what`.
 CLI::Option* add_numbers(CLI::App& command, const char* flag, std::vector<std::string>& values,
                          std::string_view what);
 

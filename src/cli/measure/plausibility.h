@@ -21,7 +21,7 @@ struct Reuse {
   bool fits() const { return cache_bytes && bytes <= *cache_bytes; }
 };
 
-// Returns a note on a share of the memory bandwidth: "in caches" if the data fits there, so that the share
+// Returns a note on a share of the memory bandwidth: "in caches" if the data fits in them, so that the share
 // says nothing about the memory; "over 100 %" if it does not fit and the share is impossible; else empty.
 std::string_view note_of_share(double share, const Reuse& reuse);
 

@@ -15,8 +15,8 @@ namespace {
 constexpr double kNoisy{0.1};        // standard deviation over mean
 constexpr size_t kEnoughToDoubt{3};  // two samples may be equal by accident
 
-// Whether all samples agree in five digits. Of the 95 tests in records/cuda-bench.jsonl with three
-// repetitions or more, five agree in four digits and none in more.
+// Returns whether all samples agree to five significant digits. In records/cuda-bench.jsonl, of 95 tests with
+// at least three repetitions, five agree to four digits and none to five.
 bool look_equal(std::span<const double> samples) {
   const auto digits = [](double sample) { return fmt::format("{:.4e}", sample); };
   return std::all_of(samples.begin(), samples.end(),

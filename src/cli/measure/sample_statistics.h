@@ -24,7 +24,7 @@ double rank_test(std::span<const double> a, std::span<const double> b);
 enum class Comparison { kWithinNoise, kFaster, kSlower, kTooFewSamples };
 
 struct Difference {
-  double ratio{0};   // of the medians, b over a
+  double ratio{0};   // median of b over median of a
   double chance{0};  // rank_test
   Comparison b_is{};
 };

@@ -33,7 +33,7 @@ struct TestStep {
 std::vector<TestStep> steps_of(const BenchTest& test, int max_batch_tokens);
 
 // Returns all combinations of a length and a depth. Depths are sorted and unique, so that the tokens in the
-// cache for one test stay there for the next. A length of 0 means no test.
+// cache for one test stay in it for the next test. A length of 0 means no test.
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths);
 

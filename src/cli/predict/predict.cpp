@@ -176,7 +176,8 @@ std::vector<PredictedReplicas> predict_replicas(const Request& request, std::spa
   return found;
 }
 
-// Refuses settings that predictions do not model: otherwise the figures would seem to include their effect.
+// Refuses settings that predictions do not model: otherwise the figures would seem to include the effect of
+// these settings.
 void refuse_what_has_no_effect(const Settings& settings) {
   for (const auto& [flag, is_given] :
        {std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"},

@@ -1,4 +1,4 @@
-// A test of `nibble predict`: the mean over its steps.
+// The result of one test of `nibble predict`: the mean over the steps of the test.
 #pragma once
 
 #include <span>

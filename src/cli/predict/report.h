@@ -32,7 +32,7 @@ struct Predictions {
   PredictedDevice device;
   int count{1};
   PredictedLink link{};  // between the GPUs, if count > 1
-  std::string refusal;   // why nibble cannot run the model there; empty if it can
+  std::string refusal;   // why nibble cannot run the model on this GPU; empty if it can
   int max_batch_tokens{0};
   std::vector<PredictedTest> tests;
   std::vector<PredictedTest> of_experts;  // the same tests with --expert-parallel; empty if not given

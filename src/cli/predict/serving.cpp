@@ -31,9 +31,9 @@ double share_that_fits(double room, double num_prefixes, double pages, double ow
 
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running) {
-  // Full pages of a sequence: those after its prefix; the prefixes are counted once for all sequences.
+  // Full pages of a sequence: the pages after its prefix; the prefixes are counted once for all sequences.
   // Sliding pages: those in its window, and those in the window at the end of its prompt, which are marked as
-  // used whenever the window leaves a page (decision 8).
+  // used whenever the window leaves a page (docs/decisions/0008).
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
                       first_reached_page(request.prompt_tokens, config.window);

@@ -174,7 +174,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
       {"large_panel_rows", &cpu::CpuTuning::large_panel_rows, {96, 32, 64, 128, 192}, kPrompt}};
   const auto many = std::find_if(kernels.begin(), kernels.end(),
                                  [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
-  if (many != kernels.end()) {  // it runs from a number of tokens on: tune that number
+  if (many != kernels.end()) {  // this kernel runs from a number of tokens on: tune that number
     // In kFewTokens each expert gets a few of the 64 tokens of the prompt.
     std::vector<int> values{many->from_rows};
     for (const int value : {4, 8, 16, 32})

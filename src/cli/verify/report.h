@@ -9,7 +9,7 @@
 
 namespace nibble::cli {
 
-// `probes` and `kernels` are arrays with one verdict each.
+// `probes` and `kernels` are arrays, with one verdict per probe or kernel.
 nlohmann::ordered_json report_json(const Machine& machine, nlohmann::ordered_json probes,
                                    nlohmann::ordered_json kernels);
 

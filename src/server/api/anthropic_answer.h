@@ -31,14 +31,14 @@ class AnthropicMessage {
   bool shows_thinking_;
   Json message_;
   std::optional<AnswerDelta::Kind> open_;  // kind of the last block until it is complete
-  std::string arguments_;                  // of the last block, if it is a call
+  std::string arguments_;                  // arguments of the last block, if it is a call
   bool has_begun_{false};
 };
 
-// "event: TYPE\ndata: {...}\n\n"
+// Returns "event: TYPE\ndata: {...}\n\n".
 std::string anthropic_event(const Json& event);
 
-// {"type": "error", "error": {"type", "message"}, "request_id"}
+// Returns {"type": "error", "error": {"type", "message"}, "request_id"}.
 Json anthropic_error(int status, std::string_view message, std::string_view request_id);
 
 }  // namespace nibble::server

@@ -119,7 +119,7 @@ std::string ChatAnswer::searched(const std::string& text) {
 // `is_whole`: the call has ended with <|call|>.
 void ChatAnswer::add_arguments(const harmony::Delta& delta, bool is_whole, std::vector<AnswerDelta>& out) {
   std::string text = delta.text;
-  if (custom_arguments_) {  // their text is known only at the end of the JSON
+  if (custom_arguments_) {  // a custom tool's text is known only at the end of the JSON
     *custom_arguments_ += delta.text;
     if (!delta.message_ended) return;
     text = input_of(*custom_arguments_, is_whole);

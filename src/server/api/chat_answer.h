@@ -31,7 +31,7 @@ struct AnswerDelta {
   enum class Kind { kReasoning, kContent, kCall };
   Kind kind{};
   std::string text{};                  // kCall: part of the arguments
-  bool begins_message{false};          // first text of a harmony message; not for calls, see id
+  bool begins_message{false};          // first text of a harmony message; for calls see `id`
   bool begins_paragraph{false};        // begins_message, and text of this kind came before
   bool is_preamble{false};             // kContent: on the channel "commentary"
   int call_index{0};                   // kCall: 0 for the first call
@@ -39,8 +39,8 @@ struct AnswerDelta {
   OfferedTool tool{};                  // kCall
   std::vector<SampledToken> tokens{};  // kContent: the tokens since the last delta of content
 
-  // The text, after a blank line if it begins a paragraph. For chat APIs, which join several messages into
-  // one text.
+  // Returns the text, after a blank line if it begins a paragraph. Used for chat APIs, which concatenate
+  // several messages into one text.
   std::string paragraph() const { return (begins_paragraph ? "\n\n" : "") + text; }
 };
 
@@ -61,9 +61,9 @@ class ChatAnswer {
   std::vector<AnswerDelta> finish();  // call after the last token, whatever ended the answer
   bool has_stopped() const { return matcher_.has_stopped(); }
   const std::string& stopped_by() const { return matcher_.stopped_by(); }
-  // Whether the last message is a call that <|call|> has ended.
+  // Returns whether the last message is a call that ended with <|call|>.
   bool ends_in_call() const;
-  // Whether the last message is a call that was cut off. Valid after finish().
+  // Returns whether the last message is a call that was cut off. Valid after finish().
   bool has_cut_call() const;
 
   // The sum of all deltas so far.
@@ -95,7 +95,7 @@ class ChatAnswer {
   // Arguments of the last call until it is complete, if it calls a custom tool.
   std::optional<std::string> custom_arguments_;
   std::vector<SampledToken> content_tokens_;
-  size_t num_sent_tokens_{0};  // the first of content_tokens_, which deltas have reported
+  size_t num_sent_tokens_{0};  // number of the first content_tokens_ that deltas have reported
   int num_reasoning_tokens_{0};
 };
 

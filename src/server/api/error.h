@@ -9,14 +9,14 @@
 
 namespace nibble::server {
 
-// Makes an error (400) of a reader's error. The message begins with a place such as
+// Converts a reader's error to an HTTP error (400). The message begins with a place such as
 // "request.messages[2].role"; what follows "request." becomes the error's parameter.
 HttpError to_http_error(const InputError& error);
 
-// The error type of a status, such as "invalid_request_error" for 400.
+// Returns the error type for a status, such as "invalid_request_error" for 400.
 std::string_view error_type(int status);
 
-// {"error": {"message", "type", "param", "code"}}
+// Returns {"error": {"message", "type", "param", "code"}}.
 harmony::Json error_json(const HttpError& error);
 
 }  // namespace nibble::server

@@ -28,7 +28,8 @@ struct GenerationParams {
   bool has_seed{false};           // false: a random seed is chosen
   std::optional<int> max_tokens;  // 0 only in completions: nothing is generated
   StopParams stop;                // without max_tokens and the model's own stop tokens
-  // Texts that no answer contains, tokenized as at the start of an answer and as after a space.
+  // Texts that must not appear in the answer. Each is tokenized both as at the start of an answer and as
+  // after a space.
   std::vector<std::string> bad_words;
   std::optional<std::vector<TokenId>> allowed_tokens;  // ascending
   std::optional<int> truncate_prompt;                  // number of prompt tokens to keep; -1: as many as fit
@@ -52,10 +53,11 @@ inline constexpr int kMaxChoices{128};  // OpenAI's limit for n
 inline constexpr size_t kMaxStopStringBytes{1024}, kMaxSaltBytes{1024};
 inline constexpr size_t kMaxStopTokens{256}, kMaxBadWords{128};
 
-// Checks all fields of the request against the table for `api`, and reads those that the endpoints share.
+// Checks all fields of the request against the table for `api`, and reads the fields that the endpoints
+// share.
 GenerationParams read_generation_params(Api api, const harmony::Field& request,
                                         const RequestDefaults& defaults);
-// Reads temperature to logit_bias.
+// Reads the sampling parameters: temperature, top_p, penalties, logit_bias and others.
 void read_sampling(const harmony::Field& request, GenerationParams& params);
 void read_stop(const harmony::Field& request, GenerationParams& params);
 void read_sharing(const harmony::Field& request, GenerationParams& params);  // reads priority and cache_salt

@@ -22,7 +22,7 @@ OllamaRequest read_ollama_generate(std::string_view body, const RequestDefaults&
 // Reads {"model": NAME}; older clients send "name".
 std::string read_ollama_model(std::string_view body, IgnoredFields& ignored);
 
-// Removes the tag ":latest", which has no meaning here: "tiny:latest" is "tiny".
+// Removes the tag ":latest", which nibble does not use: "tiny:latest" is "tiny".
 std::string without_tag(std::string name);
 
 }  // namespace nibble::server

@@ -68,7 +68,7 @@ void read_reasoning(const Field& request, harmony::Chat& chat, GenerationParams&
   for (const auto& [object, key] : kSwitches) {
     const auto field = find_in(request, object, key);
     if (!field) continue;
-    if (field->value().is_string() && std::string_view(key) == "think")  // Ollama's form may be a level
+    if (field->value().is_string() && std::string_view(key) == "think")  // Ollama's `think` may be a level
       chat.reasoning_effort = read_effort(*field, params.ignored);
     else if (is_off(*field))
       turn_off_reasoning(*field, chat, params.ignored);

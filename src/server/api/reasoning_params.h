@@ -18,7 +18,7 @@ namespace nibble::server {
 // that is off wins over everything.
 void read_reasoning(const harmony::Field& request, harmony::Chat& chat, GenerationParams& params);
 
-// Maps other APIs' levels to the nearest of low, medium and high, and adds those to `ignored`.
+// Maps other APIs' levels to the nearest of low, medium and high, and adds the mapped levels to `ignored`.
 harmony::ReasoningEffort read_effort(const harmony::Field& field, IgnoredFields& ignored);
 
 // Sets low effort for a field that turns reasoning off, and adds the field to `ignored`.

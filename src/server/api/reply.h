@@ -36,7 +36,8 @@ struct Usage {
 };
 Json to_json(const Usage& usage);
 
-// The member "usage" of a stream's chunks: null if the last chunk will have it, or the usage so far.
+// Makes the member "usage" of a stream's chunks: null if only the last chunk has the usage, else the usage so
+// far.
 struct ChunkUsage {
   bool is_included{false}, is_continuous{false};
   Usage so_far{};
@@ -47,10 +48,10 @@ struct ChunkUsage {
 // Returns "length" at a limit, "tool_calls" if a complete call ends the answer, else "stop".
 std::string_view finish_reason(FinishReason reason, bool ends_in_call);
 
-// {"content": [...], "refusal": null}: log-probabilities of the content's tokens.
+// Returns {"content": [...], "refusal": null}: the log-probabilities of the content's tokens.
 Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer);
 
-// An element of a reply's list "choices".
+// Returns an element of a reply's list "choices".
 Json chat_choice(size_t index, const ChatAnswer& answer, std::string_view finish_reason,
                  const Json& logprobs);
 // Renames a call to "function_call" in a message or a delta, for clients that sent `functions`, the API's
@@ -61,8 +62,8 @@ Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Js
                 std::optional<std::string_view> finish_reason);
 Json to_json(const AnswerDelta& delta);  // the member "delta" of a chunk
 
-// Log-probabilities in the format of the completions API: four lists. `num_characters`: length of the text
-// before them.
+// Builds log-probabilities in the format of the completions API: four lists. `num_characters`: length of the
+// text before them.
 class CompletionLogprobs {
  public:
   CompletionLogprobs(const Tokenizer& tokenizer, int64_t num_characters);
@@ -78,9 +79,9 @@ class CompletionLogprobs {
   Json lists_;
 };
 
-// Log-probabilities of a prompt in the format of vLLM's API: for each token {"ID": {"logprob", "rank",
-// "decoded_token"}}. The rank is null if it is beyond the listed tokens. `prompt`: the prompt's tokens from
-// the second on.
+// Returns the log-probabilities of a prompt in the format of vLLM's API: for each token {"ID": {"logprob",
+// "rank", "decoded_token"}}. The rank is null if it is beyond the listed tokens. `prompt`: the prompt's
+// tokens from the second on.
 Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& tokenizer);
 
 // A completion and a chunk of a streamed completion have the same format.
@@ -88,7 +89,7 @@ Json completion_choice(size_t index, const std::string& text, const Json& logpro
                        std::optional<std::string_view> finish_reason);
 Json completion_reply(const ReplyHead& head, Json choices);
 
-// The last chunk of a stream with stream_options.include_usage: it has the usage and no choices.
+// Returns the last chunk of a stream with stream_options.include_usage: it has the usage and no choices.
 Json usage_chunk(const ReplyHead& head, std::string_view object, const Usage& usage);
 
 // Returns the token as text; bytes that are not a whole character become U+FFFD.

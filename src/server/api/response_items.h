@@ -38,7 +38,7 @@ class ResponseItems {
   bool with_logprobs_;
   Json items_ = Json::array();
   const ItemKind* open_{nullptr};  // kind of the last item until it is complete
-  std::string arguments_;          // of the last call, if its item shows them as an object
+  std::string arguments_;          // arguments of the last call, if its item shows them as an object
 };
 
 }  // namespace nibble::server

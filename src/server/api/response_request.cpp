@@ -38,7 +38,7 @@ void read_include(const Field& request, ResponseRequest& read) {
     read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs));
 }
 
-// Reads what happens with the response besides its text.
+// Reads the fields that do not affect sampling: storage, background, truncation, metadata.
 void read_keeping(const Field& request, ResponseRequest& read) {
   read.previous_id = request.find_string("previous_response_id");
   if (const auto store = request.find("store")) read.store = store->boolean();

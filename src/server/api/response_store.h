@@ -13,7 +13,7 @@
 
 namespace nibble::server {
 
-// Memory of a conversation, without the allocator's overhead.
+// Returns the memory of a conversation in bytes, without the allocator's overhead.
 size_t bytes_of(const std::vector<harmony::ChatMessage>& messages);
 
 struct StoredItem {
@@ -47,7 +47,7 @@ class ResponseStore {
   const std::string* find_item(const OwnedId& id) const;
   bool erase(const OwnedId& id);
 
-  size_t num_bytes() const { return num_bytes_; }  // of all responses
+  size_t num_bytes() const { return num_bytes_; }  // bytes of all responses
 
  private:
   struct Entry {

@@ -1,5 +1,5 @@
-// POST /v1/completions: the model continues texts. Control tokens in them are recognised, because here the
-// caller applies the chat template.
+// POST /v1/completions: the model continues texts. Control tokens in them are recognised, because the clients
+// of this endpoint apply the chat template themselves.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -161,8 +161,8 @@ class CompletionChoices : public ChoiceListener {
 };
 
 // Returns the number of log-probability rows for the prompts' tokens, including the likeliest alternatives.
-// Throws HttpError if there are too many: a row takes about 100 bytes, and a stream builds its rows between
-// the tokens of other requests.
+// Throws HttpError if there are too many: a row takes about 100 bytes. The limit for streams is lower:
+// building their rows delays the tokens of other requests.
 size_t count_prompt_rows(const CompletionRequest& request, const std::vector<GenerationRequest>& prompts) {
   const size_t most = request.params.stream ? 1 << 14 : 1 << 19;
   size_t num_rows = 0;

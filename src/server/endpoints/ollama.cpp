@@ -23,8 +23,8 @@ std::string now() {
 
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
-// Arguments are an object here. Those that are not valid JSON are passed on unchanged, as the member
-// "arguments".
+// In Ollama's API the arguments of a call are an object. Arguments that are not valid JSON are passed on
+// unchanged, as the member "arguments".
 Json calls_json(const ChatAnswer& answer) {
   Json calls = Json::array();
   for (const ChatAnswer::Call& call : answer.calls()) {

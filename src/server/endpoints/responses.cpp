@@ -39,8 +39,8 @@ void load_previous_response(Service& service, Exchange& exchange, ResponseReques
   messages.insert(messages.begin(), before->messages.begin(), before->messages.end());
 }
 
-// Checks that every result has a call before it. Done here because the error uses this API's names, which
-// harmony/chat.h does not know.
+// Checks that every result has a call before it. This is not done in harmony/chat.h, because the error uses
+// this API's names.
 void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   std::vector<std::string> open_calls;
   for (const ChatMessage& message : messages) {
@@ -173,7 +173,8 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
     failure = error;
   }
   note_ignored(service, exchange, request.params.ignored);
-  // Its bytes stay counted: the answer repeats parts of it, and the store takes its conversation.
+  // The body's bytes stay counted: the answer repeats parts of the request, and the store takes its
+  // conversation.
   exchange.free_body();
   if (request.is_background) {
     auto response = std::make_shared<BackgroundResponse>(head, tokenizer, std::move(request));

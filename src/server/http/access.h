@@ -22,7 +22,7 @@ struct AccessRules {
 // own.
 void check_access(const AccessRules& rules, const HttpRequest& request);
 
-// Whether pages of this origin may read answers (CORS).
+// Returns whether pages of this origin may read answers (CORS).
 bool is_cors_origin(const AccessRules& rules, std::string_view origin);
 
 }  // namespace nibble::server

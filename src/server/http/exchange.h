@@ -22,9 +22,9 @@ inline constexpr int kClientGone{499};  // the status that nginx logs when the c
 struct RequestRecord {
   std::string client;       // its address
   std::string traceparent;  // W3C Trace Context; empty if absent or invalid
-  std::string key_name;     // of its API key; empty if the server has no keys
+  std::string key_name;     // name of the request's API key; empty if the server has no keys
   std::string key_owner;    // ApiKey::owner: equal for all requests of one user
-  // Only for requests that generate:
+  // These are set only for requests that generate:
   std::string model;  // as the request names it
   int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
   Stopwatch clock;  // started when the request was read

@@ -11,7 +11,7 @@ namespace nibble::server {
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  // Whether the request is answered even if all connections are in use.
+  // Returns whether the request is answered even if all connections are in use.
   virtual bool is_vital(const Exchange& exchange) const = 0;
   // Called before the body is read. Throws HttpError to refuse the request.
   virtual void admit(const Exchange& exchange) = 0;

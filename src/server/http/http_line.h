@@ -8,7 +8,7 @@
 
 namespace nibble::server {
 
-// Control characters and DEL, but not the tab.
+// Returns whether the character is a control character or DEL, but not a tab.
 constexpr bool is_control(char letter) {
   const auto code = static_cast<unsigned char>(letter);
   return (code < 0x20 && letter != '\t') || code == 0x7F;
@@ -16,7 +16,7 @@ constexpr bool is_control(char letter) {
 
 constexpr bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
-// The length of the token (RFC 9110: methods, field names) that `text` begins with.
+// Returns the length of the token (RFC 9110: methods, field names) at the start of `text`.
 size_t token_length(std::string_view text);
 bool is_token(std::string_view text);
 

@@ -21,8 +21,8 @@ class HttpHandler;
 void check_address(const HttpAddress& address);
 // "http://127.0.0.1:8080", or "unix:PATH".
 std::string address_text(const HttpAddress& address, uint16_t port);
-// Whether only programs on this machine can reach the address, as with a Unix socket. Throws InputError if it
-// is invalid.
+// Returns whether only programs on this machine can reach the address, as with a Unix socket. Throws
+// InputError if it is invalid.
 bool is_local(const HttpAddress& address);
 
 class HttpServer {

@@ -26,7 +26,7 @@ struct HttpLimits {
   uint64_t uncounted_body_bytes{16 << 10};
   // A connection that exceeds one of these is closed.
   std::chrono::seconds read_timeout{60};   // for a request's header, and again for its body
-  std::chrono::seconds idle_timeout{75};   // between two requests
+  std::chrono::seconds idle_timeout{75};   // silence between two requests
   std::chrono::seconds write_timeout{30};  // for the client to receive a write
 };
 

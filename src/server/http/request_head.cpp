@@ -24,8 +24,8 @@ bool has_whole_codes(std::string_view text) {
   return true;
 }
 
-// Allows some characters that browsers send although RFC 3986 forbids them, such as "|". Browsers encode
-// those excluded here.
+// Allows some characters that browsers send although RFC 3986 forbids them, such as "|". Browsers encode the
+// characters that are excluded here.
 bool is_path(std::string_view text) {
   const bool is_plain = std::all_of(text.begin(), text.end(), [](char letter) {
     return letter > ' ' && letter < 0x7F &&

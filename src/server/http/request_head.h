@@ -34,7 +34,7 @@ void read_head(std::string_view bytes, RequestHead& head);
 
 // Splits "NAME", "NAME:PORT", "[IPV6]" or "[IPV6]:PORT", as in the Host header; nullopt for anything else.
 struct Authority {
-  std::string_view host;  // with the brackets
+  std::string_view host;  // with the brackets of an IPv6 address
   std::string_view port;  // may be empty
 };
 std::optional<Authority> split_authority(std::string_view text);

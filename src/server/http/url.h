@@ -10,7 +10,7 @@ namespace nibble::server {
 // Decodes "%2F" to "/"; invalid codes stay as they are.
 std::string url_decoded(std::string_view text);
 
-// The value of a parameter in "a=1&b=2", decoded.
+// Returns the decoded value of a parameter in "a=1&b=2".
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
 
 // Returns the part of `path` that stands for "{id}" in `route`; it may contain "/", as model names do.

@@ -12,7 +12,7 @@ struct Condition {
   Json json{{"status", "ok"}};
 };
 
-// Returns the condition, from the state that the engine publishes.
+// Derives the condition from the state that the engine publishes.
 Condition condition_of(const Service& service);
 
 }  // namespace nibble::server

@@ -98,8 +98,8 @@ std::optional<grammar::Compiled> GrammarShelf::find(const Source& source) {
   return kept_.front().second;
 }
 
-// Compiles without the lock, so other threads can go on. If two threads compile the same source, one result
-// is kept.
+// Compiles without holding the lock, so that other threads can continue. If two threads compile the same
+// source, one result is kept.
 grammar::Compiled GrammarShelf::get(const Source& source) {
   {
     const std::lock_guard lock(mutex_);

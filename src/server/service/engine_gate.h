@@ -33,21 +33,21 @@ class EngineGate {
   void check_count(size_t num_choices) const;
   void deliver(Event event);
   void cancel_all();
-  // Ends all answers as cancelled, without the engine. For an engine that does not respond.
+  // Ends all answers as cancelled without waiting for the engine. Used if the engine does not respond.
   void end_all();
   size_t num_choices() const { return choices_.size(); }  // answers that the engine has not ended yet
   struct InWork {
     double seconds;  // since it was submitted to the engine
     int num_tokens;
   };
-  std::vector<InWork> in_work() const;  // those of num_choices(), oldest first
+  std::vector<InWork> in_work() const;  // the answers counted by num_choices(), oldest first
 
  private:
   friend class Generation;
   struct Listener {
     Generation* generation;  // null: cancelled, but the engine's last event has not arrived
     size_t choice;
-    Outcome dropped_as{Outcome::kAbort};  // outcome to count; kAbort: the engine's
+    Outcome dropped_as{Outcome::kAbort};  // outcome to count; kAbort: the one that the engine reports
     Stopwatch clock;                      // started when the answer was submitted
     double last_token_seconds{0};
     int num_tokens{0};

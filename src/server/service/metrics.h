@@ -34,17 +34,17 @@ class Metrics {
 
   void observe_step(const StepReport& report);
   void observe_first_token(double seconds);  // from the request's arrival at the engine
-  void observe_next_token(double seconds);   // from the previous token
+  void observe_next_token(double seconds);   // time since the previous token
   void observe_end(Outcome outcome, double seconds);
   void observe_end(Outcome outcome, double seconds, const FinishedEvent& event);
-  // Counts an HTTP request; `path` is a route's.
+  // Counts an HTTP request; `path`: the path of its route.
   void observe_http_answer(std::string_view path, int status, double seconds);
 
   void observe_key(const Exchange& exchange);  // counts a completed request for its API key's name
 
   MetricsTotals totals() const;
 
-  // All metrics. `state` is empty until the model is loaded.
+  // Returns all metrics as text. `state` is empty until the model is loaded.
   std::string text(const std::optional<EngineState>& state, MetricsFormat format = MetricsFormat::kText);
 
  private:

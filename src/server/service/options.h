@@ -47,7 +47,7 @@ struct ServerOptions {
   std::string version{};
   HttpLimits limits{};
   int max_output_tokens{0};  // limit per answer; 0: limited only by the context
-  // Limit from when a request joins the queue to the end of its answer; 0: none.
+  // Limit on the time from the start of queueing to the end of the answer; 0: none.
   std::chrono::milliseconds request_timeout{0};
   size_t max_response_bytes{64 << 20};  // memory for stored responses (previous_response_id)
   // A stream that has no token for this long sends a comment, because proxies cut silent connections.
@@ -58,11 +58,12 @@ struct ServerOptions {
   // The clock for request_timeout. Tests replace it.
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};
   std::chrono::seconds shutdown_delay{0};     // after the first signal; requests are still accepted
-  std::chrono::seconds shutdown_timeout{30};  // then, for running requests to finish
-  // Then the engine has this long to cancel them, and the same again to send their errors if it does not
-  // respond.
+  std::chrono::seconds shutdown_timeout{30};  // after shutdown_delay, for running requests to finish
+  // After shutdown_timeout the engine has this long to cancel the requests still running. If it does not
+  // respond, the server has the same time again to send their errors.
   std::chrono::milliseconds last_words{2'000};
-  // Finally, the time to destroy the engine and the backend. A GPU that hangs would take forever.
+  // Finally, the limit on the time to destroy the engine and the backend. A GPU that hangs would take
+  // forever.
   std::chrono::milliseconds teardown{4'000};
 };
 

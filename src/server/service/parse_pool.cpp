@@ -33,7 +33,7 @@ void ParsePool::add(JobPtr job) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(job));
   }
-  // Retries until memory is available: without the post, the job would have to wait for a later one's.
+  // Retries until memory is available: without this post, the job would wait until a later job is added.
   with_memory([&] { asio::post(threads_, [this] { run_jobs(); }); });
 }
 
@@ -47,8 +47,8 @@ void ParsePool::drop(const JobPtr& job) {
   job->end(std::make_exception_ptr(boost::system::system_error(asio::error::operation_aborted)));
 }
 
-// Takes the next job to run; null if none may run now. Long jobs over the limit stay for the threads that
-// finish one.
+// Takes the next job to run; null if none may run now. Skips long jobs while max_long_ of them are running: a
+// thread that finishes one calls take() again, so they are not forgotten.
 ParsePool::JobPtr ParsePool::take() {
   const std::lock_guard lock(mutex_);
   auto chosen = waiting_.end();

@@ -32,7 +32,7 @@ ProcessStat read_stat() {
   constexpr int kStart{22}, kVirtualBytes{23}, kResidentPages{24};
   ProcessStat stat;
   std::ifstream file("/proc/self/stat");
-  file.exceptions(std::ios::badbit);  // a stream that is not told to throw swallows std::bad_alloc
+  file.exceptions(std::ios::badbit);  // without this, the stream swallows std::bad_alloc
   file.ignore(std::numeric_limits<std::streamsize>::max(), ')');
   std::string field;
   for (int number = 3; number <= kResidentPages && file >> field; ++number) {

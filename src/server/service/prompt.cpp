@@ -35,8 +35,8 @@ std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words,
   return runs;
 }
 
-// Keeps the end or the start of the prompt: truncate_prompt tokens, or with -1 all that fit next to the
-// answer.
+// Keeps the end or the start of the prompt: truncate_prompt tokens, or with -1 as many tokens as leave room
+// for the answer.
 void truncate(std::vector<TokenId>& prompt, const GenerationParams& params, int max_context) {
   if (!params.truncate_prompt) return;
   const int room = std::max(1, max_context - std::max(1, params.max_tokens.value_or(1)));
@@ -131,7 +131,7 @@ ChatRequest without_beginning(const ChatRequest& request, size_t end) {
 
 }  // namespace
 
-// Binary search, because rendering a long chat takes longer than everything else here.
+// Uses binary search, because rendering a long chat is by far the slowest part of this function.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request) {
   const int max_context = service.model->max_context;
   const int answer = std::min(std::max(1, request.params.max_tokens.value_or(1024)), max_context / 2);

@@ -27,7 +27,8 @@ uint64_t hash(std::string_view text) {
   return sum;
 }
 
-// At least 2, so that one is free for short jobs; at most 4, because the engine needs most processors.
+// Returns at least 2, so that one thread is free for short jobs; at most 4, because the engine needs most
+// processors.
 size_t num_parse_threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 2u, 4u); }
 
 struct Count {
@@ -201,7 +202,7 @@ std::string end_late(Generation& running, ChoiceListener& listener, const Exchan
   return events;
 }
 
-// Turns the events of the answers into those of the reply, and counts their tokens.
+// Turns the engine's events into the events of the reply, and counts the tokens of the answers.
 class ReplyEvents {
  public:
   ReplyEvents(Generation& running, const GenerationParams& params, ChoiceListener& listener,

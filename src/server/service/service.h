@@ -56,14 +56,13 @@ struct Service {
   std::unique_ptr<EngineGate> gate;
 };
 
-// Runs `work`, for a long body on the parse pool: parsing megabytes takes seconds, and the I/O thread must
-// keep sending other answers. On the pool `work` may use only immutable state. For a short body `work` runs
-// here at once. If the client leaves before `work` has started, it does not run, and this throws
-// system_error.
+// Runs `work`: at once for a short body, on the parse pool for a long one. Parsing megabytes takes seconds,
+// and the I/O thread must keep sending other answers. On the pool `work` may use only immutable state. If the
+// client leaves before `work` has started, it does not run, and this throws system_error.
 asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work);
 asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work);
 
-// Reads the API keys again, on SIGHUP. If that fails, logs the reason and keeps the old keys.
+// Reads the API keys again; called on SIGHUP. If that fails, logs the reason and keeps the old keys.
 void reload_keys(Service& service);
 
 // Throws HttpError (404) if the request names another model than the served one.
@@ -88,10 +87,10 @@ class ChoiceListener {
  public:
   virtual ~ChoiceListener() = default;
   virtual std::string on_token(size_t choice, TokenEvent& event) = 0;
-  // Called after each token; true ends the choice. For a chat's stop strings, which the engine does not
-  // check.
+  // Called after each token; true ends the choice. Needed for a chat's stop strings, which the engine does
+  // not check.
   virtual bool has_enough(size_t choice) const = 0;
-  // `text`: what the engine held back for its stop rules.
+  // `text`: the text that the engine held back for its stop rules.
   virtual std::string on_end(size_t choice, FinishReason reason, const std::string& text) = 0;
   // Returns what a stream sends after a long silence.
   virtual std::string on_silence() { return std::string(kSseKeepAlive); }
