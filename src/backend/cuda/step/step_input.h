@@ -104,7 +104,8 @@ class InputUpload {
   // of their own, the rank whose input this is.
   InputUpload(const Config& config, const BackendOptions& options, const Workspace& work, int rank = 0);
 
-  // Prepares a batch's input for the next embed. The step before the previous one must have ended.
+  // Prepares a batch's input for the next embed. Step n - 2 must have ended when the input of step n is
+  // uploaded: both use the same buffer.
   StepShape upload(const Batch& batch, Stream stream);
   // Must be called after the uploaded step has been launched, unless the step has no tokens. If a failed
   // launch prevented the call, the next upload waits for the stream and reads the step number from the
