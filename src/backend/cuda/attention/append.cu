@@ -1,5 +1,5 @@
-// Writes the keys and values of a step's rows to the cache before attention runs, for steps in which rows of
-// one sequence attend to each other. In other steps attend_rows() writes them.
+// Writes the keys and values of a step's rows to the cache before attention runs, for steps in which some
+// sequence has several rows, which attend to each other. In other steps attend_rows() writes them.
 #include "backend/cuda/attention/page.cuh"
 #include "backend/cuda/layout/image.h"
 
@@ -10,7 +10,7 @@ constexpr int kWarps{8}, kThreads{32 * kWarps};
 static_assert(kHalf == 32);
 
 // A warp handles one row and one key/value head, with the query heads that share it. Lane i handles elements
-// i and i + D/2 of each, and computes their angle once.
+// i and i + D/2 of each head, and computes their rope angle once.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads)
     append_kernel(const __grid_constant__ AppendArgs args, Timestamps timestamps) {

@@ -1,6 +1,6 @@
 // Moves keys and values of accepted drafts of trees to the cache slots of their positions, where later steps
-// read them. They have the same bits that a chain would have left there: a key is rotated by its position,
-// not by its slot.
+// read them. The bits there are then those that a chain of drafts would have written: a key is rotated by its
+// position, not by its slot.
 #include "backend/cuda/attention/keep_drafts.h"
 #include "backend/cuda/attention/page.cuh"
 
@@ -9,18 +9,18 @@ namespace {
 
 constexpr int kKeepThreads{256};
 
-// Drafts of a run that are examined together, and the moves of the accepted ones.
+// Drafts of a run that are examined together, and the moves of the accepted drafts.
 struct KeptTile {
   int parents[kKeepThreads];
   bool fit[kKeepThreads];
-  int right[kKeepThreads];    // rows of the run
+  int right[kKeepThreads];    // accepted drafts: rows of the run
   uint2 moves[kKeepThreads];  // from, to: rows of a head's elements, from the start of a layer's cache
   int num_right, last;
 };
 
 // Moves rows of `row_bytes` of all heads, keys and values. A thread moves the same 16 bytes of each row, one
-// row after another. No move writes what a later one reads: a draft's slot is never before the slot it moves
-// to, and those of later drafts are after it. So some rows can be read ahead.
+// row after another. No move writes a row that a later move reads: a draft's slot is never before the slot it
+// moves to, and the slots of later drafts are after it. So kAhead rows can be read before they are written.
 __device__ void move_rows(void* cache, int num_kv_heads, int row_bytes, const uint2* moves, int num_moves) {
   constexpr int kAhead{4};
   const int row_quads = row_bytes / 16;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kKeepThreads)
       tile.num_right = num_right;
     }
     __syncthreads();
-    // An accepted draft moves to the slot of its position. If that is its slot already, it moves to itself.
+    // An accepted draft moves to the slot of its position; if it is in that slot already, `from` equals `to`.
     if (thread < tile.num_right) {
       const int row_index = run.first_row + tile.right[thread];
       const RowInput row = args.input.rows[row_index];

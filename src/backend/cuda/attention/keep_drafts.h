@@ -7,7 +7,7 @@
 namespace nibble::cuda {
 
 // Runs after the sampling of a step with draft trees: moves keys and values of the accepted drafts to the
-// slots of their positions, in all layers, and reports to the host which drafts these are
+// slots of their positions, in all layers, and reports to the host which drafts were accepted
 // (StepExchange::kept).
 struct KeepDraftsArgs {
   const DraftRun* runs;  // [num_runs]

@@ -1,11 +1,12 @@
-// What the attention kernels share: cache elements, rope, and the softmax of a page.
+// Code that the attention kernels share: cache elements, rope, and the softmax of a page.
 //
-// The softmax of a row is computed page by page, each from zero, relative to a power of two: exponentials are
-// 2^(score - R), where R is the page's largest score, rounded up to a whole number. The pages of a chunk (8
-// pages, counted from the row's first) are joined in order, then the chunks in order. Rescaling a sum to
-// another reference multiplies it by a power of two, which is exact. So decoding, which joins chunks computed
-// in parallel relative to the largest reference, and prefill, which joins them as they come, give the same
-// bits (as long as no sum is within 2^-126 of zero).
+// Each page of a row gets a partial softmax of its own, relative to a power of two: exponentials are 2^(score
+// - R), where the reference R is the page's largest score, rounded up to a whole number. The partial
+// softmaxes of a chunk (8 pages, counted from the row's first) are merged in order, then those of the chunks
+// in order. Rescaling a sum to another reference multiplies it by a power of two, which is exact. So
+// decoding, which merges chunks computed in parallel relative to the largest reference, and prefill, which
+// merges them one after another, give the same bits (unless a sum falls below 2^-126, where float32 loses
+// bits).
 #pragma once
 
 #include <cuda_fp8.h>
@@ -21,7 +22,7 @@ namespace nibble::cuda {
 inline constexpr int kHeadDim{64};
 inline constexpr int kHalf{kHeadDim / 2};
 inline constexpr float kLog2E{1.4426950408889634f};
-inline constexpr int kPageElements{kPagePositions * kHeadDim};  // of one head's keys in one page
+inline constexpr int kPageElements{kPagePositions * kHeadDim};  // elements of one head's keys in one page
 
 __device__ inline uint32_t pair_of(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
@@ -79,10 +80,10 @@ __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
 
-// A row of q, k and v as qkv() leaves it: one or two partial sums (kernels.h), added on reading.
+// A row of q, k and v, as qkv() writes it: one or two partial sums (kernels.h). Reading an element adds them.
 struct QkvRow {
   const float* row;
-  size_t rest;  // distance from the first partial sum to the second; 0: only one
+  size_t rest;  // distance from the first partial sum to the second; 0: only one partial sum
   __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
 __device__ inline QkvRow qkv_row(const float* parts, bool has_rest, int row, int num_tokens, int num_heads,
@@ -106,19 +107,19 @@ __device__ typename KvCodec<format>::Element* page_of(const LayerPages& pages, c
          (size_t{2} * id * num_kv_heads + kv_head) * kPageElements;
 }
 
-// Returns 2^exponent for a whole exponent of at most 0; 0 below 2^-126, and for -inf or NaN. Adding the
-// constant puts the exponent into the lowest bits of the sum. A conversion instruction would use the unit
-// that also computes exponentials.
+// Returns 2^exponent for a whole exponent of at most 0. Returns 0 if the exponent is below -126, -inf or NaN.
+// Adding the constant puts the exponent into the lowest bits of the sum. A conversion instruction would use
+// the unit that also computes exponentials.
 __device__ inline float power_of_two(float exponent) {
   return exponent >= -126 ? __int_as_float(__float_as_int(exponent + (0x1.8p23f + 127)) << 23) : 0.0f;
 }
 
 // Returns R for the largest score of a page: that score rounded up to a whole number. If all scores are
-// masked, R is so far above -inf that every exponential is 0.
+// masked (-inf), R is -2^126, so that every exponential is 0, not NaN.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
 
-// Returns the largest score of one row that a lane holds. Its scores of the upper row (half 0: row g) and of
-// the lower row (half 1: row g + 8) are those of positions 8 n + {2 t, 2 t + 1}, in elements [n][2 half] and
+// Returns the largest score that a lane holds of one row: the upper row g (half 0) or the lower row g + 8
+// (half 1). The lane's scores of that row are for positions 8 n + {2 t, 2 t + 1}, in elements [n][2 half] and
 // [n][2 half + 1]. Masked scores are -inf.
 template <int half>
 __device__ float largest_of_lane(const float (&scores)[4][4]) {
@@ -141,11 +142,12 @@ __device__ float exponentials_of_page(float (&scores)[4][4]) {
   return reference;
 }
 
-// Two ones in bfloat16. The sum of exponentials is a product with ones, so it adds them as rounded for the
-// product with the values. If one position then outweighs all others, its value comes out unchanged.
+// Two ones in bfloat16. The sum of exponentials is computed as a product with ones, so it adds the same
+// rounded exponentials that multiply the values. So if one position outweighs all others, the output is its
+// value, unchanged.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
-// Rescales two partial softmaxes to the larger of their references.
+// Merges two partial softmaxes: rescales both to the larger of their references and adds them.
 struct Join {
   float reference, before, more;  // factors of the first and the second; one of them is 1
   __device__ Join(float reference_before, float reference_more)
@@ -159,8 +161,8 @@ struct Join {
   }
 };
 
-// Applies the sink, which joins the sum of exponentials once, at the end. Divides once per row, then
-// multiplies its outputs.
+// Applies the sink, which is added to the sum of exponentials once, after all pages. Divides once per row and
+// head, then multiplies each output.
 class SinkFactor {
  public:
   __device__ SinkFactor(float reference, float sum, float sink_logit) {

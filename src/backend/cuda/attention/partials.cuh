@@ -1,5 +1,7 @@
-// Partial results of attend_rows(). Those of pages pass between the warps of a CTA in shared memory. Those of
-// chunks pass between CTAs through a mailbox in memory, where the CTA that joins a head waits for them.
+// Partial softmaxes of attend_rows() (rows.cu). The warps of a CTA exchange those of pages in shared memory.
+// CTAs exchange those of chunks in global memory: if a row has many chunks, several CTAs poll a mailbox, and
+// each merges one head at a time (join_head()). Otherwise, or if the mailbox is too small or not all CTAs are
+// resident, the last CTA to finish merges all of them.
 #pragma once
 
 #include "backend/cuda/attention/page.cuh"
@@ -10,9 +12,9 @@ namespace nibble::cuda {
 inline constexpr int kAttendWarps{kChunkPages};  // one page per warp
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
-// A partial result of a page or chunk, in memory: outputs [8 heads][64], then references [8], then sums [8].
-// The order of a head's outputs, as float4s, avoids bank conflicts in shared memory, both when lanes store a
-// page's outputs and when a lane reads two neighbours.
+// The partial softmaxes of a page or chunk, in shared or global memory: outputs [8 heads][64], then
+// references [8], then sums [8]. The order of a head's outputs, as float4s, avoids bank conflicts in shared
+// memory, both when lanes store a page's outputs and when a lane reads two adjacent elements.
 struct Partial {
   float* data;
   __device__ float4& four(int head, int i) const {
@@ -21,7 +23,7 @@ struct Partial {
   __device__ float2& two(int head, int i) const {
     return reinterpret_cast<float2*>(&four(head, i / 2))[i % 2];
   }
-  // Returns which element of a head's output is stored at this place.
+  // Returns the index of the element of a head's output that is stored at `place`.
   static __device__ int element_at(int head, int place) {
     const int four = place / 4;
     return 4 * (four ^ (four / 8 + head % 2 * 2)) + place % 4;
@@ -30,7 +32,7 @@ struct Partial {
   __device__ float& sum(int head) const { return data[kMaxGroupHeads * (kHeadDim + 1) + head]; }
 };
 
-// The join of partial results by one warp, for one head: lane l holds elements 2 l and 2 l + 1 of the output.
+// The merged partial softmax of one head, in one warp: lane l holds elements 2 l and 2 l + 1 of the output.
 struct Joined {
   float reference{-INFINITY}, sum{0};
   float2 out{0, 0};
@@ -43,16 +45,16 @@ struct Joined {
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
-// Number of chunks for which shared memory holds the partial results of one head.
+// Number of chunks whose partial softmaxes of one head fit in JoinedTile, in shared memory.
 inline constexpr int kTileChunks{72};  // a whole row of 16,384 positions
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];
 };
 
-// Joins the chunks of one head as they arrive in the mailbox. All threads of a CTA call it; lane l of its
-// first warp gets the elements stored at places 2 l and 2 l + 1 (Partial::element_at). `of_row`: the row's
-// first chunk.
+// Merges the chunks of one head as they arrive in the mailbox, and clears their words there. All threads of a
+// CTA call it; lane l of its first warp gets the elements stored at places 2 l and 2 l + 1
+// (Partial::element_at). `of_row`: the row's first chunk in the mailbox.
 __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];
   const int thread = static_cast<int>(threadIdx.x);
@@ -61,7 +63,7 @@ __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int 
   Joined joined;
   for (int first = 0; first < num_chunks; first += kTileChunks) {
     const int count = min(kTileChunks, num_chunks - first);
-    __syncthreads();  // other warps may still read the tile, or what shares its memory
+    __syncthreads();  // other warps may still read the tile, or page results in the same memory (rows.cu)
     constexpr int kFours{kHeadDim / 4},
         kOfThread{(kTileChunks * kFours + kAttendThreads - 1) / kAttendThreads};
     float4 outs[kOfThread]{};

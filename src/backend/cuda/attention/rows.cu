@@ -1,9 +1,9 @@
-// Attention with sinks over the paged cache. A CTA handles one row of the step, one key/value head with the
-// query heads that share it, and chunks of eight pages, one page per warp. The next chunk's keys and values
-// are loaded as soon as the registers of this one's are free. Scores and outputs are tensor-core products
-// with 16 rows; the (up to 8) query heads fill the upper half, the lower half is zero. Only the row's
-// position decides which page goes to which warp and chunk, and the order in which their results are joined.
-// So a row gets the same bits in every batch.
+// Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
+// key/value head with the query heads that share it, and chunks of eight pages, one page per warp. The keys
+// and values of a CTA's next chunk are loaded as soon as the registers of the current chunk's are free.
+// Scores and outputs are tensor-core products with 16 rows; the (up to 8) query heads fill the upper half,
+// the lower half is zero. Only the row's position decides which page goes to which warp and chunk, and the
+// order in which their results are merged. So a row gets the same bits in every batch.
 //
 // Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): the first product is heads x positions. A
 // lane's B registers are 16 bytes of the key of position g, and it gets the scores of head g at positions 2 t
@@ -23,13 +23,14 @@ namespace {
 
 constexpr int kAttendCtas{2};  // per SM
 
-// A product whose lower rows of A are zero.
+// c += A B, where the lower 8 rows of A are zero.
 __device__ void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0, uint32_t b1) {
   mma_bf16(c, {a0, 0, a2, 0}, b0, b1);
 }
 
-// The key and value of one head of the current row; 96 threads of the CTA hold a part each. All threads load
-// without a branch, so the compiler issues these loads together with their neighbours.
+// The key and value of one head of the current row: 32 threads hold two key elements each, 64 threads one
+// value element each. All threads load without a branch, so the compiler issues these loads together with
+// those before and after them.
 template <KvFormat format>
 class CurrentKeyValue {
  public:
@@ -41,7 +42,7 @@ class CurrentKeyValue {
     first_ = parts(i < kHalf ? k + i : v + min(i - kHalf, kHeadDim - 1));
     second_ = parts(k + kHalf + i % kHalf);
   }
-  // Writes them to two arrays of D elements.
+  // Writes the rotated key and the value, encoded as in the cache, to two arrays of D elements.
   __device__ void store(const Rotation& rotation, Element* key, Element* value) const {
     const int i = static_cast<int>(threadIdx.x);
     if (i < kHalf) {
@@ -65,13 +66,14 @@ struct PageRegisters {
   Eight keys[4][2];    // position 8 n + g, elements 32 half + 8 t ..
   Eight values[2][4];  // position position_of(half, i), elements 8 g ..
 
-  // Distance from the position of the lane's first value to that of another of its values.
+  // Distance in positions from the lane's first value to its value [half][i].
   static constexpr int values_apart(int half, int i) { return 16 * half + 8 * (i / 2) + i % 2; }
   static __device__ int position_of(int half, int i) {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // Calls keys_from(position, element) with the lane's own indices. It returns at(positions, elements), which
-  // gives the address that much further on; these arguments are compile-time constants.
+  // Calls keys_from(position, element) with the lane's own indices. The returned function at(positions,
+  // elements) gives the address that many positions and elements further on; its arguments are compile-time
+  // constants.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -93,8 +95,8 @@ struct PageRegisters {
       for (int i = 0; i < 4; ++i)
         values[half][i] = *reinterpret_cast<const Eight*>(value_at(values_apart(half, i), 0));
   }
-  // Inserts the key and value of the current position, which were not yet in the cache when the page was
-  // loaded.
+  // Inserts the key and value at `position` of the page: those of the current row, which were not in the
+  // cache yet when the page was loaded.
   __device__ void replace(int position, const Element* key, const Element* value) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -111,16 +113,17 @@ struct PageRegisters {
   }
 };
 
-// A page's partial softmax, for head g of a lane: exponentials relative to 2^reference, and the output before
-// the division, tile j, columns 2 t and 2 t + 1.
+// A lane's part of a page's partial softmax, for head g: the sum of exponentials 2^(score - reference), and
+// the outputs before the division, in product tile j, columns 2 t and 2 t + 1.
 struct PageSums {
   float reference, sum;
   float out[8][2];
 };
 
-// `queries`: the lane's A registers of the four 16-wide steps over D. Positions outside [first, last] are
-// masked; at least one position of the page is inside. Most pages are entirely inside and skip the masking
-// code. Calls keys_are_used() when the registers of the page's keys may be overwritten.
+// Returns the partial softmax of a page. `queries`: the lane's A registers of the four 16-wide steps over D.
+// Positions outside [first, last] are masked; at least one position of the page is inside. Most pages are
+// entirely inside and skip the masking code. Calls keys_are_used() when the registers of the page's keys may
+// be overwritten.
 template <KvFormat format, typename KeysAreUsed>
 __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, int first, int last,
                                 const uint32_t (&queries)[4][2], const KeysAreUsed& keys_are_used) {
@@ -178,9 +181,9 @@ __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, int
   return sums;
 }
 
-// Returns the offset of a lane's key, in rows of kHeadDim elements from the start of the cache: the key of
-// position `lane` of the page, as a row of a draft tree sees it. Positions after the row are not used, so
-// their slots do not matter.
+// Returns where the key of position `lane` of the page is, as a row of a draft tree sees it: an offset in
+// units of kHeadDim elements from the start of the layer's cache. Positions after the row's own are masked,
+// so any slot will do for them.
 __device__ uint32_t key_on_path(const AttendArgs& args, int row_index, const RowInput& row, int page,
                                 int kv_head) {
   const RowPath path = args.input.paths[row_index];
@@ -197,19 +200,19 @@ __device__ uint32_t key_on_path(const AttendArgs& args, int row_index, const Row
 
 // Variants of the kernel. kOne: every row has one chunk. kOneOfCta: rows have several chunks, one per CTA.
 // kSeveralOfCta: several chunks per CTA. A loop over chunks costs a one-chunk row half a microsecond. The
-// code that joins chunks is two thirds of the instructions, and its place decides which of a layer's kernels
-// stay in an SM's instruction cache (docs/decisions/0016).
+// code that merges chunks is two thirds of the instructions, and its address decides which of a layer's
+// kernels stay in an SM's instruction cache (docs/decisions/0016).
 enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 
-// num_joining: number of CTAs that join a row's chunks of a key/value head, through the mailbox. 0: the last
-// CTA to end joins them.
+// num_joining: maximum number of CTAs that merge a row's chunks of a key/value head, through the mailbox. 0:
+// the last CTA to finish merges them.
 struct LaunchedArgs : AttendArgs {
   int num_joining;
 };
 
-// `in_trees`: rows see their last positions along their paths (RowPath); otherwise every position is in its
-// own slot. This changes only where the keys are, not what a lane computes. `group_heads`: query heads per
-// key/value head, passed because the kernel would need a division.
+// `in_trees`: rows may see their last positions along a path of a draft tree (RowPath); otherwise the slot of
+// each key is its position. This changes only where the keys are, not what a lane computes. `group_heads`:
+// query heads per key/value head, passed because computing it in the kernel takes a division.
 template <KvFormat format, bool in_trees, Chunks chunks>
 __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     attend_kernel(const __grid_constant__ LaunchedArgs args, int group_heads, Timestamps timestamps) {
@@ -218,7 +221,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   __shared__ __align__(16) Element own_key[kHeadDim], own_value[kHeadDim];
   // The results of the pages of one chunk; after all chunks, one head's results of several chunks. With space
-  // for two chunks, the attention of a layer took 0.1 us longer (docs/decisions/0016).
+  // for two chunks of pages, the attention of a layer took 0.1 us longer (docs/decisions/0016).
   __shared__ __align__(16) union {
     float of_pages[kAttendWarps][kPartialFloats];
     JoinedTile of_chunks;
@@ -227,23 +230,24 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   const int launch_row = static_cast<int>(blockIdx.z), row_index = args.first_row + launch_row;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 
-  // The step's input, the weights and the cache of earlier steps do not depend on the kernels before this
-  // one, so they are read before waiting for those.
+  // The step's input, the weights and the cache of earlier steps do not depend on the kernels launched before
+  // this one, so they are read before the wait for these kernels.
   const RowInput row = args.input.rows[row_index];
   const int last = row.position, first = args.window ? max(0, last - args.window + 1) : 0;
   const int first_page = first / kPagePositions, num_pages = last / kPagePositions - first_page + 1;
   constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // per CTA
   const int num_chunks = chunks == Chunks::kOne ? 1 : (num_pages + kChunkPages - 1) / kChunkPages;
-  // From the last one back: the first CTA of each head has the chunk with the row's own key.
+  // Chunks are assigned last to first, so the CTA with blockIdx.y == 0 gets the chunk that contains the row's
+  // own key.
   const int first_chunk = num_chunks - 1 - static_cast<int>(blockIdx.y);
   if (first_chunk < 0) return;  // the grid covers the longest row of the graph
   const size_t to_value = size_t{1} * args.num_kv_heads * kPageElements;
-  // The warp's page of a chunk. Its location is an index, not a pointer, so that the compiler knows that it
-  // is in global memory.
+  // The warp's page of a chunk. Its location is an index, not a pointer, so that the compiler knows that the
+  // page is in global memory.
   struct Place {
     bool is_there;      // false: the row has no such page
     uint32_t keys;      // start of its keys, in pages of a head from the start of the cache
-    uint32_t lane_key;  // in trees
+    uint32_t lane_key;  // in_trees only: key_on_path()
   };
   const auto place_of = [&](int chunk) {
     Place place{chunk >= 0 && chunk * kChunkPages + warp < num_pages, 0, 0};
@@ -269,8 +273,8 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
       }
     };
   };
-  // Registers hold only one page. Meanwhile the next chunk's page is prefetched to L2: each lane prefetches
-  // one position.
+  // A warp's registers hold only one page. Its page of the next chunk is prefetched to L2 meanwhile: each
+  // lane prefetches the key and value of one position.
   const auto ask_for = [&](const Place& place) {
     if (!place.is_there) return;
     const Element* const key =
@@ -292,10 +296,11 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   ask_for(next);
   const int element = static_cast<int>(threadIdx.x) % kHalf;
   const Rotation rotation(args.rope, element, row.position);
-  // Each warp joins the results of one head. The sink is used after the products. Using it here would wait
-  // for the pages, which were requested before it, and would delay the loads of the row's q.
+  // Each warp merges the results of one head. Load that head's sink now, but do not use it until after the
+  // products: a use here would stall on the page loads issued before it, and so delay the loads of the row's
+  // q.
   const float sink = warp < group_heads ? load_now(args.sinks + kv_head * group_heads + warp) : 0.0f;
-  // These CTAs leave SMs free, where the next launch can request its first weights.
+  // The CTAs of this kernel leave SMs free, on which the next launch can prefetch its first weights.
   let_successor_start_early();
   wait_for_predecessor(timestamps);
 
@@ -303,8 +308,8 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
       qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
   if (!args.writes_kv) load_first();
   static_assert(kMaxGroupHeads * kHalf == kAttendThreads);
-  // No branch, so that the loads of the row's own q, k and v are issued together. Missing heads repeat the
-  // last one.
+  // Load without a branch, so that the loads of the row's own q, k and v are issued together. Threads of
+  // heads that do not exist repeat the last head.
   const int own_head = static_cast<int>(threadIdx.x) / kHalf,
             q = (kv_head * group_heads + min(own_head, group_heads - 1)) * kHeadDim + element;
   const float first_of_q = parts(q), second_of_q = parts(q + kHalf);
@@ -331,7 +336,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
 #pragma unroll 1
   for (int chunk = first_chunk; chunk >= 0; chunk = has_one_chunk ? -1 : chunk - chunk_step) {
     if (chunk != first_chunk) {
-      __syncthreads();  // until the previous chunk has been joined
+      __syncthreads();  // until the pages of the previous chunk have been merged
       ask_for(next);
     }
     const int first_of_page = (first_page + chunk * kChunkPages + warp) * kPagePositions;
@@ -363,7 +368,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
       });
       const Partial own{results.of_pages[warp]};
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {  // elements from 16 t + 4 n on
+      for (int n = 0; n < 4; ++n) {  // elements 16 t + 4 n to 16 t + 4 n + 3
         const float(&out)[8][2] = page_sums.out;
         const int c = n / 2, j = n % 2 * 4;
         own.four(g, 4 * t + n) = make_float4(out[j][c], out[j + 1][c], out[j + 2][c], out[j + 3][c]);
@@ -380,7 +385,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     if constexpr (!has_one_chunk) next = place_of(chunk - 2 * chunk_step);
     __syncthreads();
     if (warp >= group_heads) continue;
-    // Lane p holds the factor of page p.
+    // Lane p holds the reference, then the factor, of page p.
     const int num_partials = min(kAttendWarps, num_pages - chunk * kChunkPages);
     float factor = -INFINITY, sum = 0;
     if (lane < num_partials) {
@@ -422,9 +427,9 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   }
   unsigned* const ticket = args.tickets + launch_row * args.num_kv_heads + kv_head;
   if (!is_last_of(ticket, static_cast<unsigned>(num_ctas))) return;
-  // The last CTA of a key/value head joins its chunks. It waits mostly for memory, so it loads as many
-  // outputs as its registers hold, together with the references and sums, and replaces each with a later
-  // chunk's as soon as it has been added.
+  // The last CTA to finish for a row and key/value head merges the chunks. It waits mostly for memory, so
+  // each lane loads the outputs of 32 chunks ahead, together with references and sums, and replaces each
+  // output with that of 32 chunks later as soon as it has been added.
   if (warp >= group_heads) return;
   const float2* const outs = &begin.two(warp, lane);
   constexpr int kOutsOfChunk{kPartialFloats / 2};
@@ -432,7 +437,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
 #pragma unroll
   for (int i = 0; i < 32; ++i)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
-  float reference = -INFINITY, sum = 0;  // of the lane's chunk among 32
+  float reference = -INFINITY, sum = 0;  // of chunk `lane` of the current 32
   const auto load_chunk = [&](int c) {
     reference = c < num_chunks ? __ldcg(&begin.reference(warp) + c * kPartialFloats) : -INFINITY;
     sum = c < num_chunks ? __ldcg(&begin.sum(warp) + c * kPartialFloats) : 0;
@@ -457,18 +462,20 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   store(joined, warp, 2 * lane, from_here(sink));
 }
 
-// kMostChunks: chunks per CTA in a batch, which would otherwise wait for its longest row. For few rows the
-// number per CTA is chosen so that all CTAs are resident. One chunk after another costs less than one CTA
-// after another: the next chunk's pages are in flight while this one's are joined.
+// kMostChunks: maximum chunks per CTA in a step of more than kFewRows rows, which would otherwise wait for
+// its longest row. For up to kFewRows rows, the number is chosen so that all CTAs are resident. Several
+// chunks in one CTA cost less than several CTAs one after another: the next chunk's pages are loaded while
+// the current chunk's are merged.
 constexpr int kMostChunks{4}, kFewRows{2};
 
-// Up to this number of chunks, the last CTA to end joins them. For the chunks of 16,384 positions this took 7
-// us, because the next launch's weights keep memory busy, and one SM gets only its share of the bandwidth.
-// More chunks are joined by several CTAs, each of which takes one head and waits for its words of all chunks;
-// all must be resident for that, as __launch_bounds__ guarantees (docs/decisions/0016).
+// Up to this number of chunks, the last CTA to finish merges them. For the chunks of 16,384 positions this
+// took 7 us, because the next launch's weights keep memory busy, and one SM gets only its share of the
+// bandwidth. More chunks are merged by several CTAs, each of which takes one head at a time and polls that
+// head's words of all chunks. For that all CTAs must be resident: attend_rows() checks their number, and
+// __launch_bounds__ guarantees kAttendCtas per SM (docs/decisions/0016).
 constexpr int kLastJoins{8};
 
-// Calls f(kernel) with the kernel of such a launch.
+// Calls f(kernel) with the variant of the kernel for these properties of a launch.
 template <typename F>
 void with_kernel(KvFormat format, bool in_trees, Chunks chunks, const F& f) {
   const auto with_rest = [&](auto of_format) {

@@ -1,15 +1,16 @@
 // Divides the tiles of a launch evenly among its CTAs if there are more tiles than CTAs. All tiles of the
-// first head, then those of the next and so on, form a line; each CTA takes a stretch of it with the same
-// number of pages. A stretch may begin and end inside a tile, after a whole chunk: the CTA with the first
-// pages of a tile passes its totals to the CTA that continues (ChunkTotals), so chunks are joined in their
-// usual order.
+// first head, then those of the second and so on, form a sequence; each CTA takes a stretch of it of the same
+// cost (pages, plus kTileCost per tile). A stretch may begin and end inside a tile, after a whole chunk: the
+// CTA with the first pages of the tile sends its totals to the CTA that continues the tile (ChunkTotals), so
+// chunks are merged in their usual order.
 //
-// A CTA processes its stretch from the back (McNaughton's rule of 1959). So it first computes what another
-// CTA waits for, and last what depends on another CTA: by then that has arrived, unless a single tile is
-// longer than a stretch. It waits only for the CTA before it, which was started earlier, so no deadlock is
-// possible.
+// A CTA processes the tiles of its stretch last to first (McNaughton's rule of 1959). So it first computes
+// the totals that the next CTA waits for, and last the tile that needs the previous CTA's totals. By then
+// these have arrived, unless a single tile is longer than a stretch. A CTA waits only for the previous CTA,
+// which was started earlier, so no deadlock is possible.
 //
-// With one CTA per tile, 688 tiles of 17,000 positions on 132 SMs would be 5.2 waves and take the time of 6.
+// With one CTA per tile, 688 tiles of 17,000 positions on 132 SMs would be 5.2 waves, which take as long as
+// 6.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -18,7 +19,7 @@
 
 namespace nibble::cuda {
 
-// A place in the line: after `pages` pages of a tile; tiles are counted across heads.
+// A cut in the sequence of tiles: after `pages` pages of `tile`, which is counted across heads.
 struct TileCut {
   int tile{0}, pages{0};
 };
@@ -30,7 +31,7 @@ struct TileStretch {
 // Returns the stretch of this CTA; all its threads call it.
 template <int threads>
 __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles) {
-  // Queries, outputs and the latency of the first page take as long as this number of pages, as measured
+  // Fixed cost of a tile, in pages: its queries, its outputs and the latency of its first page; measured
   // (docs/decisions/0014).
   constexpr int kTileCost{12};
   const int cta = static_cast<int>(blockIdx.x), num_ctas = static_cast<int>(gridDim.x);
@@ -45,9 +46,9 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
   int cost = 0, before, of_head;
   for (int tile = first; tile < end; ++tile) cost += cost_of(tile);
   Scan(scan).ExclusiveSum(cost, before, of_head);
-  // Two cuts within a tile must differ. They do if a stretch is two chunks longer than the cost: a cut is
-  // less than one chunk before its ideal place, and the last one of a tile less than two before the tile's
-  // end.
+  // Two cuts within a tile must differ. They do if a stretch is at least two chunks plus kTileCost long: a
+  // cut is less than one chunk before its ideal place, and the last cut of a tile is less than two chunks
+  // before the tile's end.
   const int of_cta =
       max((of_head * args.num_kv_heads + num_ctas - 1) / num_ctas, 2 * kChunkPages + kTileCost);
   for (int i = 0; i < 2; ++i) {

@@ -1,11 +1,13 @@
-// What both tiled attention kernels share (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive rows of
-// one sequence and one key/value head. Each of 12 warps has two rows: their (up to 8) query heads are the
-// upper and the lower 8 of the 16 rows of its products. Element [n][2 half + i] of a lane's sums belongs to
-// head g = lane / 4, to the first (half 0) or second row, and to column 8 n + 2 t + i, with t = lane % 4.
+// Code that both tiled attention kernels share (tiles.cu, wgmma_tiles.cu). A tile is up to 24 consecutive
+// rows of one sequence and one key/value head. Each of 12 warps has two rows of the tile: the (up to 8) query
+// heads of the first are the upper 8 of the 16 rows of the warp's products, those of the second the lower 8.
+// Element [n][2 half + i] of a lane's sums belongs to head g = lane / 4, to the first (half 0) or second row,
+// and to column 8 n + 2 t + i, with t = lane % 4.
 //
-// A row's pages are joined in the order, and with the bits, of attend_rows() (page.cuh): a page from zero,
-// the pages of a chunk in order, the chunks in order. A lane keeps the sums of a page and of a chunk in
-// registers, and those of all earlier chunks in shared memory, which it accesses once per 8 pages.
+// A row's partial softmaxes are merged in the same order as in attend_rows(), and so to the same bits
+// (page.cuh): each page starts from zero; the pages of a chunk are merged in order, then the chunks in order.
+// A lane keeps the sums of a page and of a chunk in registers, and those of all earlier chunks in shared
+// memory, which it accesses once per 8 pages.
 #pragma once
 
 #include "backend/cuda/attention/page.cuh"
@@ -14,9 +16,9 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  // those that multiply
+inline constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};  // the warps that multiply
 
-// A lane's share of the outputs of both of its rows: 8 tiles of D.
+// The outputs that a lane holds of both of its rows: one [4] for each of the 8 product tiles over D.
 using Outputs = float[8][4];
 
 // The partial softmax of a lane's two rows over the pages of a chunk.
@@ -25,7 +27,8 @@ struct TileSums {
   Outputs outputs{};
 };
 
-// The sums of all earlier chunks, in shared memory: 16 outputs per thread and row.
+// The merged partial softmax of all earlier chunks: 16 outputs per thread and row in shared memory,
+// references and sums in registers.
 class ChunkTotals {
   static constexpr int kOutputs{32};
   static_assert(kTileTotals == (kOutputs + 4) * kTileThreads);
@@ -35,7 +38,8 @@ class ChunkTotals {
 
   __device__ explicit ChunkTotals(uint8_t* memory)
       : memory_(reinterpret_cast<float*>(memory) + threadIdx.x) {}
-  // Joins the chunk to the total of a row and starts the next chunk.
+  // Merges the chunk's partial softmax into the total of the lane's row `half`, and resets `chunk` for the
+  // next one.
   template <int half>
   __device__ void add(TileSums& chunk) {
     const Join join(reference_[half], chunk.reference[half]);
@@ -52,10 +56,10 @@ class ChunkTotals {
     chunk.reference[half] = -INFINITY;
     chunk.sum[half] = 0;
   }
-  // Stores the row's sums over all chunks in `last`.
+  // Merges the total of the lane's row `half` with `last`, its last chunk; the result is in `last`.
   template <int half>
   __device__ void finish(TileSums& last) const {
-    if (reference_[half] == -INFINITY) return;  // no chunk before
+    if (reference_[half] == -INFINITY) return;  // the last chunk is the only one
     const Join join(reference_[half], last.reference[half]);
     last.reference[half] = join.reference;
     last.sum[half] = join(sum_[half], last.sum[half]);
@@ -66,8 +70,8 @@ class ChunkTotals {
         last.outputs[j][2 * half + c] =
             join(memory_[((half * 8 + j) * 2 + c) * kTileThreads], last.outputs[j][2 * half + c]);
   }
-  // send() passes the totals to the CTA that continues the tile, which takes them with receive(). The mailbox
-  // has kTileTotals words.
+  // send() sends the totals to the CTA that continues the tile, which calls receive(). The mailbox has
+  // kTileTotals words; receive() clears them.
   __device__ void send(float* mailbox) const {
     float* const to = mailbox + threadIdx.x;
 #pragma unroll
@@ -105,7 +109,7 @@ class ChunkTotals {
   float reference_[2]{-INFINITY, -INFINITY}, sum_[2]{};
 };
 
-// The tile of a CTA, and the pages that its rows see.
+// A tile for one key/value head, and the pages that its rows see.
 struct Tile {
   const AttendTilesArgs& args;
   const TileInput rows;
@@ -128,8 +132,8 @@ struct Tile {
   }
 };
 
-// A lane's two rows: index in the step, position, and first position that the row sees. A row past the tile's
-// end repeats the last one and is not stored.
+// A lane's two rows: index in the step, position, and first position that the row sees. If the tile has fewer
+// rows, the missing ones repeat its last row and are not stored.
 class TileLane {
  public:
   // `page`: the first page that the caller processes, counted from the tile's first. A chunk of every row
@@ -145,8 +149,8 @@ class TileLane {
   }
 
   // Loads the lane's A registers of the four products of q k. A product takes 4 columns of each of four
-  // neighbouring pieces of 8, as in attend_rows(). in_order: columns in order. Otherwise lane t takes those
-  // of piece t, and finds its part of a key contiguous.
+  // adjacent pieces of 8 columns, as in attend_rows(). in_order: the columns of a product keep their order.
+  // Otherwise lane t takes the columns of piece t, so that its B registers are contiguous in a key.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {
     const int t = lane_ % 4;
@@ -191,8 +195,8 @@ class TileLane {
             at < first_[c / 2] || at > position_[c / 2])
           scores[i][c] = -INFINITY;
   }
-  // Whether a chunk of the row ends with this page and another follows. Must be called for every page in
-  // order. A row's chunks are counted from its own first page.
+  // Whether a chunk of the row ends with this page and another chunk follows. Must be called for the row's
+  // pages in order. A row's chunks are counted from the first page that the row sees.
   template <int half>
   __device__ bool ends_chunk(int page) {
     if (page != end_of_chunk_[half]) return false;
@@ -214,8 +218,8 @@ class TileLane {
                                      finish(sums.outputs[j][2 * half + 1]));
         return reinterpret_cast<const uint32_t&>(of_tile);
       };
-      // In an image, the pairs of columns that a lane has of four neighbouring tiles are contiguous: 16
-      // bytes.
+      // In an image (layout/image.h), the pairs of columns that a lane has of four adjacent product tiles are
+      // contiguous: 16 bytes.
       if (tile_.args.attended.image_rows) {
 #pragma unroll
         for (int j = 0; j < 8; j += 4)
@@ -245,7 +249,7 @@ class TileLane {
 
   const Tile& tile_;
   const int warp_{static_cast<int>(threadIdx.x) / 32}, lane_{static_cast<int>(threadIdx.x) % 32};
-  float sink_{0};  // loaded with the queries, so that the end does not wait for it
+  float sink_{0};  // loaded at the start, so that store() does not wait for it
   int position_[2], first_[2], end_of_chunk_[2];
 };
 

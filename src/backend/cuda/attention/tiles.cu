@@ -1,5 +1,5 @@
-// Prefill attention by mma.sync, for every family. One CTA per tile (tile.cuh). Pages pass through stages in
-// shared memory, which all warps read.
+// Prefill attention by mma.sync, for every GPU family. One CTA per tile (tile.cuh). Pages pass through stages
+// in shared memory, which all warps read.
 //
 // Work for 8 heads: 4 D FLOP per head, row and position. A warp's 32 products of a page take as long as
 // reading them from shared memory, 256 bytes each.
@@ -13,13 +13,13 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kStages{6}, kPagesAtOnce{2};
-constexpr int kPageBytes{kPageElements * 2};  // of keys or of values, in bfloat16
+constexpr int kPageBytes{kPageElements * 2};  // bytes of a page's keys, or of its values, in bfloat16
 constexpr int kStageBytes{2 * kPageBytes};
 constexpr int kPiecesOfRow{kHeadDim * 2 / 16}, kPieces{2 * kPagePositions * kPiecesOfRow};
 constexpr int kCopies{(kPieces + kTileThreads - 1) / kTileThreads};
 
 // Byte offset of a 16-byte piece of a key or value in its stage. Pieces are swizzled to avoid bank conflicts:
-// keys are read 4 pieces of 2 positions at a time, values one piece of 8 positions.
+// a read takes 4 pieces of each of 2 keys, or one piece of each of 8 values.
 __device__ int key_place(int position, int piece) {
   return position * 128 + (piece ^ (position % 2 * 4)) * 16;
 }
@@ -35,7 +35,7 @@ class PageCopier {
  public:
   __device__ PageCopier(const Tile& tile, uint8_t* stages) : tile_(tile), args_(tile.args), stages_(stages) {}
 
-  // Starts copying a page to a stage. Pages are started in order.
+  // Starts copying a page to a stage. Must be called for pages in order.
   __device__ void start(int page, int stage) {
     const int last_page = tile_.last_position / kPagePositions;
     if constexpr (format == KvFormat::kBf16) {
@@ -47,7 +47,7 @@ class PageCopier {
         });
       }
       end_copies();
-    } else {  // through registers, to convert to bfloat16: stores the page that was loaded last time
+    } else {  // through registers, to convert to bfloat16: stores the page that the previous call loaded
       if (loaded_page_ >= 0)
         for_each_piece(loaded_page_, [&](int n, int place, size_t, bool is_there) {
           *reinterpret_cast<uint4*>(stages_ + loaded_stage_ * kStageBytes + place) =
@@ -64,7 +64,8 @@ class PageCopier {
       }
     }
   }
-  // Pages started ahead of those being multiplied. In FP8 a page reaches its stage one start later.
+  // Number of pages started ahead of those being multiplied. In FP8 a page reaches its stage when the next
+  // one is started.
   static constexpr int kAhead{kStages - kPagesAtOnce};
   // Waits until this thread's share of the oldest kPagesAtOnce pages has arrived.
   __device__ void wait() const {
@@ -108,7 +109,8 @@ __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4]
     }
 }
 
-// outputs += exponentials v, and sums += exponentials: element 0 is row g, element 2 row g + 8.
+// outputs += exponentials v, and sums += exponentials: element 0 is the sum of row g, element 2 that of row g
+// + 8.
 __device__ void add_values(const uint8_t* stage, const float (&exponentials)[4][4], Outputs& outputs,
                            float (&sums)[4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -176,8 +178,8 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     if (lane.ends_chunk<0>(page)) totals.add<0>(sums);
     if (lane.ends_chunk<1>(page)) totals.add<1>(sums);
   };
-  // Two pages at once: the scores and exponentials of one do not wait for the other's, and warps wait for
-  // each other half as often.
+  // Process two pages at once: the scores and exponentials of one page do not depend on the other's, and
+  // warps synchronize half as often.
   for (int n = 0; n < tile.num_pages; n += kPagesAtOnce) {
     copier.wait();
     __syncthreads();

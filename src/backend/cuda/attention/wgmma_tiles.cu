@@ -1,14 +1,14 @@
-// Prefill attention by wgmma, for Hopper. One CTA per SM; they share the tiles (tile.cuh, stretch.cuh). Three
-// warpgroups handle a third of a tile's rows each. Four more warps load pages into stages in shared memory,
-// as far ahead as the stages allow, so that the warpgroups do not wait for each other: one multiplies while
-// another computes exponentials. Within a warpgroup, the exponentials of a page overlap the product with the
-// values of the previous page.
+// Prefill attention by wgmma, for Hopper. Up to one CTA per SM; the tiles (tile.cuh) are divided evenly among
+// the CTAs (stretch.cuh). Three warpgroups handle a third of a tile's rows each. Four more warps load pages
+// into stages in shared memory, as far ahead as the stages allow, so that the warpgroups do not wait for each
+// other: one warpgroup multiplies while another computes exponentials. Within a warpgroup, the exponentials
+// of a page overlap the product with the values of the previous page.
 //
-// The bits equal those of attend_rows(). There a lane loads 8 neighbouring columns of a key for two products,
-// so a product has the same 4 columns of four pieces of 8. The order of columns within a product does not
-// change the bits (docs/decisions/0014), but the set of columns does. So keys are copied in half pieces,
-// which makes those of a product contiguous. Values keep their order and are 64 of the 72 columns of their
-// product; the last 8 columns are ones, which sum the exponentials.
+// The bits equal those of attend_rows() (rows.cu). In attend_rows() a lane loads 8 adjacent columns of a key
+// for two products, so a product has the same 4 columns of four pieces of 8. The order of columns within a
+// product does not change the bits (docs/decisions/0014), but the set of columns does. So keys are copied in
+// half pieces, which makes the columns of a product contiguous. Values keep their order and are 64 of the 72
+// columns of their product; the last 8 columns are ones, which sum the exponentials.
 //
 // Work for 8 heads: 4 D FLOP per head, row and position, half of it in each product. Per page and warpgroup,
 // the products take 136 clocks, the exponentials 128, and the instructions about 200 on each scheduler, which
@@ -23,17 +23,17 @@
 #include "backend/cuda/ptx/wgmma.cuh"
 
 namespace nibble::cuda {
-// Four warps load pages, since setmaxnreg changes the registers of whole warpgroups.
+// kBringers: warps that load pages. Four, since setmaxnreg changes the registers of whole warpgroups.
 constexpr int kBringers{4}, kThreads{kTileThreads + 32 * kBringers};
 constexpr int kBringerRegisters{56}, kProductRegisters{152};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
-constexpr int kPageBytes{kPagePositions * kCellBytes};  // of keys or of values, in bfloat16
+constexpr int kPageBytes{kPagePositions * kCellBytes};  // of a page's keys, or its values, in bfloat16
 
-// A stage holds the keys of a page, then its values. Declared outside the unnamed namespace, because families
-// without wgmma would get warnings about unused members.
+// A stage holds the keys of a page, then its values. Declared outside the unnamed namespace, because GPU
+// families without wgmma would get warnings about unused members.
 struct PageStages {
   static constexpr int kStages{8}, kStageBytes{2 * kPageBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
-  // Stages being filled while a loading warp goes on to the next one.
+  // Number of stages whose copies may be in flight while a loading warp starts the next page.
   static constexpr int kUnderWay{5};
 };
 
@@ -46,17 +46,17 @@ constexpr size_t kTileBytes{kTotalsAt + ChunkTotals::kBytes};
 
 #if NIBBLE_WGMMA
 
-// A CTA's part of a tile: num_pages pages from first_page on, counted from the tile's first. The stages they
-// pass through are numbered from the start of the kernel.
+// The pages of a tile that one CTA processes: num_pages pages from first_page on, counted from the tile's
+// first page. first_stage: running number of the first page's stage, counted from the start of the kernel.
 struct Part {
   const Tile& tile;
   int first_page, num_pages;
   unsigned first_stage;
 };
 
-// A warp that loads pages, eight positions of each. In a stage, a position is a row of 128 bytes; the 16-byte
-// piece p of row r is at p ^ r % 8. So a lane's piece in another row is that many rows further, with some
-// bits of its piece number flipped.
+// A warp that loads pages: eight positions of each page. In a stage, a position is a row of 128 bytes; the
+// 16-byte piece p of row r is at p ^ (r % 8). So from a lane's piece of one row to its piece of another, the
+// address advances by whole rows, and some bits of the piece number are flipped.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -64,7 +64,7 @@ class PageBringer {
   using Eight = typename Codec::Eight;
 
  public:
-  // `memory`: the memory of the stages.
+  // `memory`: start of the stages in shared memory.
   __device__ PageBringer(const Stages<PageStages>& stages, uint8_t* memory)
       : stages_(stages), memory_(memory) {}
 
@@ -94,21 +94,21 @@ class PageBringer {
   }
 
  private:
-  static constexpr int kPositions{kPagePositions / kBringers};  // per page
-  static constexpr int kPieces{kHeadDim / 8};                   // of 8 elements, in a key or value
+  static constexpr int kPositions{kPagePositions / kBringers};  // positions of a page per warp
+  static constexpr int kPieces{kHeadDim / 8};                   // pieces of 8 elements in a key or value
   static constexpr int kAtOnce{32 / kPieces}, kLoads{kPositions / kAtOnce};
   static_assert(kPositions == kRowsOfSwizzle && kAtOnce == 4);
 
-  // Products read through the async proxy, so writes must be made visible to them. Done here, since a loading
-  // warp has the time.
+  // Products read shared memory through the async proxy, so writes must be made visible to it first. The
+  // loading warps do this, since they have time to spare.
   __device__ void tell_full(unsigned stage) const {
     show_to_products();
     stages_.tell_full(stage);
   }
-  // Returns the byte of a row at which a half piece of a key is stored, before the row's swizzle.
+  // Returns the byte offset in a row at which half piece `half` of a key is stored, before the row's swizzle.
   static __device__ int place_of_half(int half) { return 8 * (half & 8 | half % 2 << 2 | half / 2 % 4); }
 
-  // Returns the warp's first key of a page. Its value is to_value() elements further on.
+  // Returns the warp's first key of page n of the part. The value of a key is to_value() elements after it.
   __device__ const Element* keys_of(const Part& part, int n) {
     const Tile& tile = part.tile;
     if (n % 32 == 0)
@@ -123,15 +123,15 @@ class PageBringer {
   static __device__ size_t to_value(const Part& part) {
     return size_t{1} * part.tile.args.num_kv_heads * kPageElements;
   }
-  // Returns how many of the warp's positions of a page are written. Keys after them are not used, since their
-  // scores are masked; values after them are zeroed.
+  // Returns the number of the warp's positions of page n that have been written; it may be negative or exceed
+  // kPositions. Keys at later positions are not used, since their scores are masked; values there are zeroed.
   __device__ int num_written(const Part& part, int n) const {
     const Tile& tile = part.tile;
     return tile.last_position + 1 - (tile.first_page + part.first_page + n) * kPagePositions - first_;
   }
 
   __device__ void copy(const Part& part, int n) {
-    // Keys are copied in half pieces: a product takes the same half of four pieces, and these become
+    // Keys are copied in half pieces: a product takes the same half of four pieces, and these halves become
     // contiguous.
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
@@ -180,7 +180,7 @@ class PageBringer {
           i * kAtOnce + row < written ? Codec::to_bf16(values_[i]) : make_uint4(0, 0, 0, 0);
     }
   }
-  // Returns the address of a lane's first 8 elements: one piece of one of four positions.
+  // Returns the address of the lane's first 8 elements: one piece of one of the first four positions.
   __device__ const Element* of_lane(const Element* keys) const {
     return keys + lane_ / kPieces * kHeadDim + 8 * (lane_ % kPieces);
   }
@@ -191,11 +191,11 @@ class PageBringer {
       first_{(static_cast<int>(threadIdx.x) / 32 - kTileWarps) * kPositions},
       value_place_{kPageBytes + (first_ + lane_ / kPieces) * kCellBytes +
                    (lane_ % kPieces ^ lane_ / kPieces) * 16};
-  uint32_t ids_{0};  // of 32 pages, one per lane
+  uint32_t ids_{0};  // page ids of 32 pages, one per lane
   Eight keys_[format == KvFormat::kBf16 ? 1 : kLoads], values_[format == KvFormat::kBf16 ? 1 : kLoads];
 };
 
-// Keeps the compiler from using these sums before this point.
+// Prevents the compiler from moving uses of these sums above this point.
 template <int tiles>
 __device__ void hold(float (&sums)[tiles][4]) {
 #pragma unroll
@@ -204,7 +204,7 @@ __device__ void hold(float (&sums)[tiles][4]) {
     for (float& sum : tile) sum = from_here(sum);
 }
 
-// Starts scores = q k of the page in this stage.
+// Starts scores = q k for the page in the stage at this shared-memory address.
 __device__ void start_scores(uint32_t stage, const uint32_t (&queries)[4][4], float (&scores)[4][4]) {
   const uint32_t keys = describe_columns(stage);
   fence_products();
@@ -214,12 +214,12 @@ __device__ void start_scores(uint32_t stage, const uint32_t (&queries)[4][4], fl
   end_products();
 }
 
-// Returns what to add to a descriptor of rows to describe rows num_bytes further on. The last columns stay
-// where they are, so the distance to them shrinks by as much.
+// Returns the number to add to a descriptor of rows (describe_rows()) so that it describes rows num_bytes
+// further on. The columns of ones do not move, so the distance to them shrinks by num_bytes.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
-// Starts page = exponentials v of the page whose values are described. Their last columns are ones and sum
-// the exponentials.
+// Starts page = exponentials v. `values`: descriptor of the page's values; their last 8 columns are ones,
+// which sum the exponentials.
 __device__ void start_outputs(uint32_t values, const uint32_t (&exponentials)[2][4], float (&page)[9][4]) {
   fence_products();
   wgmma_bf16_by_rows<false>(page, exponentials[0], values);
@@ -227,12 +227,13 @@ __device__ void start_outputs(uint32_t values, const uint32_t (&exponentials)[2]
   end_products();
 }
 
-// Returns the mailbox in which this CTA (0), or the one before it (-1), leaves totals for the next CTA.
+// Returns the mailbox in which this CTA (before = 0) or the previous CTA (-1) leaves totals for the CTA after
+// it.
 __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
 
-// Attends to a part of a tile. Its pages are counted by the numbers of their stages.
+// Attends to a part of a tile. Inside, n is the running number of a page's stage.
 __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint32_t ones,
                        uint8_t* totals_memory) {
   const Tile& tile = part.tile;
@@ -242,7 +243,8 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
   uint32_t queries[4][4];
   lane.load_queries<true>(queries);
   TileSums sums;
-  // The outputs of a page, the sums of its exponentials, and the factors for what came before it.
+  // page: outputs of a page, then the sums of its exponentials. before: factors for the sums of the chunk's
+  // earlier pages.
   float page[9][4], before[2];
   const int to_page = tile.first_page + part.first_page - static_cast<int>(part.first_stage);
   const auto join_page = [&](int n) {
@@ -261,13 +263,13 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
   };
 
   float scores[4][4], references[2];
-  uint32_t rounded[4][2];  // pairs of exponentials, relative to the page's references
-  // Kept in a register: otherwise the compiler reads the thread index again for each page.
+  uint32_t rounded[4][2];  // pairs of exponentials in bfloat16, relative to the page's references
+  // Keep the parity in a register: otherwise the compiler reads the thread index again for each page.
   const bool is_lower = from_here(threadIdx.x) % 2;
   const auto exponentials_of = [&](int n) {
     hold(scores);
     lane.mask(to_page + n, scores);
-    // Each lane also reduces one row for its neighbour.
+    // Of a pair of adjacent lanes, one reduces the upper row for both, the other the lower row.
     const float upper = largest_of_lane<0>(scores), lower = largest_of_lane<1>(scores);
     float largest = fmaxf(is_lower ? lower : upper, __shfl_xor_sync(~0u, is_lower ? upper : lower, 1));
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
@@ -340,7 +342,7 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
 
 #endif
 
-// Empty on other families, where no row of the kernel table launches it.
+// Empty for GPU families without wgmma, where no row of the kernel table (kernel_table.cpp) launches it.
 template <KvFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
     attend_wgmma_kernel(const __grid_constant__ AttendTilesArgs args, int num_tiles, Timestamps timestamps) {
@@ -355,7 +357,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const TileStretch stretch = stretch_of_cta<kThreads>(args, num_tiles);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  // Calls do_part(part) for every part of the stretch, from the back.
+  // Calls do_part(part) for every part of the stretch, last to first.
   const auto for_parts = [&](const auto& do_part) {
     unsigned stage = 0;
     for (int i = stretch.end.tile - (stretch.end.pages == 0); i >= stretch.begin.tile; --i) {

@@ -14,23 +14,23 @@ namespace {
 static_assert(kNumTaps == DraftHeadConfig::kNumTaps);
 static_assert(kMaxDraftingRuns <= kOutputRows);  // the sampling's scratch is for kOutputRows rows
 
-// Stands for "no sink". Minus infinity would give NaN when two of them are subtracted.
+// The logit that stands for "no sink". With minus infinity, the difference of two such logits would be NaN.
 constexpr float kNoSinkLogit{-1e30f};
-// Rows whose slots are filled at a time: enough for products that use the GPU well, with scratch that is
-// small next to a step's.
+// Number of rows whose slots are filled at a time: enough for the products to use the GPU well, and few
+// enough for the scratch to be small compared with a step's.
 constexpr int kSliceRows{512};
 
 // The last position that attention supports.
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
 
-// Returns the number of floats for a product's sums of up to `rows` rows: up to kFewTokens rows come in two
-// parts.
+// Returns the number of floats for a product's sums of up to `rows` rows: products of up to kFewTokens rows
+// leave two partial sums each.
 size_t parts_of_rows(int rows, int width) {
   return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
 }
 
-// The head's cache: the pages of the full layers, a spare one (graph_rows in step_input.h), and one per chain
-// for the slots after those of its run.
+// Returns the options of the head's KV cache: it has the pages of the full-attention layers, a spare page
+// (graph_rows in step_input.h), and one page per chain for the slots after those of the chain's run.
 BackendOptions cache_options(const BackendOptions& options) {
   BackendOptions own;
   own.num_full_pages = options.num_full_pages + kMaxDraftingRuns;
@@ -78,7 +78,7 @@ size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWo
   return size;
 }
 
-// Returns the bytes from the first start to the last result of a step's chains.
+// Returns the number of bytes from HeadWorkspace::starts to the last result of a step's chains.
 size_t download_bytes(const HeadWorkspace& work, const StepShape& shape) {
   const auto* end = work.results + static_cast<ptrdiff_t>(shape.num_drafts) * shape.num_chains;
   return static_cast<size_t>(reinterpret_cast<const uint8_t*>(end) -
@@ -179,8 +179,8 @@ DraftInputArgs HeadDrafter::input_args() const {
   return args;
 }
 
-// Computes keys and values of rows [first, first + num_rows) of the step, and the inputs of the chains that
-// begin there.
+// Computes the head's keys and values for rows [first, first + num_rows) of the step and appends them to its
+// KV cache. Also stores the first inputs of the draft chains that begin at these rows.
 void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputParts& in, int first,
                              int num_rows) const {
   const DraftHeadConfig& config = head_->config;
@@ -207,7 +207,7 @@ void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputP
                       nullptr});
 }
 
-// Launches attention in groups of rows: the scratch of a launch limits its rows.
+// Launches attention for a limited number of rows at a time: the scratch limits the rows of a launch.
 void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace& work,
                          AttendArgs args) const {
   args.max_chunks = shape.draft_chunks;
@@ -220,8 +220,9 @@ void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace&
     attend_rows(on(stream), std::min(rows_per_launch, shape.num_chains - args.first_row), args);
 }
 
-// Computes g of the chains' slots, whose inputs are in the workspace. The first slots are in the cache
-// already; those of later drafts are written here.
+// Computes g (reference/draft_head.h) of the chains' slots, whose inputs are in the workspace. fill_slots()
+// has written the keys and values of the first draft's slots to the cache; those of later drafts are written
+// here.
 ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
                                      int draft) const {
   const DraftHeadConfig& config = head_->config;

@@ -2,11 +2,11 @@
 // reference/draft_head.h, the contract with a step in backend/draft_chain.h, and how the device finds where
 // drafts begin in draft/slots.h.
 //
-// Everything is launched after the step, in its stream or its graph, without waiting for the host: the tokens
-// that the rows chose, and those that the head drafts, stay on the device until the step's results are
-// copied. The head uses the model's product kernels: up to 16 rows stream the weights as decode does
-// (decode/dense.cu); more rows share a pass (prompt/dense.cu, by mma.sync on every chip). Keys and values are
-// BF16, in the head's own pages.
+// The head's kernels are launched after those of the step, in the same stream or graph, without waiting for
+// the host: the tokens that the rows chose and the tokens that the head drafts stay on the device until the
+// step's results are copied. The head uses the model's product kernels: up to 16 rows stream the weights as
+// decode does (decode/dense.cu); for more rows, many share a pass over the weights (prompt/dense.cu, by
+// mma.sync on every chip). Keys and values are BF16, in the head's own pages.
 #pragma once
 
 #include <memory>
@@ -26,15 +26,16 @@ struct HeadWorkspace {
   DraftSlot* slots{nullptr};      // [T]
   int32_t* kv_slots{nullptr};     // [T], for steps with trees
   RowInput* chain_rows{nullptr};  // [drafts, N]
-  // For S rows: f in one or two parts, the layer's input, keys and values.
+  // For S rows: f in one or two partial sums, the layer's input, its keys and values.
   float *features{nullptr}, *kv_parts{nullptr};
   __nv_bfloat16* input{nullptr};
-  // For N chains: the same, and what follows.
+  // For N chains: the layer's input, and the activations of the operations after it.
   __nv_bfloat16 *chain_input{nullptr}, *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
   float *residual{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *gate_parts{nullptr},
       *out_parts{nullptr}, *logits{nullptr};
   unsigned* attend_tickets{nullptr};  // zero before and after every launch
-  // Copied to the host in one copy, and kept for the next step: starts [N], then results [drafts, N].
+  // Contiguous, because one copy brings both to the host; the next step reads them too: starts [N], then
+  // results [drafts, N].
   ChainStart* starts{nullptr};
   SampleResult* results{nullptr};
   // Constant from here on.
@@ -62,18 +63,19 @@ class HeadDrafter {
   HeadDrafter(const Weights& model, const DeviceWeights& device, const BackendOptions& options,
               const Target& target, Stream stream);
 
-  // Called after a layer: stores the residual stream if the head reads it.
+  // Called after each layer: stores the residual stream if the head reads it after this layer.
   void keep(Stream stream, size_t layer, int num_rows, const ResidualInput& x) const;
-  // Called after the sampling of a step: fills the head's cache for its rows, and drafts for the runs that
-  // request it.
+  // Called after the sampling of a step: fills the head's KV cache for the step's rows, and drafts for the
+  // runs that request drafts.
   void draft(Stream stream, const StepShape& shape, const Workspace& work) const;
   // Returns the chains and drafts that draft() leaves on the device for the next step's embed.
   MadeDrafts made() const { return {work_.starts, work_.results, weights_.tokens}; }
-  // Enqueues the copy of the drafts; read() may be called once the step has ended.
+  // Enqueues the copy of the drafts to the host; read() may be called after the step has ended.
   void download(Stream stream, const Batch& batch, const StepShape& shape, DraftDownload& to) const;
   std::vector<Drafts> read(const DraftDownload& from) const;
 
-  // Return the device bytes of the cache, and of a step of up to options.max_batch_tokens rows.
+  // Return the device bytes of the head's KV cache, and of its workspace for steps of up to
+  // options.max_batch_tokens rows.
   static size_t kv_bytes(const BackendOptions& options);
   static size_t workspace_bytes(const BackendOptions& options);
 

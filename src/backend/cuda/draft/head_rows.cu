@@ -16,9 +16,9 @@ __device__ float4 scaled(float4 x, float factor, float4 weights) {
                      x.w * factor * weights.w);
 }
 
-// Returns the factor of the RMS norm of a row of `size` elements. Each thread holds `fours` float4s of it
-// (zeros past the end). All threads of the CTA call it. Two consecutive calls must not share `sums`: a warp
-// may still read those of the first.
+// Returns the factor of the RMS norm of a row of `size` elements. Each thread holds `fours` float4s of the
+// row (zeros past the end). All threads of the CTA call it. Two consecutive calls must not share `sums`: a
+// warp may still read the sums of the first call.
 template <int fours>
 __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, float (&sums)[kWarps]) {
   float squares = 0;
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
       row[i] = four_bf16(scaled(x[n], factor, reinterpret_cast<const float4*>(args.weights)[i]));
 }
 
-// One CTA per run.
+// Each CTA handles one run.
 __global__ void __launch_bounds__(kThreads)
     place_drafts_kernel(const __grid_constant__ PlaceDraftsArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);

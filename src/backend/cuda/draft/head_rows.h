@@ -35,7 +35,7 @@ struct PlaceDraftsArgs {
   int num_chains, num_drafts, max_position;
   DraftSlot* slots;  // [T]
   // [T]: the slot of each row in the head's cache, which is its position; -1 for a rejected draft of a tree.
-  // null: no trees, so every row has its slot.
+  // null: the step has no trees, so the slot of every row is its position.
   int32_t* kv_slots;
   // [num_drafts, num_chains]. Positions are clamped to max_position, since drafts beyond it are not used.
   RowInput* chain_rows;
@@ -46,7 +46,7 @@ void place_drafts(const LaunchContext& gpu, int num_runs, const PlaceDraftsArgs&
 // z = [norm(E[t]), norm(f)] of slots.
 struct DraftInputArgs {
   ResidualInput features;          // [rows, H]: f, or g of the previous slot
-  const float* features_norm;      // or null; otherwise f is the norm of `features` with these weights
+  const float* features_norm;      // null: f = features; otherwise f = norm(features) with these weights
   const __nv_bfloat16* embedding;  // [V, H]
   const float *token_norm, *hidden_norm;
   float eps;

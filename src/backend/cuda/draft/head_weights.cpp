@@ -53,7 +53,7 @@ HeadWeights place_head(const BackendOptions& options, Arena& arena) {
   return to;
 }
 
-// Returns the rows from first_row on of a matrix; first_row must begin a strip.
+// Returns the rows of a matrix from first_row on; first_row must be the first row of a strip.
 Strips rows_from(const Strips& strips, int first_row, int cols) {
   Strips rows = make_strips(strips.layout, strips.rows - first_row, cols);
   rows.data =

@@ -1,5 +1,5 @@
-// Determines on the device which drafts of a run are accepted, and where the next ones begin, from the tokens
-// that the step's rows have chosen. backend/right_drafts.h states the rule; draft_slots() of
+// Determines on the device which drafts of a run are accepted, and where the next drafts begin, from the
+// tokens that the step's rows have chosen. backend/right_drafts.h states the rule; draft_slots() of
 // backend/draft_chain.h does the same on the host. Needs no GPU:
 // tests/backend/cuda/host/draft_slots_test.cpp. C++17, for device code.
 #pragma once
@@ -16,7 +16,7 @@ namespace nibble::cuda {
 struct DraftRun {
   int32_t first_row, num_rows;  // num_rows 0: padding, not a run
   int32_t num_drafted;          // the last num_drafted of these rows are drafts
-  int32_t next;                 // the token after the last row; -1: that row chooses it
+  int32_t next;                 // the token after the last row; -1: the last row chooses it
   int32_t first_output, num_outputs;
   int32_t chain;    // the chain that drafts for the run; -1: none
   int32_t is_tree;  // whether its drafts are a tree (DraftChoices::parents) instead of a chain
@@ -30,7 +30,7 @@ struct DraftSlot {
 
 // Where a chain of drafts begins.
 struct ChainStart {
-  int32_t position;  // of the last accepted row
+  int32_t position;  // position of the last accepted row
   int32_t token;     // the token it chose, which the drafts follow; -1: none, and the chain does not exist
 };
 
@@ -89,9 +89,9 @@ constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int ro
   return is_there ? first : -1;
 }
 
-// Returns the token after a row of the run that chose none: that of the next row, unless that is another
-// branch of a tree, or the token that the caller knows. A last row with neither gets its own token: the step
-// that knows the next one rewrites its slot.
+// Returns the token after a row of the run that chose none: the next row's token, unless the row or the next
+// row is a draft of a tree; otherwise DraftRun::next. If `next` is not set either, returns the row's own
+// token: the step that knows the next token rewrites the row's slot.
 constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token;
@@ -102,7 +102,8 @@ constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, 
 constexpr int parent_of_row(const DraftRun& run, const DraftChoices& choices, int row) {
   return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
 }
-// Whether the row before a draft chose it, or chose nothing because only this draft can follow.
+// Whether the row that a draft follows chose the draft's token, or chose none because only this draft can
+// follow.
 constexpr bool fits(const DraftRun& run, const DraftChoices& choices, int row) {
   const int output = output_at(run, choices, parent_of_row(run, choices, row));
   return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token;

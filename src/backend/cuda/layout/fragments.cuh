@@ -1,9 +1,10 @@
 // A lane's operands for the tensor cores: turns the words of a tile (strips.h) into bfloat16 weights.
 //
-// The scale of MXFP4 is multiplied into the weights, not into sums of products. A sum then runs through a
-// whole segment, which is where mma.sync and wgmma are fast. The multiplication is exact: a weight is a code
-// of two significant bits times a power of two (packing refuses scales out of the range of bfloat16). E4M3
-// codes are converted to their values in the same way; the scale of a row is applied to the sum.
+// The scale of MXFP4 is multiplied into the weights, not into sums of products. So one sum can accumulate
+// over a whole segment (strips.h), which is how mma.sync and wgmma are fast. The multiplication is exact: a
+// weight is a code of two significant bits times a power of two (packing refuses scales out of the range of
+// bfloat16). E4M3 codes are converted to their values in the same way; the scale of a row is applied to the
+// sum.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -48,8 +49,8 @@ __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)
   a[3] = multiply_pair(second(lower), kScale);
 }
 
-// Loads the weights of group `group` of the tile at shared address `tile`. For products with many columns,
-// which leave few registers free.
+// Loads the weights of group `group` of the tile at shared address `tile`. Used by products with many
+// columns, which leave few registers free.
 template <Layout layout>
 __device__ GroupWeights group_weights(uint32_t tile, int group) {
   const int lane = threadIdx.x % 32;

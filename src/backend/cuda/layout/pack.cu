@@ -17,7 +17,7 @@ __device__ uint16_t stored_at(const PackBf16Args& args, int row, int col) {
 
 unsigned num_ctas_for(size_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
 
-// Each thread writes 16 bytes: what one lane reads of one part (G, m) of a tile.
+// Each thread writes 16 bytes: one lane's A registers for product m of column group G of a tile (strips.h).
 __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
@@ -28,7 +28,7 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   const int g = lane / 4, t = lane % 4;
   const int row = strip * kStripRows + g - args.first_row,
             col = tile * kTileCols + 32 * (part / 2) + 8 * t + 4 * (part % 2);
-  uint16_t values[8];  // registers a0 .. a3, two values each
+  uint16_t values[8];  // A registers a0 .. a3, two values each
   for (int i = 0; i < 8; ++i) {
     const int of_row = row + 8 * (i / 2 % 2), of_col = col + 2 * (i / 4) + i % 2;
     values[i] = of_row < args.rows && of_col < args.cols ? stored_at(args, of_row, of_col) : 0;
@@ -38,8 +38,8 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   memcpy(to, values, 16);
 }
 
-// Returns the word of (G, m) (strips.h) of rows g and g + 8, from the codes of columns 4 m .. 4 m + 3 of the
-// lane's eight.
+// Returns the MXFP4 word (G, m) of a lane (strips.h). `upper` and `lower`: codes of rows g and g + 8, in
+// columns 4 m .. 4 m + 3 of the lane's eight columns.
 __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]) {
   const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t other_a3) {
     const auto bit = [](uint32_t code, int i) { return code >> i & 1; };
@@ -50,8 +50,8 @@ __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]
   return half(upper[0], lower[0], upper[2], lower[3]) | half(upper[1], lower[1], upper[3], lower[2]) << 16;
 }
 
-// Writes one lane's codes of a tile and, in every fourth lane, the scales of its two rows. code_at(row in
-// strip, column) and scale_at(row in strip, block) return the values to write.
+// Writes one lane's MXFP4 codes of a tile and, in every fourth lane, the scales of the lane's two rows.
+// code_at(row in strip, column) and scale_at(row in strip, block) return the values to write.
 template <typename CodeAt, typename ScaleAt>
 __device__ void write_lane(uint8_t* strip_data, int tile, int lane, int* largest_scale, const CodeAt& code_at,
                            const ScaleAt& scale_at) {
@@ -114,8 +114,8 @@ __device__ float value_at(const PackBf16Args& args, int row, int col) {
   return __uint_as_float(uint32_t{stored_at(args, row, col)} << 16);
 }
 
-// formats/mxfp4.h: the shared exponent is the exponent of the largest magnitude minus 2, and at least that of
-// 2^-127.
+// Returns the E8M0 scale of a block as formats/mxfp4.h defines it: its exponent is that of the largest
+// magnitude minus 2, but at least -127.
 __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   float largest = 0;
   for (int c = 0; c < 32; ++c) largest = fmaxf(largest, fabsf(value_at(args, row, block * 32 + c)));
@@ -123,7 +123,8 @@ __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   return static_cast<uint8_t>(max(exponent - 2, 0));
 }
 
-// Rounds to the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; magnitudes above 6 become 6.
+// Returns the E2M1 code of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; magnitudes above
+// 6 become 6.
 __device__ uint8_t nearest_code(float value) {
   const float magnitude = fabsf(value);
   const uint8_t sign = signbit(value) ? 8 : 0;
@@ -154,7 +155,7 @@ __global__ void row_scale_kernel(const PackBf16Args args) {
   const_cast<float*>(args.to.row_scales)[args.first_row + row] = scale == 0 ? 1.0f : scale;
 }
 
-// Each thread writes 16 bytes: what one lane reads of one group of 32 columns.
+// Each thread writes 16 bytes: one lane's E4M3 codes of column group G of a tile (strips.h).
 __global__ void quantise_e4m3_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
@@ -189,7 +190,7 @@ __global__ void quantise_mxfp4_kernel(const PackBf16Args args, size_t count) {
   const int tile = static_cast<int>(strip_tile % args.to.num_tiles);
   const int strip = static_cast<int>(strip_tile / args.to.num_tiles) + args.first_row / kStripRows;
   const auto row_of = [&](int row) { return strip * kStripRows + row - args.first_row; };
-  uint8_t scales[4];  // rows g and g + 8, in groups 0 and 1
+  uint8_t scales[4];  // of rows g and g + 8 in column groups 0 and 1
   for (int b = 0; b < 4; ++b) scales[b] = block_scale(args, row_of(lane / 4 + 8 * (b % 2)), tile * 2 + b / 2);
   write_lane(
       const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes, tile, lane,

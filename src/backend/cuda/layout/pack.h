@@ -13,7 +13,8 @@ enum class RowOrder {
 };
 
 // Packs `rows` rows as rows first_row and following of the matrix `to`; both must be whole strips. Padding
-// rows and columns become zero. If stored rows are longer, only `cols` columns from first_col on are taken.
+// rows and columns become zero. If stored_cols is larger than `cols`, only `cols` columns from first_col on
+// are packed.
 struct PackBf16Args {
   const uint16_t* from;  // [rows, stored_cols]
   int first_row, rows, cols;
@@ -23,7 +24,7 @@ struct PackBf16Args {
 };
 void pack(Stream stream, const PackBf16Args& args);
 
-// Packs `num_matrices` contiguous matrices, or `rows` x `cols` of each, from first_row and first_col on.
+// Packs `num_matrices` contiguous matrices, or only `rows` x `cols` of each, from first_row and first_col on.
 // *largest_scale is raised to the largest E8M0 scale. If it exceeds kLargestScale, the result is wrong and
 // the caller must refuse it.
 struct PackMxfp4Args {
@@ -32,7 +33,7 @@ struct PackMxfp4Args {
   int num_matrices, rows, cols;
   RowOrder order;
   Strips to;      // shape of each matrix; its data pointer is not used
-  uint8_t* data;  // destination of the first of these matrices
+  uint8_t* data;  // destination of the first matrix
   int* largest_scale;
   int stored_rows{rows}, stored_cols{cols}, first_row{0}, first_col{0};
 };

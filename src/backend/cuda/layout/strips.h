@@ -117,8 +117,8 @@ constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
          static_cast<size_t>(strips.num_strips * kStripRows);
 }
 
-// Returns where share n begins if `count` items are divided evenly among `num`. 32 bits are enough: kMaxVocab
-// rows of 4,096 columns are 2^19 units, and there are some hundred CTAs.
+// Returns the first item of share n if `count` items are divided evenly among `num` shares. 32 bits are
+// enough: kMaxVocab rows of 4,096 columns are 2^19 units, and there are some hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
 // A CTA's share of a matrix. Units are segments, strip by strip; a share is cut at any segment, or only
 // between strips.
@@ -133,9 +133,9 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned c
   return {static_cast<int>(part_of(count, cta, strips.by_ctas) * scale),
           static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
-// Returns the segment at which a CTA's share begins inside the strip, so that its sums have a second part
-// (kernels.h); num_segments if the strip is not cut. There are no more CTAs than strips, so no strip is cut
-// twice.
+// Returns the segment of the strip at which a second CTA's share begins, so that the strip has two partial
+// sums (kernels.h); num_segments if the strip is not cut. There are no more CTAs than strips, so no strip is
+// cut twice.
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),
              first = static_cast<unsigned>(strip * strips.num_segments);

@@ -25,7 +25,7 @@ __device__ inline void fence_barrier_init() {
 __device__ inline void arrive(uint32_t barrier) {
   asm volatile("{.reg .b64 state;\n mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(barrier) : "memory");
 }
-// Arrives, and makes the phase wait for num_bytes of bulk copies too. Only for kHasBulkCopies.
+// Arrives, and makes the phase wait for num_bytes of bulk copies too. Only if kHasBulkCopies (copy.cuh).
 __device__ inline void arrive_and_expect([[maybe_unused]] uint32_t barrier, [[maybe_unused]] int num_bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(num_bytes)

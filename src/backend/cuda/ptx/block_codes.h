@@ -11,9 +11,9 @@
 //   kMxfp4   m16n8k64: both are E2M1, eight codes per register, low nibble first. a0, a1: rows g and g + 8,
 //            columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: column g, likewise.
 //
-// The columns of a block of 32 may come in any order that A and B share. So a lane keeps the eight neighbours
-// 8 t .. 8 t + 7 that it has in strips.h, in the order that is cheapest to unpack. Write a neighbour's number
-// as c = 4 m + 2 j + h (bits m, j, h):
+// The columns of a block of 32 may come in any order that A and B share. So a lane keeps the eight adjacent
+// columns 8 t .. 8 t + 7 that it has in strips.h, in the order that is cheapest to unpack. Write the number
+// of a column among the eight as c = 4 m + 2 j + h (bits m, j, h):
 //
 //   kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. Neighbours by place: 0 4 1 5 2 6 3 7.
 //   kMxfp4   place 4 h + 2 m + j: byte 2 h + m, nibble j. Neighbours by place: 0 2 4 6 1 3 5 7.
@@ -35,7 +35,7 @@ enum class BlockForm { kMxfp8, kMxfp4 };  // named after the activations; weight
 inline constexpr int kBlockCols{32};  // columns that share a scale
 constexpr int contraction(BlockForm form) { return form == BlockForm::kMxfp8 ? 32 : 64; }
 
-// Returns the place of neighbour `c` among its eight.
+// Returns the place of column `c` of a lane's eight columns.
 constexpr int place_of(BlockForm form, int c) {
   return form == BlockForm::kMxfp8 ? (c << 1 | c >> 2) & 7 : (c >> 1 | c << 2) & 7;
 }
@@ -69,7 +69,7 @@ __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t secon
   a[3] = (other_left_2 & 0x30303030u) | (other_right_3 & 0x0C0C0C0Cu);
 }
 
-// The same for kMxfp4, from the four words of a tile: (0, 0), (0, 1), (1, 0), (1, 1).
+// Unpacks the four words (0, 0), (0, 1), (1, 0), (1, 1) of a tile to the A registers of kMxfp4.
 __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint32_t (&a)[4]) {
   for (int group = 0; group < 2; ++group) {
     uint32_t containers[4]{};
@@ -80,9 +80,9 @@ __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint3
 }
 
 // Returns the scales that a lane provides for A, from the scale word of its row g of a tile (strips.h). Lane
-// t = 0 of a quad provides row g, t = 1 row g + 8; the hardware ignores the others. Bytes 0 and 1 (and again
-// 2 and 3) belong to groups 0 and 1. Every stored byte is kScaleOffset above E8M0, also in the zero rows that
-// fill the last strip, so no byte borrows from the next.
+// t = 0 of a quad provides row g, t = 1 row g + 8; the hardware ignores the registers of the other lanes.
+// Bytes 0 and 1 (and again 2 and 3) belong to groups 0 and 1. Every stored byte is kScaleOffset above E8M0,
+// also in the zero rows that fill the last strip, so no byte borrows from the next.
 __host__ __device__ inline uint32_t weight_scales(uint32_t word, int lane) {
   return choose_bytes(word, word, lane % 2 == 0 ? 0x2020 : 0x3131) - kScaleOffset * 0x01010101u;
 }

@@ -56,8 +56,8 @@ __device__ void block_mma_twin(float (&d)[4], const uint32_t (&a)[4], const uint
     };
     const float upper = scale(a_scale, 4 * g, a_byte), lower = scale(a_scale, 4 * g + 1, a_byte);
     const float left = scale(b_scale, 8 * t, b_byte), right = scale(b_scale, 8 * t + 4, b_byte);
-    // Multiply the scales first: one alone may take a sum out of the range of float32 although both together
-    // do not.
+    // Multiply the two scales first: one of them alone may take a sum out of the range of float32 although
+    // their product does not.
     d[0] += half_products_scale(form) * c[0] * (upper * left);
     d[1] += half_products_scale(form) * c[1] * (upper * right);
     d[2] += half_products_scale(form) * c[2] * (lower * left);

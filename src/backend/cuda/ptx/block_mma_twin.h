@@ -14,7 +14,7 @@
 
 namespace nibble::cuda {
 
-// The halves of the four codes of a word: even are those of bytes 0 and 2, odd those of bytes 1 and 3.
+// The four codes of a word as halves: `even` holds bytes 0 and 2, `odd` bytes 1 and 3.
 struct TwoPairs {
   uint32_t even, odd;
 };
@@ -30,8 +30,9 @@ constexpr TwoPairs halves_of_e4m3(uint32_t four) {
 // The factor by which the twin's products of halves must be multiplied.
 constexpr float half_products_scale(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x1p22f : 0x1p28f; }
 
-// The operands of both products of block `block`. Any assignment of columns to those of m16n8k16 works if A
-// and B agree: bytes 0 and 2 of every word go to the first product, bytes 1 and 3 to the second.
+// The operands of both products of block `block`. Any assignment of the block's columns to the columns of the
+// two m16n8k16 works if A and B agree: bytes 0 and 2 of every word go to the first product, bytes 1 and 3 to
+// the second.
 struct HalfOperands {
   uint32_t a[2][4], b[2][2];  // [product]
 };

@@ -18,7 +18,7 @@ __device__ inline void copy_4(uint32_t to, const void* from) {
 __device__ inline void copy_8(uint32_t to, const void* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
 }
-// Copies num_bytes (16 or 0) and fills the rest of 16 bytes with zeros.
+// Copies num_bytes (16 or 0) and fills the rest of the 16 bytes at `to` with zeros.
 __device__ inline void copy_16(uint32_t to, const void* from, int num_bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(num_bytes)
                : "memory");
@@ -39,13 +39,13 @@ inline constexpr bool kHasBulkCopies{true};
 inline constexpr bool kHasBulkCopies{false};
 #endif
 
-// L2 policies for bulk copies, as createpolicy encodes them. kEvictFirst: data that is read once leaves
-// first.
+// L2 policies for bulk copies, as createpolicy encodes them. kEvictFirst: evicts data that is read only once
+// before other data.
 inline constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
 
-// Makes the copy engine copy num_bytes, a multiple of 16, which the barrier must expect. One thread calls it.
-// The destination is addressed as this CTA's shared memory: for an address in a cluster, ptxas calls a
-// routine on sm_120 and sm_121. Does nothing without a copy engine.
+// Makes the copy engine copy num_bytes, a multiple of 16; the barrier must expect this number. Called by one
+// thread. The destination is addressed as this CTA's shared memory: for an address in a cluster, ptxas calls
+// a routine on sm_120 and sm_121. Does nothing without a copy engine.
 __device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] const void* from,
                                  [[maybe_unused]] int num_bytes, [[maybe_unused]] uint32_t barrier,
                                  [[maybe_unused]] uint64_t policy) {

@@ -1,4 +1,4 @@
-// 2^x on the special function unit: within 2 ulp; 0 below 2^-126.
+// Computes 2^x on the special function unit, within 2 ulp; results below 2^-126 are 0.
 #pragma once
 
 namespace nibble::cuda {

@@ -1,5 +1,5 @@
-// Loads that C++ cannot express: from an address in shared memory, of the operands of a product, issued
-// exactly where they stand, or of words that another CTA may be writing.
+// Loads that C++ cannot express: from a shared-memory address, of matrix operands, loads that the compiler
+// must not move, and loads of words that another CTA may be writing.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ __device__ inline void load_matrices(uint32_t (&matrices)[4], uint32_t row) {
                : "r"(row)
                : "memory");
 }
-// The same, transposed: the lane receives elements (2 t, g) and (2 t + 1, g) of each matrix.
+// load_matrices() transposed: the lane receives elements (2 t, g) and (2 t + 1, g) of each matrix.
 __device__ inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
@@ -47,8 +47,8 @@ __device__ inline void prefetch_to_l2(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
-// Loads that are issued where they stand. The compiler moves an ordinary load down to where its value is
-// used, which may be after many later requests.
+// Loads that the compiler does not move. It moves an ordinary load down to the first use of its value, which
+// may be after many other loads.
 __device__ inline float load_now(const float* from) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
@@ -65,8 +65,8 @@ __device__ inline float2 load_now(const float2* from) {
   return value;
 }
 
-// Returns the value, and keeps the compiler from computing anything from it before this point. Otherwise it
-// hoists arithmetic up to the load, and waits there.
+// Returns the value, and keeps the compiler from computing anything from it before this point. Otherwise the
+// compiler hoists arithmetic up to the load, where the thread stalls.
 __device__ inline float from_here(float value) {
   asm volatile("" : "+f"(value));
   return value;
@@ -76,8 +76,8 @@ __device__ inline uint32_t from_here(uint32_t value) {
   return value;
 }
 
-// Words that running CTAs pass to each other. They order no other accesses: all that is passed must be in the
-// word.
+// Loads and stores of words that running CTAs pass to each other. They order no other accesses: the word
+// itself must hold all data that is passed.
 __device__ inline uint64_t load_relaxed(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
@@ -86,8 +86,8 @@ __device__ inline uint64_t load_relaxed(const uint64_t* from) {
 __device__ inline void store_relaxed(uint64_t* to, uint64_t word) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
-// The same for floats. Each element of a float4 or float2 is a word of its own: some may have arrived and
-// others not.
+// Relaxed accesses to floats. Each element of a float4 or float2 is a word of its own: some elements may have
+// arrived and others not.
 __device__ inline float load_relaxed(const float* from) {
   float word;
   asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(word) : "l"(from) : "memory");
@@ -108,7 +108,7 @@ __device__ inline void store_relaxed(float2* to, float2 words) {
   asm volatile("st.relaxed.gpu.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(words.x), "f"(words.y)
                : "memory");
 }
-// The same among the warps of a CTA, in its shared memory.
+// Relaxed accesses to words that the warps of a CTA pass to each other in shared memory.
 __device__ inline uint64_t load_relaxed_in_cta(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.cta.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");

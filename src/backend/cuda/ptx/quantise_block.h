@@ -1,5 +1,5 @@
-// Quantises activations to the formats of block-scaled products (block_mma.cuh): 32 neighbours share one
-// scale 2^(byte - 127).
+// Quantises activations to the formats of block-scaled products (block_mma.cuh): 32 adjacent elements share
+// one scale 2^(byte - 127).
 //
 //   MXFP8       E4M3 with the smallest scale for which no value exceeds 448. The scale that the OCP
 //               specification suggests clips in a tenth of the blocks, and its error is a tenth larger.
@@ -14,8 +14,8 @@
 // All rounding is to nearest, ties to even. A block of zeros has scale byte 0 and codes 0. A block with an
 // infinity or a NaN has scale byte 255 (NaN) and codes 0.
 //
-// The functions take eight neighbours at a time, those of one lane (block_codes.h). Four lanes share a block
-// and exchange only its largest magnitude and its errors (quantise_block.cuh). The host runs the same
+// The functions take eight adjacent elements at a time, those of one lane (block_codes.h). Four lanes share a
+// block and exchange only its largest magnitude and its errors (quantise_block.cuh). The host runs the same
 // formulas.
 #pragma once
 
@@ -55,13 +55,14 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
 }
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
-// 448 is 1.75 * 2^8: takes the exponent of the largest minus 8, plus one if its mantissa is above 1.75.
+// Returns the exponent of the largest magnitude minus 8, plus one if its mantissa is above 1.75, since 448 is
+// 1.75 * 2^8; biased by 127.
 constexpr uint8_t mxfp8_scale(uint32_t largest) {
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
   return static_cast<uint8_t>(exponent > 8 ? exponent - 8 : 0);
 }
-// Returns the scale of the second term: 2^-4 of the first, or the smallest possible.
+// Returns the scale of the second term: 2^-4 times the first term's, or the smallest possible.
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
@@ -153,7 +154,7 @@ __host__ __device__ inline Mxfp4Errors mxfp4_errors(const float (&x)[8], uint32_
   }
   return errors;
 }
-// `errors` are those of the whole block.
+// Returns the candidate scale with the smaller error. `errors`: of the whole block.
 constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {
   return static_cast<uint8_t>(mxfp4_scale(largest) + (errors.of_twice < errors.of_scale ? 1 : 0));
 }

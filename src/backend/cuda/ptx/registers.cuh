@@ -12,8 +12,8 @@ __device__ inline unsigned long long now_ns() {
   return nanoseconds;
 }
 
-// The same as threadIdx.x, but read here and kept in a register: the compiler reads threadIdx.x again at each
-// use.
+// Returns threadIdx.x, kept in a register: without this, the compiler reads the special register again at
+// each use.
 __device__ inline unsigned thread_of_cta() {
   unsigned thread;
   asm volatile("mov.u32 %0, %tid.x;" : "=r"(thread));

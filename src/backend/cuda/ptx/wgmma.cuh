@@ -6,7 +6,7 @@
 // B: the 64 elements of a column of a tile are 128 bytes, columns follow each other, and the 16-byte piece p
 // of column c is at p ^ (c % 8). B begins at a multiple of 1,024 bytes. B of 72 columns may also be stored
 // row by row (wgmma_bf16_by_rows): then 64 elements of a row are the 128 bytes, piece p of row r is at p ^ (r
-// % 8), and the last 8 columns are elsewhere, in the first piece of rows.
+// % 8), and the last 8 columns are at a separate address, in the first piece of rows.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +36,13 @@ __device__ void wait_for_products() {
 // by the thread that stored it, or by the thread that has waited for it and issues the products.
 __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Returns the descriptor of B at this shared address, for 16 of a tile's 64 columns: only its lower word, in
-// units of 16 bytes. The upper word is a constant: 128-byte swizzle, 1,024 bytes from 8 columns (or rows, by
-// rows) to the next 8. It stays out of address arithmetic: 64-bit additions and the moves around them took a
-// twelfth of the instructions of a batch's products.
+// Returns the descriptor of B, stored column by column at this shared address, for 16 of a tile's 64 columns:
+// only its lower word, in units of 16 bytes. The upper word is a constant: 128-byte swizzle, 1,024 bytes from
+// 8 columns (or rows, by rows) to the next 8. It stays out of address arithmetic: 64-bit additions and the
+// moves around them took a twelfth of the instructions of a batch's products.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
-// The same for B row by row, with its last 8 columns at another, higher address.
+// Returns the descriptor of B stored row by row at this shared address, with its last 8 columns at the higher
+// address last_columns.
 __device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {
   return (last_columns - address) / 16 * 0x10000 + address / 16;
 }

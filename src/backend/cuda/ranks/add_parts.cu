@@ -13,8 +13,8 @@ namespace {
 constexpr int kThreads{128}, kMostParts{8};
 static_assert(kMostParts >= kMaxExpertsPerToken && kMostParts >= kMaxRanks);
 
-// Each thread handles four neighbours of a row. All loads are issued first. No CTA waits for another, so
-// their number is not limited.
+// Each thread handles four adjacent elements of a row. All loads are issued first. No CTA waits for another,
+// so the number of CTAs is not limited.
 __global__ void __launch_bounds__(kThreads)
     add_parts_kernel(const __grid_constant__ AddArgs args, Divisor by_fours, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);

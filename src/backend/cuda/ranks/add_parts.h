@@ -1,5 +1,5 @@
-// Adds up parts in one memory: a rank's own terms of an all-reduce, and those of all ranks after NCCL has
-// gathered them.
+// Adds up parts that are in the memory of one GPU: a rank's own terms of an all-reduce, or the terms of all
+// ranks after NCCL has gathered them.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace nibble::cuda {
 
-// out = x + part 0 + part 1 + ..., in this order, in float32: the same bits as sum.h.
+// out = x + part 0 + part 1 + ..., in this order, in float32: the same bits as the sums of sum.h.
 struct AddArgs {
   const float* parts;  // part p of row r starts at p * part_stride + r * row_stride
   int num_parts;       // up to kMaxExpertsPerToken, and to kMaxRanks

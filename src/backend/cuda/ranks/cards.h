@@ -17,8 +17,8 @@ namespace nibble::cuda {
 
 void use_device(int device);  // selects the GPU for all later calls of this thread
 
-// Returns the GPU of each rank: those that the options name, otherwise the first ones. Throws InputError if
-// the machine has fewer.
+// Returns the GPU of each rank: the GPUs that the options name, otherwise the first ones. Throws InputError
+// if the machine lacks one of them.
 std::vector<int> devices_of(const CudaOptions& own);
 
 // Returns, in one line, why some of the GPUs cannot write to each other's memory; empty if all can.

@@ -23,8 +23,9 @@ struct Connection {
 Connection connection_of(const Config& config, const BackendOptions& options, const CudaOptions& own,
                          std::string_view source, std::vector<int> devices);
 
-// What ranks that are processes must have in common: the chip and the kernel options, which decide the bits,
-// and the NCCL version that connects them. Throws InputError if this machine cannot be a rank.
+// The properties that ranks in different processes must have in common: the chip and the kernel options,
+// which decide the bits, and the NCCL version that connects the ranks. Throws InputError if this machine
+// cannot be a rank.
 struct RankTraits {
   std::string kernels, nccl;
 };

@@ -16,7 +16,7 @@ namespace nibble::cuda {
 class Patience {
  public:
   __device__ explicit Patience(const Links& links) : links_(links) {}
-  // Returns whether this thread has polled for too long, or another one has.
+  // Returns whether this thread, or any other thread of any rank, has polled for too long.
   __device__ bool is_over() {
     constexpr unsigned kPolls{1024};  // the failure flag is in host memory: slow to read
     if (++polls_ % kPolls != 0) return false;
@@ -44,7 +44,7 @@ __device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, u
 }
 
 // Returns a mask whose bit p says whether this rank has part p of a row of the step; missing parts count as
-// zeros. All loads are issued first, because no part is loaded before its weight has arrived.
+// zeros. Issues the loads of all weights first, because no part is loaded before its weight has arrived.
 __device__ inline unsigned parts_here(const SumArgs& args, int row) {
   if (!args.weights) return ~0u;
   float weights[kMaxExpertsPerToken];
@@ -57,8 +57,8 @@ __device__ inline unsigned parts_here(const SumArgs& args, int row) {
   return here;
 }
 
-// Returns the row of SumArgs::parts with this rank's parts of a row of the step; -1: none, which counts as
-// zeros.
+// Returns the row of SumArgs::parts with this rank's parts of a row of the step; -1: this rank has none,
+// which counts as zeros.
 __device__ inline int part_row(const SumArgs& args, int row) {
   return args.part_rows ? __ldcg(args.part_rows + row) : row;
 }
@@ -90,7 +90,7 @@ template <int warps>
 struct RowOfCta {
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
 
-  // Calls f(n, col) for each float4 of the thread; it begins at column col.
+  // Calls f(n, col) for each float4 n of the thread, which begins at column col.
   template <typename F>
   static __device__ void for_fours(int hidden, const F& f) {
 #pragma unroll
@@ -131,9 +131,8 @@ struct RowOfCta {
     for_fours(hidden, [&](int n, int col) { *reinterpret_cast<float4*>(row + col) = from[n]; });
   }
 
-  // Leaves the norm of a row of x in shared memory. Just before, the thread itself has stored its float4s of
-  // x. The norm is computed from x as loaded again, so its bits are those of rms_norm(). Synchronizes the CTA
-  // at the end.
+  // Leaves the norm of a row of x in shared memory. Each thread must have stored its own float4s of x before.
+  // x is loaded again, so that the norm has the bits of rms_norm(). Synchronizes the CTA at the end.
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};

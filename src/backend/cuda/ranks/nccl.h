@@ -19,16 +19,17 @@ enum class NcclType : int { kUint8 = 1, kFloat32 = 7 };
 
 class Nccl {
  public:
-  // `library`: its path; empty: libnccl.so.2, as the loader finds it. `interface`: the network interface over
-  // which ranks find each other, unless NCCL_SOCKET_IFNAME is set; empty: NCCL chooses. Throws InputError if
-  // the library is missing, too old, or lacks a function.
+  // `library`: its path; empty: libnccl.so.2, wherever the loader finds it. `interface`: the network
+  // interface over which ranks find each other, unless NCCL_SOCKET_IFNAME is set; empty: NCCL chooses. Throws
+  // InputError if the library is missing, too old, or lacks a function.
   static std::shared_ptr<const Nccl> load(const std::string& library, const std::string& interface = {});
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
 
   const std::string& version() const { return version_; }  // "2.28.9"
   GroupId new_group() const;                               // the first rank listens from now on
-  // Throws InputError naming the failed operation. `comm`: its error details are added, if it has any.
+  // Throws InputError if `result` is an error; `what` names the operation. `comm`: its error details are
+  // added, if it has any.
   void check(int result, const char* what, NcclComm* comm = nullptr) const;
 
   int (*get_version)(int*){nullptr};

@@ -49,8 +49,8 @@ void NcclRank::sum(const LaunchContext& gpu, Operation operation, const AddArgs&
   }
   nccl_->check(nccl_->all_gather(own, gathered, count, NcclType::kFloat32, comm_, gpu.stream),
                "sending terms", comm_);
-  // NCCL's kernels do not let a successor start early, and the nodes it adds to a recorded graph need not be
-  // kernels.
+  // NCCL's kernels do not let a successor start early, and the nodes that NCCL adds to a captured graph need
+  // not be kernels.
   LaunchContext in_order = gpu;
   in_order.target.has_dependent_launch = false;
   add_parts(in_order, {operation, "sum"},

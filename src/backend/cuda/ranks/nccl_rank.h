@@ -18,15 +18,16 @@ size_t nccl_rank_bytes(int hidden, int num_ranks, int max_batch_tokens);
 
 class NcclRank {
  public:
-  // Uses the current device. Returns once all ranks of the group have been constructed; `shares`: those of
-  // all ranks.
+  // Uses the current device. Returns once all ranks of the group have been constructed; `shares`: of all
+  // ranks, in order.
   NcclRank(std::shared_ptr<const Nccl> nccl, const GroupId& group, const std::vector<Share>& shares, int rank,
            int hidden, int max_batch_tokens);
   NcclRank(const NcclRank&) = delete;
   NcclRank& operator=(const NcclRank&) = delete;
   ~NcclRank() { abort(); }
 
-  // These enqueue into the stream. All ranks must call them in the same order and for the same rows.
+  // sum(), gather_logits() and broadcast() enqueue into the stream. All ranks must call them in the same
+  // order and for the same rows.
   //
   // out = x + the sum over ranks of the sum of their parts, for up to kSumRows rows.
   void sum(const LaunchContext& gpu, Operation operation, const AddArgs& terms) const;
@@ -37,8 +38,8 @@ class NcclRank {
 
   // Throws InputError if NCCL has reported an error.
   void check() const;
-  // Aborts what is in flight, whatever the other ranks do. May be called from any thread; must be the last
-  // call.
+  // Aborts NCCL's work in flight, without waiting for the other ranks. May be called from any thread; must be
+  // the last call.
   void abort();
 
  private:

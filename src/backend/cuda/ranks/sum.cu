@@ -8,10 +8,10 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kFewThreads{128}, kMeetThreads{256};
-// Shape of the kernel with one CTA per row. Polling CTAs must all be resident: one per SM, because two would
-// have too few registers.
+// Shape of the kernel with one CTA per row. Polling CTAs must all be resident: one CTA per SM, because with
+// two per SM each would have too few registers.
 constexpr int kWarps{16}, kResidents{1};
-constexpr int kPartsAtOnce{3};  // after the first: together the experts per token of gpt-oss
+constexpr int kPartsAtOnce{3};  // at once, after part 0: 1 + 3 are the experts per token of gpt-oss
 using WordRow = RowOfCta<kWarps>;
 
 __device__ TwoWords two_words(float first, float second, uint32_t tag) {
@@ -40,7 +40,8 @@ __device__ void add_to(float2& sum, float2 more) {
   sum.x += more.x;
   sum.y += more.y;
 }
-// Adds up the rank's own parts of two neighbours of a row of the step, in order. All loads are issued first.
+// Returns this rank's contribution to elements `col` and `col + 1` of a row of the step: the sum of its
+// parts, in part order. Issues all loads before the first addition.
 __device__ float2 own_pair(const SumArgs& args, int row, int col) {
   const int part = part_row(args, row);
   const float* from = args.parts + max(part, 0) * args.row_stride + col;
@@ -57,7 +58,8 @@ __device__ float2 own_pair(const SumArgs& args, int row, int col) {
   return loaded[0];
 }
 
-// For one or two rows, whose readers compute the norm. Each thread handles two neighbours of a row.
+// All-reduces one or two rows, whose readers compute the norm themselves. Each thread handles two adjacent
+// elements of a row.
 template <Turn turn>
 __global__ void __launch_bounds__(kFewThreads)
     sum_pairs_kernel(const __grid_constant__ SumArgs args, Divisor by_pairs, Timestamps timestamps) {
@@ -113,8 +115,9 @@ __device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Pat
   }
 }
 
-// A CTA handles every gridDim.x-th row: it sends them all, then adds them up and computes their norms. It
-// loads its own terms twice, the second time while the other ranks' words are in flight.
+// A CTA handles every gridDim.x-th row: it sends the terms of all its rows, then adds up each row and
+// computes its norm. It loads the rank's own terms twice, the second time while the other ranks' words are in
+// flight.
 template <Turn turn>
 __global__ void __launch_bounds__(WordRow::kThreads, kResidents)
     sum_words_kernel(const __grid_constant__ SumArgs args, Timestamps timestamps) {
@@ -186,7 +189,7 @@ __global__ void __launch_bounds__(kMeetThreads)
   }
   if constexpr (turn != Turn::kSend) {
     if (is_peer) {
-      // Another rank may be a meeting ahead.
+      // Another rank may already have sent the arrival of the next meeting.
       Patience patience(links);
       const uint32_t* arrival = links.inboxes[links.rank].arrivals + thread;
       while (!has_come(load_acquire_system(arrival), tag) && !patience.is_over()) {

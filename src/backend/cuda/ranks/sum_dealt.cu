@@ -8,7 +8,7 @@
 // For R rows of H numbers, (N - 1) / N R H (4 + 2) bytes leave a rank: 2,048 rows of 2,880 on two ranks are
 // 11.8 MB of terms and 5.9 MB of norms, 46 us at 387 GB/s. Memory traffic is 153 MB after the experts, whose
 // 4 parts per token are 94 MB, 49 us at 3.1 TB/s, and 77 MB after attention. All of this overlaps: half of
-// the CTAs send and wait, the others add up, and both start with the launch.
+// the CTAs send and wait, the other half add up, and both halves start with the launch.
 //
 // A rank launches as many CTAs as its chip holds at once, because they poll. Flags are per row, so other
 // ranks may have other numbers of CTAs.
@@ -21,7 +21,7 @@ namespace {
 
 // An SM holds one CTA that sends, and one that adds up.
 constexpr int kDealtWarps{16}, kOfEach{1};
-constexpr int kPartsAtOnce{2};  // after the first: more do not fit into registers
+constexpr int kPartsAtOnce{2};  // parts loaded at once, after part 0: more do not fit into registers
 // Rows that a CTA sends per fence. A fence takes 2 us: with one row per fence, 132 CTAs would send at most
 // 430 GB/s, and the link takes 387.
 constexpr int kSentAtOnce{2};
@@ -31,7 +31,7 @@ struct CtaOf {
   int index, count;
 };
 
-// One thread per other rank.
+// Whether the thread, one per rank, belongs to another rank.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }
@@ -40,7 +40,7 @@ __device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) 
   const Links& links = args.links;
   const int hidden = links.hidden, most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
   for (int first = cta.index; first < most; first += kSentAtOnce * cta.count) {
-    uint32_t* flag = nullptr;  // of the row that the calling thread announces
+    uint32_t* flag = nullptr;  // flag of the row that the calling thread announces
     for (int i = 0; i < kSentAtOnce; ++i) {
       const int n = first + i * cta.count, row = others_row(n, links.rank, links.num_ranks);
       if (n >= most || row >= args.num_rows) continue;
@@ -104,7 +104,7 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
     add_up(args, tag, row, sum);
     if constexpr (has_norm) {
       DealtRow::store(sum, hidden, args.out + at);
-      // In L1 from the second row on.
+      // These loads hit L1 from the second row on.
       const NormWeights<kDealtWarps, 1> norm_weights(args.norm.weights, hidden);
       DealtRow::normalise(args, norm_weights, of_step, normed);
       DealtRow::for_pieces(normed, of_step, hidden, args.norm.image_rows, [&](size_t element, uint4 piece) {
@@ -118,14 +118,15 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
         DealtRow::store(sum, hidden, links.outputs[peer_of(links.rank, distance, links.num_ranks)].x + at);
     }
     __syncthreads();
-    // Done by the last warp, which has least to do: while it waits for its fence, the others load the next
-    // row.
+    // The last warp does this, since it has least to do: while it waits for its fence, the other warps load
+    // the next row.
     const int to = thread - (DealtRow::kThreads - 32);
     if (to >= 0 && is_peer(links, to)) store_release_system(links.inboxes[to].returned + row, tag);
   }
 }
 
-// Ranks that take turns need not wait for rows: each has sent its own back before the next launch runs.
+// Ranks that share a GPU and take turns (Turn) need not wait for returned rows: each rank has returned the
+// rows it owns before the next launch runs.
 template <Turn turn, bool has_norm>
 __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
     sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {

@@ -4,9 +4,9 @@
 // The logits of a row are in L2, 804 KB for V = 201,088. A small kernel finds the likeliest token, which is
 // all that greedy rows need. For other rows a cluster of 8 CTAs passes over the logits; a pass takes 0.7 us
 // at the 150 GB/s that an SM reads, some arithmetic, and a barrier. A draw takes one pass. top_k and top_p
-// search for the least likely token that is kept: a pass adds up the tokens in each of 256 bins, likeliest
-// first, and the next pass subdivides the bin in which the sum reaches its target. On typical logits of
-// models this takes two or three passes, at most eight.
+// search for the least likely token that is kept: a pass adds up the amounts of the tokens in each of 256
+// bins, likeliest first, and the next pass subdivides the bin in which the running sum reaches its target. On
+// typical logits of models this takes two or three passes, at most eight.
 //
 // A weight is an integer in units of 2^-44 of the largest weight. Sums are exact, so the order of additions
 // does not matter, and a token gets the same bits in every run and every batch. Rounding to units moves the
@@ -72,7 +72,7 @@ __device__ uint64_t pack(int token, float logit) {
 __device__ int token_of(uint64_t packed) {
   return kMaxVocab - 1 - static_cast<int>(packed & (kMaxVocab - 1));
 }
-// The least likely token that is kept. Most tokens are decided by comparing logits alone.
+// The least likely token that is kept. Comparing logits alone decides most tokens.
 struct Bound {
   uint64_t packed;
   float logit;
@@ -88,7 +88,7 @@ struct Likeliest {
   float logit{-INFINITY};
   int token{-1};
 
-  // Must be called with ascending ids.
+  // Must be called in ascending order of token ids.
   __device__ void consider(int other_token, float other) {
     if (!(other > logit)) return;
     logit = other;
@@ -114,10 +114,10 @@ struct Weight {
 
   __device__ Weight(float largest, float temperature, float min_p)
       : largest(largest),
-        inverse(fminf(1.4426950408889634f / temperature, FLT_MAX)),  // finite, so that 0 times it is 0
+        inverse(fminf(1.4426950408889634f / temperature, FLT_MAX)),  // finite: 0 * infinity would be NaN
         min_p(min_p) {}
   __device__ uint64_t operator()(float logit) const {
-    // Subnormal results would be 0 units as well.
+    // exp2_of() flushes subnormal results to 0; they would be 0 units anyway.
     const float weight = exp2_of(__fmul_rn(__fsub_rn(logit, largest), inverse));
     return weight < min_p ? 0 : __float2ull_rn(weight * static_cast<float>(uint64_t{1} << kWeightBits));
   }
@@ -150,8 +150,8 @@ struct DistanceBins {
 };
 
 struct Shared {
-  // Double buffer that the other CTAs of the row read. A CTA may fill one half while others still read the
-  // other half: all pass a barrier before it fills the first again.
+  // Double buffer that the other CTAs of the row read. A CTA may fill one half while other CTAs still read
+  // the other half: all CTAs pass a barrier before a half is filled again.
   uint64_t exchanges[2][kBins];
   RowReduce::TempStorage reduce;
   uint64_t warps[kWarps];
@@ -163,11 +163,11 @@ struct Shared {
   int num_top;
 };
 
-// Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the
-// target: `share` (in units of 2^-64) of the total, plus `more`. If the total is below the target, returns
-// index -1 and the total. Not inlined, so that a single copy stays in the instruction cache. Scans in two
-// levels of warps: in CUB's BlockScan every thread adds up the sums of 32 warps one by one, which by its
-// instructions takes as long as a pass (an estimate).
+// Each thread of the CTA passes an amount. Finds the first thread at which the running sum of the amounts
+// reaches the target: `share` (in units of 2^-64) of the total, plus `more`. If the total is below the
+// target, returns index -1 and the total. Not inlined, so that a single copy stays in the instruction cache.
+// Scans in two levels of warps: in CUB's BlockScan every thread adds up the sums of 32 warps one by one,
+// which by its instructions takes as long as a pass (an estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   using Scan = cub::WarpScan<uint64_t>;  // shuffles: needs no shared memory
@@ -299,7 +299,7 @@ class Row {
     Cluster::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // tokens are in any order; ranks do not depend on it
+    int rank = 0;  // tokens are in no particular order; ranks do not depend on it
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);
@@ -318,7 +318,7 @@ class Row {
     }
     Cluster::sync();
     if (row.follows < 0) return;
-    // The last token has no adjustment.
+    // The last token has no adjustment of its own: use the extra one.
     if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {
       extra->token = last;
       change(row, *extra, 1);
@@ -387,7 +387,7 @@ class Row {
 
   __device__ uint64_t* next_exchange() { return shared_.exchanges[exchange_index_ ^= 1]; }
 
-  // Combines a value from each thread of the row; all threads get the result.
+  // Combines one value from each thread of the row's CTAs with `op`; all threads get the result.
   template <typename Op>
   __device__ uint64_t combine(uint64_t own, const Op& op) {
     own = RowReduce(shared_.reduce).Reduce(own, op);  // in the first thread
@@ -433,7 +433,7 @@ class Row {
   Shared& shared_;
 };
 
-// Whether a row needs only the likeliest token, or none: best_kernel then completes it.
+// Whether a row needs only the likeliest token, or no token: best_kernel then completes the row.
 __device__ bool has_only_likeliest(const SampleRow& row) {
   return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.follows < 0 &&
                                  row.num_logprobs < 0 && row.mask == nullptr);

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kMaxVocab{1 << 19};  // limit: sample.cu adds up weights in 64 bits
+inline constexpr int kMaxVocab{1 << 19};  // a limit because sample.cu adds up weights in 64 bits
 // The same as kMaxLogprobs of the host's headers, which kernels do not include.
 inline constexpr int kMaxTop{20};
 
@@ -22,15 +22,17 @@ struct Adjustment {
 // The SampleParams of an output row, and its adjustments.
 struct SampleRow {
   uint64_t seed;
-  // In units of 2^-64, rounded up, minus 1: a sum above this share of the total reaches top_p; kAllTokens: 1.
+  // top_p in units of 2^-64, rounded up, minus 1: a sum above this share of the total reaches top_p.
+  // kAllTokens: top_p is 1.
   uint64_t top_p;
   Adjustment* adjustments;  // each token once
   const uint32_t* mask;     // bits of the allowed tokens, 32 per word; null: all are allowed
   int32_t num_adjustments;
   // The row of the step whose token counts as one more output token, because the host does not know it yet;
-  // -1: none. After the row's adjustments there is room for one more, in case that token has none.
+  // -1: none. After the row's adjustments there is space for one more, in case that token has none.
   int32_t follows;
-  // Of the token to be chosen; -1 - n: the position after the step's row n, which only the device knows.
+  // Position of the token to be sampled. -1 - n: one after the position of the step's row n; used if only the
+  // device knows that position.
   int32_t position;
   int32_t top_k;         // 0: no limit
   int32_t num_logprobs;  // -1: none; at most kMaxTop
@@ -44,7 +46,7 @@ struct TopLogprob {
 };
 struct SampleResult {
   int32_t token;  // -1: none
-  float logprob;  // of the token, if num_logprobs >= 0
+  float logprob;  // log-probability of `token`; valid if num_logprobs >= 0
   int32_t num_top;
   TopLogprob top[kMaxTop];
 };

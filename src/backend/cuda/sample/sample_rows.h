@@ -9,8 +9,8 @@
 
 namespace nibble::cuda {
 
-// Owns the adjustments and the masks of a step. Their number is not bounded in advance, so rows point to
-// them.
+// Owns the adjustments and the masks of a step. Their number is not bounded in advance, so they are stored
+// separately and rows point to them.
 class SampleRows {
  public:
   explicit SampleRows(int vocab) : index_(static_cast<size_t>(vocab), -1) {}
@@ -23,14 +23,14 @@ class SampleRows {
     masks_.clear();
   }
   // Adds a row. Parameters that engine/validate.h would refuse, and tokens outside the vocabulary, are a bug
-  // of the caller. `position`: see SampleRow; if only the device knows it, no parameter may count the output.
-  // `follows`: the step's row whose token belongs to the output and is not known yet (Run::follows); -1: all
-  // are known.
+  // of the caller. `position`: see SampleRow; if only the device knows it, no parameter may depend on counts
+  // of output tokens. `follows`: the step's row whose token belongs to the output and is not known yet
+  // (Run::follows); -1: all tokens are known.
   void add(const OutputRow& output, int position, int follows = -1);
   // Whether every row needs only its likeliest token.
   bool are_greedy() const { return are_greedy_; }
   bool have_masks() const { return !masks_.empty(); }
-  // Enqueues the copy of the adjustments, if any. The step before the previous one must have ended.
+  // Enqueues the copy of the adjustments, if any. Step n - 2 must have ended when step n is uploaded.
   void upload(Stream stream);
   // Requests the masks and enqueues their copy, before the sampling; the device works on the step meanwhile.
   void upload_masks(Stream stream);
@@ -49,7 +49,7 @@ class SampleRows {
     TokenMask* source;
   };
   std::vector<Mask> masks_;
-  // Double-buffered: the previous step's copy may still be waiting to begin.
+  // Each buffer exists twice: the previous step's copy may still be waiting to begin.
   PinnedBuffer pinned_, last_pinned_, pinned_masks_, last_pinned_masks_;
   DeviceBuffer device_, device_masks_;
   DeviceBuffer outgrown_, outgrown_masks_;  // the previous step may still read these

@@ -9,9 +9,9 @@
 
 namespace nibble::cuda {
 
-// Where a launch writes its timestamps, in nanoseconds of the device's clock: `begin` when its first CTA
-// could begin, `end` when its last CTA was done, and `middle`, in a launch that does routing and then
-// experts, when the last CTA was done with routing. Null: not recorded.
+// Where a launch writes its timestamps, in nanoseconds of the device's clock: `begin`: when its first CTA
+// could begin. `end`: when its last CTA was done. `middle`, in a launch that does routing and then experts:
+// when its last CTA was done with routing. Null: the launch is not recorded.
 struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };

@@ -1,5 +1,5 @@
-// CUDA graphs of steps. Steps that decode, or verify drafts, launch the same kernels repeatedly; as one graph
-// they cost the host a single call.
+// CUDA graphs of steps. Steps that decode or verify drafts launch the same kernels again and again; launching
+// them as one graph takes the host a single call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@ namespace nibble::cuda {
 // A graph that is ready to run.
 class StepGraph {
  public:
-  // Records what `enqueue` puts into the stream.
+  // Captures the work that `enqueue` puts into the stream.
   StepGraph(const OwnedStream& stream, const std::function<void()>& enqueue);
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
@@ -28,17 +28,17 @@ class StepGraph {
   cudaGraphExec_t executable_{nullptr};
 };
 
-// The graphs of all steps so far. The key is the step's shape for each rank of the GPU.
+// The graphs of all step shapes so far. The key holds the step's shape for each rank on the GPU.
 class StepGraphs {
  public:
   using Key = std::vector<StepShape>;
-  // `are_on`: false with --no-graphs; then no step is recorded.
+  // `are_on`: false with --no-graphs; then no step is captured.
   explicit StepGraphs(bool are_on) : are_on_(are_on) {}
   bool are_on() const { return are_on_; }
-  // Records the graph for these shapes, if missing. If several GPUs wait for each other's launches, all
-  // graphs must be ready before the first launch.
+  // Captures the graph for these shapes, if missing and graphs are on. If several GPUs wait for each other's
+  // launches, all graphs must be ready before the first launch.
   void prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
-  // Launches the graph for these shapes, after recording it if missing. If graphs are off, enqueues the step.
+  // Launches the graph for these shapes, after capturing it if missing. If graphs are off, enqueues the step.
   void launch(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
   void count_step_without() { ++num_without_; }
   std::vector<Counter> counters() const;

@@ -24,7 +24,7 @@ size_t max_page_ids(const BackendOptions& options) {
          kPathSlots * static_cast<size_t>(options.max_batch_tokens);
 }
 
-// The rows of a run with a draft tree.
+// A run with a draft tree, and the position and path of each of its rows.
 struct PlacedTree {
   const Run* run;
   std::vector<PlaceInRun> places;
@@ -76,8 +76,8 @@ class OwnRows {
       : in_(in), num_single_(shape.num_single_rows), next_tiled_(num_single_) {
     if (in.own_of_rows) std::fill_n(in.own_of_rows, shape.num_tokens, -1);
   }
-  // Takes rows of the step from `first` on, which are already filled in; returns the index of the first one
-  // here.
+  // Copies the step's rows [first, first + count), which must be filled in, to this rank's attention rows.
+  // Returns their first index there.
   int put(bool are_tiled, int first, int count) {
     int& next = are_tiled ? next_tiled_ : next_single_;
     const int here = std::exchange(next, next + count);
@@ -88,7 +88,7 @@ class OwnRows {
     }
     return here;
   }
-  // Fills the unused rows with `spare`.
+  // Fills the unused single rows with `spare`.
   void fill_up(const RowInput& spare) {
     for (int row = next_single_; row < num_single_; ++row) {
       in_.attention_rows[row] = spare;
@@ -106,10 +106,10 @@ bool is_tiled(const Run& run) {
   return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.parents.empty();
 }
 
-// Returns the number of chunks with which attention covers positions up to this one, rounded up to a power of
+// Returns the number of chunks that attention needs for positions 0 to `position`, rounded up to a power of
 // two: few grid sizes, so that a graph serves many steps. Above 64 chunks it is rounded up to a multiple of a
-// quarter between two powers: the CTAs of unused chunks come last, and the next kernel can begin only after
-// each of them has run.
+// quarter of the next lower power of two, to leave fewer chunks unused: the CTAs of unused chunks come last,
+// and the next kernel can begin only after each of them has run.
 int chunks_up_to(int position) {
   constexpr int kInQuartersFrom{64};
   const int needed = chunks_for(position / kPagePositions + 1);
@@ -255,7 +255,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   const std::vector<int> last_chains = std::exchange(chains_, {});
   header->num_chains = static_cast<uint32_t>(std::exchange(num_chains_, shape.num_chains));
   auto next_tree = trees.begin();
-  // `first_here`: the first page of the rank's own KV cache.
+  // Adds a page table to the page ids. `first_here`: the first page of the rank's own KV cache.
   const auto add_table = [&](const PageTableView& table, uint32_t first_here) {
     const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
     for (const PageId page : table.pages) in.page_ids[next_page++] = static_cast<uint32_t>(page) - first_here;
@@ -265,7 +265,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const int chain = has_head_ && begins_chain(run) ? next_chain++ : -1;
     const bool is_here = is_own(run);
     const uint32_t full = is_here ? add_table(run.full, first_full_) : 0;
-    if (chain >= 0)  // a page of the head's own, for draft slots beyond the run's pages
+    if (chain >= 0)  // the chain's spare page in the head's cache, for draft slots beyond the run's pages
       in.page_ids[next_page++] =
           static_cast<uint32_t>(spare_full_) + static_cast<uint32_t>(kSparePages + chain);
     const uint32_t sliding = is_here ? add_table(run.sliding, first_sliding_) : 0;

@@ -17,37 +17,37 @@ struct Workspace;
 
 inline constexpr int kMaxGraphTokens{64};
 // Returns the number of rows of the graph that runs num_tokens rows: few sizes, so that few graphs serve all
-// steps. Padding rows hold a token of no sequence, in a page of their own (kSparePages), and no token is
-// chosen for them.
+// steps. Padding rows belong to no sequence: their token is arbitrary, their keys and values go to a spare
+// page (kSparePages), and no token is sampled for them.
 constexpr int graph_rows(int num_tokens) {
   const int step = num_tokens <= 8 ? 1 : num_tokens <= 32 ? 4 : 8;
   return (num_tokens + step - 1) / step * step;
 }
 
-// A rank with sequences of its own computes attention for at least this number of rows: kernels for fewer
-// rows compute their norm themselves, from contiguous rows. The padding rows repeat the step's first row, in
-// a spare page.
+// A rank with a KV cache of its own computes attention for at least this number of rows: kernels for fewer
+// rows compute their norm themselves, from rows that must be contiguous. Padding rows repeat the step's first
+// row, with keys and values in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 
 // A step's shape decides which kernels it launches, and with which grids: steps of one shape share a CUDA
 // graph.
 struct StepShape {
   int num_tokens{0}, num_outputs{0}, full_chunks{0};
-  // If ranks have sequences of their own: the number of this rank's rows; attention covers only these. 0:
-  // attention covers all rows.
+  // If ranks have KV caches of their own: the number of this rank's rows, the only ones that its attention
+  // covers. 0: attention covers all rows.
   int num_own_rows{0};
-  // Rows that are attended to one by one come first; the others are in tiles.
+  // Rows that attention processes one by one come first in the step; the other rows are in tiles.
   int num_single_rows{0}, num_tiles{0};
-  bool any_tiles{false};  // on any rank: all ranks launch a step in the same way
+  bool any_tiles{false};  // whether any rank has tiles: all ranks launch a step in the same way
   bool are_greedy{false};
-  bool have_masks{false};  // the sampling waits for InputUpload::upload_masks()
+  bool have_masks{false};  // sampling waits for InputUpload::upload_masks()
   bool writes_kv{false};   // every row belongs to a different sequence: attend_rows() writes keys and values
   bool have_trees{false};  // some runs' drafts are trees (Run::parents)
-  int num_runs{0};         // of the batch, if there is a draft head or a tree
-  // With a draft head: the number of draft chains after the step, the drafts of the longest, and the chunks
-  // of its attention.
+  int num_runs{0};         // DraftRuns; 0 if the step has neither a draft head nor a tree
+  // With a draft head: the number of draft chains after the step, the number of drafts of the longest chain,
+  // and the chunks per row of the head's attention.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
-  bool draft_trees{false};  // some run requests several tokens per place (Run::draft_topk)
+  bool draft_trees{false};  // some run requests several draft tokens per position (Run::draft_topk)
   // Whether the step is run as a graph: steps that decode, or verify drafts, have few shapes, which recur.
   bool is_recorded() const {
     return num_tokens > 0 && num_tokens <= kMaxGraphTokens && !any_tiles && num_outputs == num_tokens;
@@ -56,18 +56,18 @@ struct StepShape {
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
 
-// The parts of an input, at any address.
+// Pointers to the parts of an input, in host or device memory.
 struct InputParts {
   RowInput* rows;  // [num_tokens]
-  // Attention's rows: [num_own_rows] if there are any, otherwise `rows`. Positions and pages, no tokens.
-  // Tiles index these.
+  // The rows of attention: [num_own_rows] if the shape has own rows, otherwise the same as `rows`. Attention
+  // reads only their positions and pages. Tiles index them.
   RowInput* attention_rows;
   TileInput* tiles;      // [num_tiles]
   SampleRow* sample;     // [num_outputs]
   int* output_rows;      // [num_outputs]
   DraftRun* draft_runs;  // [num_runs]
-  // null if the rank has no rows of its own. own_rows: the step's row of each of them, [num_own_rows].
-  // own_of_rows: the reverse for each row of the step, [num_tokens], -1 for other ranks' rows.
+  // null if the shape has no own rows. own_rows: [num_own_rows], the step's row of each attention row.
+  // own_of_rows: [num_tokens], the attention row of each row of the step; -1 for other ranks' rows.
   int *own_rows, *own_of_rows;
   // [num_tokens] if there are trees, otherwise null; `parents`: see DraftChoices.
   int32_t *slots, *parents;
@@ -83,43 +83,46 @@ InputParts parts_of(uint8_t* input, const StepShape& shape);
 
 size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16
 
-int chunks_for(int num_pages);  // of attend_rows()
+int chunks_for(int num_pages);  // number of attend_rows()'s chunks for these pages
 
-// Whether the step drafts after a run, if one of its rows chooses a token.
+// Whether the draft head drafts after the run, provided that one of the run's rows chooses a token.
 inline bool begins_chain(const Run& run) { return run.num_to_draft > 0 && run.next < 0; }
 
 // A run of the batch whose drafts are a tree, and the place of its rows in the step.
 struct TreeOfStep {
   size_t run;
   int first_row;
-  int last_known;  // row of the run
+  int last_known;  // last row that is not a draft, as an index in the run
 };
 
-// Embed of step n reads buffer n % 2 (step_exchange.h). So a batch with tokens goes to the buffer of the step
-// after the last one whose embed is in the stream. `step_` counts these steps: a batch without tokens has no
+// Writes the input of each batch to the buffer that the next embed reads: embed of step n reads buffer n % 2
+// (step_exchange.h). `step_` counts the steps whose embed is in the stream: a batch without tokens has no
 // embed, and a failed launch may have none.
 class InputUpload {
  public:
-  // `work`: the workspace of the steps; its `step` and `exchange` are used. `rank`: with several KV caches,
-  // the rank that owns the one here.
+  // `work`: the workspace of the steps; its `step` and `exchange` are used. `rank`: if ranks have KV caches
+  // of their own, the rank whose input this is.
   InputUpload(const Config& config, const BackendOptions& options, const Workspace& work, int rank = 0);
 
-  // Prepares a batch's input for the next embed. The step before the previous one must have ended.
+  // Prepares a batch's input for the next embed. Step n - 2 must have ended when the input of step n is
+  // uploaded: both use the same buffer.
   StepShape upload(const Batch& batch, Stream stream);
-  // Must be called when the uploaded step has been launched, unless it has no tokens. If it was not called,
-  // because a launch failed, the next upload waits for the stream and reads the step number from the device.
+  // Must be called after the uploaded step has been launched, unless the step has no tokens. If a failed
+  // launch prevented the call, the next upload waits for the stream and reads the step number from the
+  // device.
   void count_launch();
   uint32_t step() const { return step_; }                          // number of the last counted step
   const std::vector<TreeOfStep>& trees() const { return trees_; }  // of the last uploaded batch
-  // Enqueues the copy of the masks of its output rows, once everything before the sampling has been launched.
+  // Enqueues the copy of the masks of the last uploaded batch. Must be called after everything before the
+  // sampling has been launched.
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
-  // The shape of a batch's step, padded to that of a graph, and how much of it the batch fills.
+  // The shape of a batch's step, padded to the shape of a graph, and the counts that the batch fills of it.
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};
-    int num_single_rows{0};  // of all ranks, with padding
+    int num_single_rows{0};  // of all ranks, including padding
     bool has_spare_rows{false};
     size_t num_page_ids{0};
   };
@@ -137,8 +140,8 @@ class InputUpload {
   uint32_t step_{0};
   bool is_to_launch_{false};  // whether an upload has not been counted as launched yet
   SampleRows sample_rows_;
-  // Of the last uploaded batch: the chain that drafts after the last known token of a run, by that token's
-  // output row; -1: none.
+  // For each output row of the last uploaded batch: the draft chain that begins at it; -1: none. Only the
+  // output of a run's last row before its drafts has one.
   std::vector<int> chains_;
   int num_chains_{0};
   std::vector<TreeOfStep> trees_;
