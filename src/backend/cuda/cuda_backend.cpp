@@ -34,7 +34,8 @@ struct Card {
   StepGraphs graphs;
   OwnedEvent end[2];  // of the launched steps, used alternately
 
-  // The shape of the step that was uploaded last, as far as all ranks share it: rows of their own differ.
+  // The shape of the step that was uploaded last. Only the members that all ranks share are valid for all:
+  // each rank's own rows differ.
   const StepShape& shape() const { return ranks.front()->shape(); }
   void upload(const Batch& batch) {
     for (const auto& rank : ranks) rank->take(batch, stream);
@@ -57,7 +58,7 @@ struct RankPlan {
   Plan plan;
 };
 
-// How long a rank waits for a step that NCCL holds up.
+// Timeout of a step that NCCL holds up.
 constexpr double kNcclPatienceSeconds{20};
 
 class CudaBackend final : public Backend {
@@ -89,7 +90,7 @@ class CudaBackend final : public Backend {
   Rank& first_rank() const { return *first_card().ranks.front(); }
   bool is_shared() const { return num_ranks_ > 1; }
   bool is_first(const Card& card) const { return &card == &first_card(); }
-  // Whether samples are drawn on this card, which the first of all ranks does.
+  // Whether tokens are sampled on this card: the card with rank 0 does that.
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect_ranks(const BackendOptions& options);
   void try_links();
@@ -110,8 +111,8 @@ class CudaBackend final : public Backend {
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
-  // A graph ends before sampling if sampling waits for masks, or if ranks are processes: these must all
-  // record NCCL's work in the same step, but only the first one knows how tokens are chosen.
+  // A graph ends before sampling if sampling waits for masks, or if ranks are processes: all processes must
+  // capture NCCL's work in the same step, but only the first one knows how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const { return shape.have_masks || connection_.links; }
   StepGraphs::Key key_of_graph(const Card& card) const {
     StepGraphs::Key shapes;
@@ -298,8 +299,8 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
     card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_logits(first, count, turn, card.stream); });
 }
 
-// The other ranks may write the next logits after all ranks have met again. Ranks in other processes get the
-// tokens with the next step.
+// The other ranks may overwrite the logits only after the meeting that follows the sampling. Ranks in other
+// processes get the tokens with the next step.
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);
@@ -350,7 +351,7 @@ void CudaBackend::launch(const Batch& batch) {
   ++num_launched_;
 }
 
-// Logits are for tests and tools: a step that wants them is waited for here.
+// If logits are requested (by tests and tools), waits for the step here.
 void CudaBackend::launch_on(Card& card, bool want_logits, Launched& step) {
   const StepShape& shape = card.shape();
   const bool takes_logits = want_logits && draws(card);
@@ -424,9 +425,9 @@ void CudaBackend::wait_for(const OwnedEvent& event) {
   }
 }
 
-// Ends the GPUs' work in an NCCL group that has failed. The group is of no further use, and neither is this
-// backend: launch() reports that. Not called on nodes, whose processes are ended from outside: to abort, NCCL
-// would wait until no graph contains its work.
+// Aborts the GPUs' work in an NCCL group that has failed. After that neither the group nor this backend can
+// be used: launch() reports that. Not called on nodes, whose processes are ended from outside: an abort by
+// NCCL would wait until no graph contains its work.
 void CudaBackend::give_up_nccl() {
   threads_.run([&](size_t n) { cards_[n]->ranks.front()->nccl()->abort(); });
 }
@@ -547,7 +548,8 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
-// The recipe of a step of the first rank, in words. Of its logits kOutputRows rows are computed at once.
+// Returns the recipe of a step of the first rank, in words. Up to kOutputRows rows of logits are computed at
+// once.
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.asks_for_nccl(), own.have_own_sequences};

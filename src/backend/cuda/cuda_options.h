@@ -10,15 +10,15 @@
 namespace nibble::cuda {
 
 struct CudaOptions {
-  // These two make a large GPU run what a smaller one would run.
+  // shared_budget and num_multiprocessors make a large GPU run the kernels and grids of a smaller one.
   std::optional<int> shared_budget{};        // KB per CTA (budget.h); not set: the largest that the GPU has
   std::optional<int> num_multiprocessors{};  // that launches use; not set: all
-  bool has_graphs{true};                     // decode steps are recorded and replayed as CUDA graphs
+  bool has_graphs{true};                     // decode steps are captured and replayed as CUDA graphs
   bool may_compile{true};  // the driver may compile PTX if there is no machine code for the GPU (images.h)
   // The format of the experts' activations in steps of many tokens; not set: bfloat16, as in all other steps.
   std::optional<BlockFormat> prompt_activations{};
-  // The GPUs that share the model, by number; a test may name one twice. Empty: the first ones. `parts` are
-  // their shares of the model, in proportion.
+  // The numbers of the GPUs that share the model; a test may name a GPU twice. Empty: the first GPUs.
+  // `parts`: their shares of the model, in proportion.
   std::vector<int> gpus{};
   std::vector<int> parts{1};
   bool have_whole_experts{false};  // each rank has some experts, instead of a part of every expert

@@ -1,5 +1,5 @@
-// embed: the first kernel of a step, which also copies the step's input from the host. And a kernel that
-// reads a lot of memory, to measure bandwidth.
+// embed: the first kernel of a step, which also copies the step's input from the host. The file also has a
+// kernel that reads memory to measure its bandwidth.
 #include "backend/cuda/chip/run_kernel.cuh"
 #include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/device/pdl.cuh"
@@ -46,8 +46,8 @@ __device__ void bring_rest(const uint4* from, uint4* to, unsigned num_quads) {
   }
 }
 
-// A CTA for each row. The host's memory is a microsecond or two away, so whatever is needed from it is
-// requested at once: first the row and the header, then, while the embedding is read, the rest.
+// A CTA for each row. The host's memory is a microsecond or two away, so all loads from it are issued early:
+// first those of the row and the header, then, while the embedding is read, those of the rest.
 __global__ void __launch_bounds__(kThreads)
     embed_kernel(const __grid_constant__ EmbedArgs args, Timestamps timestamps) {
   static_assert(sizeof(RowInput) == sizeof(uint4) && sizeof(InputHeader) == sizeof(uint4));

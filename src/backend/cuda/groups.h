@@ -6,9 +6,9 @@
 
 namespace nibble::cuda {
 
-// Up to kFewTokens tokens a step is bound by memory bandwidth. Beyond that, weights are read once per
+// Up to kFewTokens tokens a step is bound by memory bandwidth. For more tokens, weights are read once per
 // kManyColumns tokens, or pairs of a token and an expert (prompt/). The kernel table and the draft head
-// choose kernels by it.
+// choose kernels by kFewTokens.
 inline constexpr int kFewTokens{16}, kManyColumns{64};
 // Most tokens for which every kernel that reads a norm computes it itself, and for which one launch both
 // routes and starts with the experts. For more tokens rms_norm computes the norm once. Every CTA of a kernel
@@ -21,10 +21,11 @@ inline constexpr int kRouterNorms{32};
 // would keep the tensor cores 2 % busier, but their sums take more registers, and ptxas then makes each
 // product wait for the previous one.
 inline constexpr int kMostColumns{96};
-// Columns of such a pass for a batch, in which few pairs share an expert: the fewest that a product takes, so
-// that more stages fit into shared memory.
+// Columns of a pass over MXFP4 by wgmma kernels for a batch, in which few pairs share an expert: the fewest
+// columns that a product takes, so that more stages fit into shared memory.
 inline constexpr int kBatchColumns{8};
-// Fewest tokens of a step for which groups have kManyColumns, and kMostColumns, by wgmma.
+// Fewest tokens of a step for which groups have kManyColumns (kManyTokens) and kMostColumns (kWideTokens), by
+// wgmma.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
 // Most tokens for which CTAs share the contraction of qkv and project by wgmma (prompt/split_dense.cu). The
 // sums of segments then go through memory, and their size grows with the tokens.
@@ -34,11 +35,11 @@ inline constexpr int kNarrowTokens{255};
 // Tokens, or pairs, of a pass for few tokens: n of mma.m16n8k16.
 inline constexpr int kMaxColumns{8};
 
-// Most pairs that their readers group themselves: in each warp, a lane for each pair.
+// Most pairs for which the kernels that read pairs group them themselves: each warp has a lane for each pair.
 inline constexpr int kMatchedPairs{32};
 // Returns whether readers group the pairs of a step, whose groups have up to `size` pairs. No expert then has
-// more pairs than a group holds. If the pairs are gathered in an image (`in_image`), they do not: the kernel
-// that copies them reads groups.
+// more pairs than a group holds. If the pairs are gathered in an image (`in_image`), readers do not group
+// them: the kernel that gathers them reads groups from memory.
 constexpr bool are_matched(int num_tokens, int experts_per_token, int size, bool in_image) {
   return size == kMaxColumns && !in_image && num_tokens <= size &&
          num_tokens * experts_per_token <= kMatchedPairs;

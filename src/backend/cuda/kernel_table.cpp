@@ -16,8 +16,9 @@ using enum Format;
 using enum MatrixEngine;
 using enum Operation;
 
-// Least shared memory of an operation's kernels, in bytes, named by the width of the contraction. A dense
-// product can take its columns one at a time; an expert takes those of a group together.
+// Minimum shared memory of an operation's kernels, in bytes. The functions are named after the width of the
+// contraction. A dense product can take its columns one at a time; an expert takes all columns of a group
+// together.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
@@ -69,7 +70,7 @@ struct TableRow {
     int from{1}, to{kAnyRows};
   };
 
-  Range rows{};  // of the step
+  Range rows{};  // row counts of a step that the kernel takes
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
   Families families{kEverywhere};  // ignored for rows by wgmma, which are for Hopper: valid_families()
@@ -114,8 +115,8 @@ constexpr TableRow kQkvRows[]{
      .shared_bytes = &wgmma, .kernel = "qkv_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
 };
 
-// Keys and values, in steps in which rows of one sequence see each other. attend_rows() appends those of
-// other steps.
+// Appends keys and values, in steps in which rows of one sequence see each other. In other steps
+// attend_rows() does it.
 constexpr TableRow kAppendRows[]{
     {.rows = {2, kAnyRows}, .activations = kF32, .launcher = &append, .kernel = "append: rope"},
 };
@@ -130,7 +131,7 @@ constexpr TableRow kAttendRows[]{
      .shared_bytes = &wgmma_tiles, .kernel = "attend_wgmma: 24 rows of a sequence", .reason = kFour},
 };
 
-// The output of attention, added to the residual stream.
+// Attention's output projection, with residual add.
 constexpr TableRow kProjectRows[]{
     {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &project,
      .shared_bytes = &dense_heads, .kernel = "project: strips of 16 rows, residual", .reason = kStrips},
@@ -277,7 +278,7 @@ constexpr OperationRows kTable[]{
     {kSample, {kF32}, kSampleRows},
 };
 
-// Returns the largest number of rows in this row's range that no wgmma row replaces.
+// Returns the largest number of step rows in this table row's range for which no wgmma row replaces it.
 int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weights) {
   int kept = row.rows.to;
   for (const TableRow& other : rows) {
@@ -379,7 +380,7 @@ GroupRoom group_room(const Config& config, int max_tokens, std::span<const Kerne
   GroupRoom room{0, 0};
   for (const KernelRow& row : rows) {
     if (row.operation != Operation::kRoute || row.from_rows > max_tokens) continue;
-    // The number of groups grows with the tokens.
+    // The number of groups grows with the number of tokens, so the largest step decides.
     const int groups = max_num_groups(std::min(row.to_rows, max_tokens), config.experts().count,
                                       config.experts_per_token, row.pass.columns);
     room.num_groups = std::max(room.num_groups, groups);

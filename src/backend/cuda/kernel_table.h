@@ -40,8 +40,8 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
     kHopper{Family::kSm90},
     kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
-// What multiplies matrices. Besides mma.sync, a plan has at most one engine. The table rows of that engine
-// replace mma.sync rows with the same operation, weights and numbers of rows.
+// The instructions that multiply matrices. Besides mma.sync, a plan uses at most one engine. The table rows
+// of that engine replace mma.sync rows with the same operation, weights and numbers of rows.
 enum class MatrixEngine {
   kAny,          // the row is part of every plan
   kMma,          // mma.sync
@@ -51,7 +51,7 @@ enum class MatrixEngine {
 
 // One pass of a kernel over its weights.
 struct Pass {
-  int columns{0};           // tokens, or pairs of a token and an expert, that share it; 0: no weights
+  int columns{0};           // tokens, or pairs of a token and an expert, that share the pass; 0: no weights
   bool takes_norm{false};   // reads a norm that another launch computed; else computes the norm itself
   bool leaves_parts{true};  // leaves sums that another kernel reads in two parts (kernels.h)
   bool takes_image{false};  // reads activations from an image (layout/image.h)
@@ -89,19 +89,19 @@ struct KernelRow {
   Operation operation;
   Format weights;  // for append and attend: format of the KV cache
   Format activations;
-  int from_rows, to_rows;  // rows of a step that it takes; for attend: rows of one sequence in it
-  int max_rows;            // the most that the kernel can take: `nibble tune` tries up to it
+  int from_rows, to_rows;  // row counts of a step that it runs; for attend: rows of one sequence in the step
+  int max_rows;            // most rows that the kernel can take: `nibble tune` tries it up to this count
   MatrixEngine engine;
   Families families;
   Pass pass;
   Launcher launcher;
-  // Least dynamic shared memory of a CTA, in bytes; null: little. A smaller budget is refused.
+  // Minimum dynamic shared memory of a CTA, in bytes; null: little. A plan with a smaller budget is refused.
   size_t (*shared_bytes)(const Config& config, Format weights);
   // Why the kernel cannot run a model of this configuration on the target; empty: it can. Null: it runs every
   // model that limits.h accepts.
   std::string (*why_not)(const Config& config, const Target& target);
   const char* kernel;
-  const char* reason;  // why this kernel, or the record that shows it
+  const char* reason;  // why this kernel was chosen, or the record that shows it
 
   bool takes(int num_rows) const { return from_rows <= num_rows && num_rows <= to_rows; }
 
@@ -120,15 +120,15 @@ std::span<const KernelRow> kernel_rows();
 // "qkv/BF16/wgmma/9-64" by wgmma; "experts-up/MXFP4/MXFP8/17-" by block-scaled products.
 std::string name(const KernelRow& row);
 
-// The format of the activations of block-scaled products, and the reverse, which is empty for rows of other
-// engines.
+// Convert between BlockFormat and the Format of a row's activations. block_format_of() is empty for rows of
+// other engines than kBlockScaled.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 
 // Returns the rows that a family can run.
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);
-// Returns the rows that the target can run: rows by wgmma need the largest budget, and a program with code
-// for sm_90a.
+// Returns the rows that the target can run: rows by wgmma need the largest budget, and a program that
+// contains code for sm_90a.
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows);
 
 // Room for the groups of any step of up to `max_tokens` tokens, whichever row routes it.

@@ -4,11 +4,11 @@
 // which K are chosen, I units of an expert, V vocabulary. Activations are bfloat16, sums are float32.
 //
 // If whole strips would not spread evenly over the multiprocessors, a matrix is cut anywhere, even within a
-// strip. A row's sum then comes in two parts, [2, T, rows], which its reader adds. Kernels for many tokens,
-// which take the norm as input, compute both parts of a row in one CTA: they add the parts and leave one.
+// strip. A row's sum then consists of two partial sums, [2, T, rows], which the reader adds. Kernels for many
+// tokens, which take the norm as input, compute both partial sums of a row in one CTA, and store their sum.
 //
-// Each kernel reads activations in one layout, and writes those that its arguments have room for
-// (activations.h).
+// Each kernel reads activations in one layout, and writes each layout for which its arguments have a
+// destination (activations.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -32,19 +32,19 @@ inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 // the time, copies the step's input from the host, and fills in the tokens that the previous step chose.
 struct EmbedArgs {
   StepExchange exchange;
-  uint8_t* input;                  // where the input goes, on the device, with all tokens filled in
+  uint8_t* input;                  // device copy of the input, in which all tokens are filled in
   const __nv_bfloat16* embedding;  // [V, H]
   int hidden;
   float* x;                          // [T, H]
   uint32_t* step;                    // step number; the launch increments it
   unsigned* ticket;                  // zero before and after every launch
-  const SampleResult* last_results;  // of the previous step
+  const SampleResult* last_results;  // results of the previous step
   MadeDrafts last_drafts;            // made by the previous step, if there is a draft head
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
-// The residual stream as its producers leave it: x, and terms that the reader still has to add, in this
-// order: the second part of a matrix product's sums, or the outputs of the chosen experts.
+// The residual stream as its producers leave it: x, and terms that the reader must add to it, in this order:
+// the second partial sum of a matrix product, or the outputs of the chosen experts.
 struct ResidualInput {
   const float* x{nullptr};        // [T, H]
   const float* x_rest{nullptr};   // [T, H] or null
@@ -58,8 +58,8 @@ struct NormInput {
   float eps;
 };
 
-// normed = norm(x). Also writes x with its terms added, possibly in place, and, if `blocks` has room for it,
-// the norm in a block-scaled format.
+// normed = norm(x). Also writes x with its terms added, possibly in place, and, if `blocks` has a
+// destination, the norm in a block-scaled format.
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
@@ -79,13 +79,13 @@ struct LayerPages {
   KvFormat format;
 };
 
-// Pages of the KV cache that attention reads after qkv(). qkv() prefetches them into L2 once its own weights
-// have arrived: memory would be idle until attention has started and knows its pages.
+// Pages of the KV cache that the attention after qkv() reads. qkv() prefetches them into L2 once its own
+// weights have arrived: otherwise memory would be idle until attention has started and knows its pages.
 struct PagesAhead {
   StepInput input{};
   LayerPages pages{};
   int page_bytes{0};
-  int max_pages{0};  // to prefetch per row, from its last page back; 0: none
+  int max_pages{0};  // pages to prefetch per row, last page first; 0: none
 };
 
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
@@ -108,8 +108,8 @@ struct RopeInput {
   float concentration;
 };
 
-// Writes rope(k) and v of every row to the KV cache, in the slots of StepInput. For steps in which rows of
-// one sequence see each other; in other steps attend_rows() does it.
+// Writes rope(k) and v of every row to the KV cache, in the slots of StepInput. Used by steps in which rows
+// of one sequence see each other; in other steps attend_rows() writes k and v.
 struct AppendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
@@ -117,8 +117,8 @@ struct AppendArgs {
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  // [T, Nq D] or none: rope(q) log2(e) / 8, for attend_tiles(). In an image, the columns of a cell are in
-  // natural order.
+  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). If they are an image, the columns of a cell
+  // are in natural order.
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
@@ -155,8 +155,8 @@ void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args)
 // one CTA per chunk.
 inline constexpr int kMinTiledRows{32};
 
-// The same for tiles: neighbouring rows of one sequence, which share the keys and values that are loaded.
-// append() has written k and v of all rows.
+// Attention as in attend_rows(), but for tiles: consecutive rows of one sequence, which share the keys and
+// values that are loaded. append() must have written k and v of all rows.
 struct AttendTilesArgs {
   StepInput input;
   int num_heads, num_kv_heads;
@@ -164,8 +164,8 @@ struct AttendTilesArgs {
   int window;            // 0: no window
   const float* sinks;    // [Nq]
   Activations attended;  // [T, Nq D]: the queries as append() left them; overwritten by the result
-  // [kMostTileCtas, kTileTotals], zero before and after every launch: attend_wgmma() divides tiles among CTAs
-  // with it.
+  // [kMostTileCtas, kTileTotals], zero before and after every launch: through it attend_wgmma() passes the
+  // totals of tiles that several CTAs share.
   float* mailbox{nullptr};
 };
 inline constexpr int kMostTileCtas{144};                    // multiprocessors of a full GH100
@@ -184,16 +184,16 @@ struct ProjectArgs {
   int num_tokens;
   float* parts;          // [2, T, H]; x and b are in the first part
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of project_split()
-  // Chunks of the longest row in the attention before this product; 0: no attention before it. Next to a
-  // short attention project() prefetches less (decode/dense.cu).
+  // Chunks of the longest row in the attention before this product; 0: no attention before it. While a short
+  // attention runs, project() prefetches less (spares_attention() in decode/dense.cu).
   int attended_chunks{0};
 };
 void project(const LaunchContext& gpu, const ProjectArgs& args);
 
 // Pairs of a token and an expert, grouped by expert, up to `size` pairs per group; pair = token K + slot. If
-// ranks hold whole experts (model/shares/share.h), each rank chooses among all experts and multiplies with
-// its own. Matrices and groups then number the rank's own experts from 0. A pair of another rank's expert is
-// in no group and has weight 0.
+// ranks hold whole experts (model/shares/share.h), each rank chooses among all experts and computes only its
+// own. Matrices and groups then number the rank's own experts from 0. A pair of another rank's expert is in
+// no group and has weight 0.
 struct Groups {
   int size;                 // columns of a pass of experts_up() and experts_down()
   int* count;               // number of groups
@@ -215,7 +215,7 @@ struct RouteArgs {
   float* logits;       // [T, E]
   // [T, K], scratch: experts, numbered among the rank's own; negative: another rank's.
   int* chosen;
-  int* rank;         // [T, K], scratch: index of a pair among those of its expert
+  int* rank;         // [T, K], scratch: index of a pair among its expert's pairs
   unsigned* ticket;  // zero before and after every launch
   Groups groups;
   // If norm.weights is set, route_batch() computes the norm of up to kRouterNorms tokens. It writes the norm
@@ -226,7 +226,7 @@ struct RouteArgs {
 // If a step has few pairs (are_matched), route_batch() only computes the logits: experts_up() chooses the
 // experts.
 void route_batch(const LaunchContext& gpu, const RouteArgs& args);
-// Only chooses the experts, by the logits, and forms groups.
+// Chooses the experts by logits that are already computed, and forms groups.
 void rank_experts(const LaunchContext& gpu, const RouteArgs& args);
 
 // [E, 2 I, H]: a strip is 8 gate rows and their 8 up rows.
@@ -236,11 +236,11 @@ struct UpWeights {
   int hidden, intermediate;
   float limit;
 };
-// Mailboxes by which CTAs pass on the routing of few tokens (are_matched): the CTAs of route_and_experts_up()
-// to each other, and either they or those of experts_up() to the CTAs of experts_down(), the next launch. A
-// word has 32 bits of payload below a tag, the number of step and layer. A reader polls it until it carries
-// the current tag, so nothing has to be reset. That takes half the time of ending one kernel and starting the
-// next.
+// Mailboxes through which CTAs pass on the routing of few tokens (are_matched() in groups.h): the CTAs of
+// route_and_experts_up() to each other, and the CTAs of route_and_experts_up() or experts_up() to those of
+// experts_down(), the next launch. A word has 32 bits of payload below a tag, the number of step and layer. A
+// reader polls the word until it carries the current tag, so no word has to be reset. This takes half the
+// time of ending one kernel and starting the next.
 struct RoutingMailbox {
   uint64_t* sums{nullptr};     // [T, segments of the router's strips, 16], for T <= kOwnNorms
   uint64_t* experts{nullptr};  // [T, K], numbered among those of all ranks
@@ -289,7 +289,7 @@ bool has_route_and_experts_up(const Target& target, const Strips& router, const 
 
 // out = weight (W[e] gated + b[e]), for pairs whose expert this rank holds.      W [E, H, I]
 struct ExpertsDownArgs {
-  Activations gated;       // [T K, I], as experts_up() leaves it
+  Activations gated;       // [T K, I], as experts_up() writes it
   Groups groups;           // its lists are read only if `routing` is not set
   RoutingMailbox routing;  // set for few tokens (are_matched), and always for a single one
   IndexRange own;          // the experts whose weights this rank holds, read with `routing`
@@ -313,7 +313,8 @@ struct UnembedArgs {
   float* logits;
   // [num_rows, H], read by kernels that take the norm (kernel_table.h: Pass).
   Activations normed{};
-  // Floats from one row's logits to the next: more than weights.rows if these are one rank's share of V.
+  // Floats from one row's logits to the next row's: more than weights.rows if `weights` is one rank's share
+  // of V.
   int row_stride{weights.rows};
   unsigned* deals{nullptr};  // [1 + kMostDeals], 0 before and after: counters of unembed_dealt()
 };
@@ -327,7 +328,7 @@ struct SampleArgs {
   const RowInput* input;  // the step's
   float* logits;      // [rows, V]; the kernel applies biases and penalties in place, and restores the logits
   int vocab;          // at most kMaxVocab
-  bool are_greedy;    // every row wants only the likeliest token
+  bool are_greedy;    // every row needs only the likeliest token
   uint64_t* best;     // [rows, kBestCtas], scratch
   unsigned* tickets;  // [rows], zero before and after every launch
   SampleResult* results;  // [rows]
@@ -364,7 +365,7 @@ void logits_many(const LaunchContext& gpu, const RouteArgs& args);  // the matri
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
 void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
-// The same by wgmma.
+// The operations for many tokens by wgmma.
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: more and smaller CTAs
 void qkv_split(const LaunchContext& gpu, const QkvArgs& args);   // up to kSplitTokens; items are segments
@@ -376,7 +377,7 @@ void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void experts_up_images(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args);
-// The same by block-scaled products, in the format of the activations.
+// The experts' products for many tokens by block-scaled products, in the format of the activations.
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 

@@ -19,7 +19,7 @@ void check_shapes(const Config& config, std::string_view source);
 // Returns why `num_ranks` GPUs of this kind cannot share a model on one machine; empty: they can.
 std::string why_not_ranks(const DeviceCaps& caps, int num_ranks);
 
-// Returns the share of each rank. Throws InputError like the function of that name in model/shares/share.h.
+// Returns the share of each rank. Throws InputError like shares_of() of model/shares/share.h.
 std::vector<Share> shares_of(const Config& config, const CudaOptions& own, std::string_view source);
 
 // Returns the shares of this process's ranks: all or, with CudaOptions::node_rank, one. Throws like
@@ -39,7 +39,7 @@ struct GpuPlan {
 };
 std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& options,
                                   const CudaOptions& own);
-// The memory of one GPU: `device` or, if not set, the one that needs the most.
+// Returns the memory plan of one GPU: `device` or, if not set, the GPU that needs the most.
 MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::optional<int> device = {});
 
@@ -48,8 +48,8 @@ MemoryPlan memory_plan(const Config& config, const BackendOptions& options, cons
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
                            const CudaOptions& own, size_t free, std::optional<int> device = {});
 
-// Returns the bytes of the GPU's memory that weights, cache and workspace can take now: what is free, less
-// what loading needs besides.
+// Returns the bytes of the GPU's memory that weights, cache and workspace can take now: the free bytes, minus
+// those that loading needs in addition.
 size_t loadable_bytes(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

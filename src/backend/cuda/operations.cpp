@@ -134,7 +134,7 @@ void qkv(const Step& step, size_t layer) {
 }
 
 void append(const Step& step, size_t layer) {
-  if (step.shape.writes_kv) return;  // attend_rows() does it
+  if (step.shape.writes_kv) return;  // attend_rows() writes keys and values
   const Config& config = step.model.config;
   const Workspace& work = step.work;
   step.plan.append(step.stream,
@@ -144,8 +144,9 @@ void append(const Step& step, size_t layer) {
                     step.shape.num_tiles > 0 ? of_attention(step, work.attended) : Activations()});
 }
 
-// Long runs of rows of one sequence are computed in tiles. The positions of every other row are split over
-// CTAs. Their partial results take scratch memory, which limits the rows of a launch.
+// Long runs of rows of one sequence are computed in tiles. All other rows are computed one by one, with their
+// positions split over CTAs. The partial softmaxes of these CTAs take scratch memory, which limits the rows
+// of a launch.
 void attend(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const Workspace& work = step.work;
@@ -183,11 +184,11 @@ void attend(const Step& step, size_t layer) {
                           args);
 }
 
-// Leaves the residual stream in parts or, if ranks share the model, what this rank adds to it.
+// Computes the residual stream in partial sums or, if ranks share the model, this rank's terms of it.
 void project(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const DeviceLayer& weights = layer_of(step, layer);
-  // If a launch before qkv computes the norm, it also adds up the stream, in place.
+  // A launch before qkv that computes the norm also adds up the stream, in place.
   const bool is_added_up = step.recipe.attention_norm != NormIn::kReader;
   ResidualInput x = is_added_up ? stream(step, /*with_experts=*/false) : stream_before_attention(step, layer);
   if (!step.recipe.project_adds_stream) x.x = nullptr;
@@ -263,7 +264,8 @@ HalfOutput output_of_half(const Step& step, int half) {
             of_experts(step, work.normed).image_rows,
             nullptr,
             recipe.gathers_own_rows ? parts_of(work.input, step.shape).own_of_rows : nullptr};
-  const bool is_last = layer + 1 == step.model.weights.layers.size();  // all ranks then compute logits from x
+  const bool is_last =
+      layer + 1 == step.model.weights.layers.size();  // all ranks compute logits from x after it
   const bool leaves_norm = !is_last && recipe.attention_norm_of(layer + 1) == NormIn::kAllReduce;
   return {Operation::kExpertsDown,
           work.experts_out,

@@ -46,26 +46,27 @@ void experts_down(const Step& step, size_t layer);
 // Returns the residual stream after a layer. If ranks share the model: as it is before the sum over them.
 ResidualInput stream_after_layer(const Step& step);
 
-// What half a layer leaves for the sum over ranks, if ranks share the model. The sum adds up x, all ranks and
-// all parts, and writes the result to `out`. Part p of row r begins at p part_stride + r row_stride.
+// The result of half a layer, for the all-reduce, if ranks share the model. The all-reduce adds up x and all
+// parts of all ranks, and writes the result to `out`. Part p of row r begins at p part_stride + r row_stride.
 struct HalfOutput {
-  Operation operation;  // that produced it
+  Operation operation;  // operation that computed the parts
   const float* parts;
   int num_parts;
   size_t part_stride, row_stride;
   const float* x;  // [T, H]
   float* out;      // [T, H]
-  // Weights of the norm that the sum also writes to work.normed; null: it writes none.
+  // Weights of the norm that the all-reduce also writes to work.normed; null: it writes no norm.
   const float* norm;
   int image_rows;        // of work.normed
-  const float* weights;  // [T, num_parts]: a part with weight 0 is absent; null: none is
-  // [T]: the row of `parts` for each row of the step, -1 if it has none; null: the same row.
+  const float* weights;  // [T, num_parts]: a part with weight 0 is absent; null: no part is absent
+  // [T]: for each row of the step, the row of `parts`, -1 if this rank has no parts for it; null: the same
+  // row.
   const int* part_rows;
 };
 HalfOutput output_of_half(const Step& step, int half);
 
-// Compute the logits of outputs [first, first + count), at most kOutputRows of them, and choose tokens by
-// them.
+// Compute the logits of outputs [first, first + count), and choose tokens by these logits. count: at most
+// kOutputRows.
 void unembed(const Step& step, int first, int count);
 void sample(const Step& step, int first, int count);
 // In a step with draft trees, after all its tokens are chosen: moves the accepted drafts' keys and values to

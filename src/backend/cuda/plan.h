@@ -19,8 +19,8 @@ class Plan {
        std::optional<BlockFormat> prompt_activations = {}, std::span<const KernelRow> rows = kernel_rows());
 
   const Target& target() const { return target_; }
-  // The row that runs an operation in a step of `num_rows` rows. find() returns null if such a step does not
-  // launch the operation; row() requires a row.
+  // Return the table row that runs an operation in a step of `num_rows` rows. find() returns null if such a
+  // step does not launch the operation; row() requires that it does.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
   std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step

@@ -28,11 +28,11 @@ class Rank {
   // Uploads a batch's input (InputUpload::upload). Later launches are of this step, until the next call.
   void take(const Batch& batch, Stream stream);
   const StepShape& shape() const { return shape_; }
-  // For ranks that write into each other's memory: each makes an inbox, on its device, and is linked after
-  // all have one. `all` is in order of rank.
+  // For ranks that write into each other's memory: each rank makes an inbox on its device, and is linked
+  // after all ranks have made theirs. `all`: in order of rank.
   void make_inbox(Stream stream) { inbox_.emplace(config_, share_.num_ranks, max_batch_tokens_, stream); }
   void link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint32_t* failure);
-  // For ranks that NCCL connects. Returns when all have joined.
+  // For ranks that NCCL connects. Returns when all ranks have called it.
   void join(std::shared_ptr<const Nccl> nccl, const GroupId& group, const std::vector<Share>& shares) {
     nccl_.emplace(std::move(nccl), group, shares, share_.rank, config_.hidden, max_batch_tokens_);
   }
@@ -41,7 +41,7 @@ class Rank {
   void embed(Stream stream, const MadeDrafts& last_drafts) const { cuda::embed(step(stream), last_drafts); }
   int num_halves() const { return cuda::num_halves(model()); }
   void run_half(int half, Stream stream, const Tap& tap) const { run_half_layer(step(stream), half, tap); }
-  // The number of launches of the sum after a half, and the n-th of them.
+  // num_sums(): number of launches of the all-reduce after half a layer. sum(): enqueues launch n.
   int num_sums() const { return (shape_.num_tokens + kSumRows - 1) / kSumRows; }
   void sum(int half, int n, Turn turn, Stream stream) const;
   void unembed(int first, int count, Stream stream) const { cuda::unembed(step(stream), first, count); }
@@ -76,7 +76,7 @@ class Rank {
   std::optional<NcclRank> nccl_;
   InputUpload input_;
   StepShape shape_;
-  StepRecipe recipe_{};  // of the same step
+  StepRecipe recipe_{};  // recipe of the same step as shape_
   int max_batch_tokens_;
   float* logits_;
   Links links_;

@@ -34,10 +34,10 @@ RoutingBy routing_by(const KernelRow& route, int num_tokens, int experts_per_tok
              : RoutingBy::kGroups;
 }
 
-// Returns where the stream is after attention. A sum over ranks may overwrite x, unless kernels compute the
-// norm themselves: they read the whole stream and also write x, so the sum must be elsewhere. It then goes
-// where project left its own sum, except if ranks have their own sequences: that buffer then holds other
-// rows.
+// Returns where the residual stream is after attention. The all-reduce may overwrite x, unless kernels
+// compute the norm themselves: such kernels read the whole stream and also write x, so the sum must be
+// elsewhere. It then goes to the buffer with project's result, except if ranks have their own sequences: that
+// buffer then holds only the rank's own rows.
 StreamIn stream_after_attention(const Sharing& sharing, NormIn experts_norm) {
   if (!sharing.is_shared) return StreamIn::kProjectParts;
   if (experts_norm != NormIn::kReader) return StreamIn::kX;
@@ -90,7 +90,8 @@ StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing
   const int T = rows.num_tokens;
   const KernelRow &qkv = plan.row(Operation::kQkv, rows.num_attention_rows),
                   &route = plan.row(Operation::kRoute, T), &experts_up = plan.row(Operation::kExpertsUp, T);
-  // The sums cannot write norms in a block-scaled format: rms_norm computes these from x after the sum.
+  // All-reduces cannot write norms in a block-scaled format: rms_norm computes these from x after the
+  // all-reduce.
   const bool sums_norm = sharing.sums_can_norm && !plan.prompt_activations();
   StepRecipe recipe;
   recipe.rows = rows;

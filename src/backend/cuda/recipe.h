@@ -1,7 +1,8 @@
-// The recipe of a step: how its operations depend on each other, which follows from its numbers of rows, the
-// kernels of the plan and the ranks. It says which launch computes a norm, how activations lie in memory, how
-// the routing reaches the experts, and where the residual stream is. The forward pass follows it, and
-// `inspect --kernels --rows` prints it. Needs no GPU: tests/backend/cuda/host/recipe_test.cpp.
+// The recipe of a step: which launch does what, and where its data is. It says which launch computes a norm,
+// how activations lie in memory, how the routing reaches the experts, and where the residual stream is. It is
+// derived from the row counts, the plan's kernels and the ranks, on the host alone (tested without a GPU in
+// tests/backend/cuda/host/recipe_test.cpp). The forward pass follows it, and `inspect --kernels --rows`
+// prints it.
 #pragma once
 
 #include "backend/cuda/decode/launch_shapes.h"
@@ -13,8 +14,8 @@ namespace nibble::cuda {
 enum class NormIn {
   kReader,     // every kernel that reads the norm, for itself
   kOwnLaunch,  // rms_norm
-  kRouter,     // the router's launch, the first that reads it
-  kAllReduce   // the sum over ranks before it
+  kRouter,     // the router's launch, which is the first to read the norm
+  kAllReduce   // the all-reduce before the norm
 };
 // How the choice of experts reaches their products.
 enum class RoutingBy {
@@ -31,7 +32,7 @@ enum class StreamIn {
 
 // How ranks share a model.
 struct Sharing {
-  bool is_shared{false};  // by several ranks: the results of each half of a layer are summed over them
+  bool is_shared{false};  // by several ranks, over which the results of each half of a layer are summed
   // The sums are kernels (ranks/sum.h), which can compute norms; NCCL's sums cannot.
   bool sums_can_norm{false};
   // Each rank computes attention only for its own rows of a step (StepShape::num_own_rows).
@@ -40,7 +41,7 @@ struct Sharing {
 
 struct StepRows {
   int num_tokens;          // of the step
-  int num_attention_rows;  // for which this rank computes attention: all, or its own
+  int num_attention_rows;  // rows for which this rank computes attention: all, or its own
 };
 
 struct StepRecipe {
@@ -48,19 +49,19 @@ struct StepRecipe {
 
   // The attention half of a layer.
   NormIn first_attention_norm, attention_norm;  // in the first layer, and in all others
-  // The norm is of the rank's own rows of the residual stream, which itself stays unchanged.
+  // Whether the norm gathers the rank's own rows from the residual stream, which stays unchanged.
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // read by qkv and project
-  int num_parts;                           // parts of each sum that qkv and project leave: 1 or 2 (kernels.h)
+  int num_parts;                           // partial sums that qkv and project leave: 1 or 2 (kernels.h)
   // What qkv of a full-attention layer prefetches for attention: bytes per page, 0 if nothing, and pages per
   // row.
   int ahead_page_bytes{0}, num_pages_ahead{0};
 
   // The residual stream between halves.
   StreamIn stream_after_attention;
-  int num_stream_parts;      // of the stream after attention: 1 or 2
-  bool project_adds_stream;  // otherwise the sum over ranks does
-  // The next reader of the stream adds the experts' outputs to it; otherwise the sum over ranks does.
+  int num_stream_parts;      // partial sums of the stream after attention: 1 or 2
+  bool project_adds_stream;  // otherwise the all-reduce does
+  // Whether the next reader of the stream adds the experts' outputs to it; otherwise the all-reduce does.
   bool reader_adds_experts;
 
   // The experts' half of a layer.
@@ -69,9 +70,9 @@ struct StepRecipe {
   RoutingBy routing;
   int group_size, max_groups;  // pairs per group, and groups for any routing
 
-  // The shapes of the launches that stream weights past few columns; others have one shape each.
+  // The shapes of the launches that stream weights past few columns. Other kernels have a single shape.
   std::optional<DenseLaunch> qkv, project;
-  std::optional<ExpertsUpLaunch> experts_up;  // also where route_and_experts_up begins with them
+  std::optional<ExpertsUpLaunch> experts_up;  // also set if the launch is route_and_experts_up
   std::optional<ExpertsDownLaunch> experts_down;
 
   NormIn attention_norm_of(size_t layer) const { return layer == 0 ? first_attention_norm : attention_norm; }
@@ -80,7 +81,7 @@ struct StepRecipe {
 // `config`: the rank's.
 StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing, const StepRows& rows);
 
-// The same for the logits of `num_rows` rows. A step may compute its logits in several such batches.
+// The recipe for the logits of `num_rows` rows. A step may compute its logits in several such batches.
 struct UnembedRecipe {
   NormIn norm;
   ActivationLayout activations;

@@ -237,8 +237,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   const int first_page = first / kPagePositions, num_pages = last / kPagePositions - first_page + 1;
   constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // per CTA
   const int num_chunks = chunks == Chunks::kOne ? 1 : (num_pages + kChunkPages - 1) / kChunkPages;
-  // Chunks are assigned last to first, so the CTA with blockIdx.y == 0 gets the chunk that contains the row's
-  // own key.
+  // Chunks are assigned last to first, so the CTA with blockIdx.y == 0 has the chunk with the row's own key.
   const int first_chunk = num_chunks - 1 - static_cast<int>(blockIdx.y);
   if (first_chunk < 0) return;  // the grid covers the longest row of the graph
   const size_t to_value = size_t{1} * args.num_kv_heads * kPageElements;
@@ -273,8 +272,8 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
       }
     };
   };
-  // A warp's registers hold only one page. Its page of the next chunk is prefetched to L2 meanwhile: each
-  // lane prefetches the key and value of one position.
+  // A warp's registers hold only one page. Its page of the next chunk is prefetched to L2: each lane
+  // prefetches one position.
   const auto ask_for = [&](const Place& place) {
     if (!place.is_there) return;
     const Element* const key =
@@ -296,9 +295,8 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   ask_for(next);
   const int element = static_cast<int>(threadIdx.x) % kHalf;
   const Rotation rotation(args.rope, element, row.position);
-  // Each warp merges the results of one head. Load that head's sink now, but do not use it until after the
-  // products: a use here would stall on the page loads issued before it, and so delay the loads of the row's
-  // q.
+  // Each warp merges the results of one head. Load the sink now, but do not use it until after the products:
+  // a use here would stall on the page loads issued before it, and so delay the loads of q.
   const float sink = warp < group_heads ? load_now(args.sinks + kv_head * group_heads + warp) : 0.0f;
   // The CTAs of this kernel leave SMs free, on which the next launch can prefetch its first weights.
   let_successor_start_early();
@@ -427,9 +425,9 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   }
   unsigned* const ticket = args.tickets + launch_row * args.num_kv_heads + kv_head;
   if (!is_last_of(ticket, static_cast<unsigned>(num_ctas))) return;
-  // The last CTA to finish for a row and key/value head merges the chunks. It waits mostly for memory, so
-  // each lane loads the outputs of 32 chunks ahead, together with references and sums, and replaces each
-  // output with that of 32 chunks later as soon as it has been added.
+  // The last CTA of a row and key/value head merges the chunks. It waits mostly for memory, so a lane loads
+  // outputs of 32 chunks ahead, with references and sums, and replaces each output that it adds with that of
+  // 32 chunks later.
   if (warp >= group_heads) return;
   const float2* const outs = &begin.two(warp, lane);
   constexpr int kOutsOfChunk{kPartialFloats / 2};

@@ -243,8 +243,7 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
   uint32_t queries[4][4];
   lane.load_queries<true>(queries);
   TileSums sums;
-  // page: outputs of a page, then the sums of its exponentials. before: factors for the sums of the chunk's
-  // earlier pages.
+  // page: its outputs, then sums of exponentials. before: factors for the sums of the chunk's earlier pages.
   float page[9][4], before[2];
   const int to_page = tile.first_page + part.first_page - static_cast<int>(part.first_stage);
   const auto join_page = [&](int n) {

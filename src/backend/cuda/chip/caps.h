@@ -38,14 +38,15 @@ struct DeviceCaps : DeviceProperties {
   bool has_block_products{false};  // ptx/block_mma.cuh; otherwise their twins run
   bool has_wgmma{false};           // ptx/wgmma.cuh
 
-  // Whether the chip itself is of this family, rather than running its code because it has none of its own.
+  // Whether the chip itself is of this family, rather than a chip without a family that runs the family's
+  // code.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
 // A compute capability of no family takes the nearest family below it whose code is PTX or of the same
 // generation: that code runs on later chips too. Throws InputError below 80.
 DeviceCaps caps_of(const DeviceProperties& properties);
-// The same for a program whose code for the chip is that of this compute capability only (images.h).
+// Returns the caps for a program whose code for the chip is that of this compute capability only (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line

@@ -49,10 +49,10 @@ inline constexpr double kFewIssueUse{0.57}, kBatchIssueUse{0.47}, kNextExpert{1.
 // the time of 0.228 products per clock (records/cuda-bench.jsonl, commit 2494259). A chip with a lower rate
 // is bound by that rate; the share of it is a guess until one is measured.
 inline constexpr double kProductUse{0.59}, kMostProducts{0.228};
-// The same by wgmma: fitted to 2,048 tokens of 120b on an H200 and an H100 (records/cuda-bench.jsonl, commit
-// 2494259), within 2 %, and to attention at depth 16,384 (docs/decisions/0014). The fit includes the time
-// that attention tiles spend outside their pages, and that of norms beyond their bytes: the products alone
-// are faster.
+// Shares of the product rate by wgmma: fitted to 2,048 tokens of 120b on an H200 and an H100
+// (records/cuda-bench.jsonl, commit 2494259), within 2 %, and to attention at depth 16,384
+// (docs/decisions/0014). The fit includes the time that attention tiles spend outside their pages, and that
+// of norms beyond their bytes: the products alone are faster.
 inline constexpr double kProductUseByWgmma{0.64}, kAttendProductUseByWgmma{0.484};
 // Dense products by wgmma for up to kNarrowTokens: microseconds per CTA for a tile of its 64 rows, plus those
 // for each 8 columns of the tile. Few CTAs have work (45 in project), and each waits for its own latencies.

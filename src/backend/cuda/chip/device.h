@@ -23,7 +23,7 @@ struct Stream {
 // Returns, in one line, why no GPU is usable; empty if one is.
 std::string why_no_device();
 
-// Returns that GPU's properties, which are queried once per GPU.
+// Returns the properties of the calling thread's GPU, which are queried once per GPU.
 const DeviceCaps& device_caps();
 // Returns the memory that is free now. It queries the driver each time, so it is for planning, not for
 // launches. On a GPU that shares the host's memory it returns what the host has available: there the driver

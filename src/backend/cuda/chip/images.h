@@ -34,9 +34,9 @@ std::optional<ImageChoice> choose_image(std::span<const Image> images, int compu
 std::span<const Image> images();  // of this program
 std::string images_text();        // "cuda 13.0: sm_80 (also PTX), sm_90a"
 
-// Throws InputError if the GPU can run none of the images, or if the driver would have to compile one and may
-// not. Logs a warning if it compiles: the first start takes long, and the kernels are not those made for the
-// GPU.
+// Throws InputError if the GPU can run none of the images, or if the driver would have to compile an image
+// and may_compile is false. Logs a warning if the driver compiles: the first start takes long, and the
+// kernels are not those made for the GPU.
 void check_images(std::string_view gpu, int compute_capability, std::span<const Image> images,
                   bool may_compile);
 

@@ -11,7 +11,7 @@ struct Bus {
 };
 
 #ifdef NIBBLE_PACE
-Bus memory_bus();  // that of this process (device.cpp)
+Bus memory_bus();  // the bus of this process (device.cpp)
 #else
 inline Bus memory_bus() { return {}; }
 #endif

@@ -24,7 +24,7 @@ namespace nibble::cuda {
 std::vector<PredictedTime> predict(const ChipSpeeds& chip, const Target& target, const Config& config,
                                    const StorageFormats& formats, const PredictedStep& step);
 
-// The same for a chip by name (caps.h), or several that share the model as own.parts says
+// Predicts a step on a chip by name (caps.h), or on several chips that share the model as own.parts says
 // (model/shares/share.h); also returns the chip's facts. Throws InputError if they cannot share it, or if
 // their link is unknown.
 //

@@ -15,7 +15,7 @@ inline constexpr double kPatienceSeconds{120};
 void wait_until_ready(const std::function<cudaError_t()>& query, const char* what,
                       double patience_seconds = kPatienceSeconds, const std::function<void()>& between = {});
 
-// The same for all work of a stream.
+// Waits in the same way for all work of a stream.
 void wait_for_stream(cudaStream_t stream, const char* what);
 
 }  // namespace nibble::cuda

@@ -1,11 +1,11 @@
 // Dynamic tile scheduling: CTAs take strips of a matrix whenever they are ready, instead of equal shares. The
-// multiprocessors of a chip do not read memory at the same speed: with equal shares, a long launch ends when
-// the slowest is done (docs/decisions/0019).
+// multiprocessors of a chip do not read memory at the same speed: with equal shares, a long launch would end
+// only when the slowest multiprocessor is done (docs/decisions/0019).
 //
-// Strips are dealt in hands, a few neighbouring strips at a time, and a CTA numbers its hands from 0. Most
-// hands are fixed by the CTA's index, and contiguous in memory; each further hand is the next one of the
-// launch, by a counter in memory. The counter takes longer to answer than weights take to arrive. So the warp
-// that first gets to a hand requests the one kHandsAhead later, and all warps find the answer in shared
+// The unit of scheduling is a hand: one or two consecutive strips. A CTA numbers its hands from 0. Most of
+// its hands are fixed by the CTA's index, and contiguous in memory; each later hand is the next free hand of
+// the launch, by a counter in memory. The counter takes longer to answer than weights take to arrive. So the
+// warp that first gets to hand k requests hand k + kHandsAhead, and all warps find the answer in shared
 // memory.
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace nibble::cuda {
 
-// Returns the strips of a hand. A hand has the same size in both layouts, 92 KB for gpt-oss, which a
-// multiprocessor reads in 2.7 us.
+// Returns the strips of a hand. A hand has the same size in both layouts (BF16 and E4M3), 92 KB for gpt-oss,
+// which a multiprocessor reads in 2.7 us.
 constexpr int hand_strips(Layout layout) { return layout == Layout::kBf16 ? 1 : 2; }
 
 struct DealtMatrix {
@@ -41,13 +41,14 @@ inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
 }
 
 struct DealTable {
-  // Slots for answers, used in turn. Many more would take a kernel's static arrays past 1 KB (budget.h).
+  // Slots for the counter's answers, used in turn. Many more would take a kernel's static arrays past 1 KB
+  // (budget.h).
   static constexpr int kRoom{96};
 
   // Upper half: the number of the CTA's hand, plus 1. Lower half: the hand's number in the matrix.
   uint64_t hands[kRoom];
   int num_asked;
-  int num_strips;  // of the CTA, once that is known
+  int num_strips;  // number of the CTA's strips, once it is known
 };
 
 template <Layout layout>
@@ -56,7 +57,7 @@ class DealtHands {
   static constexpr bool kMayEnd{true};
   struct Hand {
     const uint8_t* data;
-    int num_strips;  // fewer in the matrix's last hand, 0 after it
+    int num_strips;  // strips of the hand: fewer in the matrix's last hand, 0 after it
   };
 
   // `next`: counts the hands that were requested, 0 at first; the CTAs of a launch share it. Synchronizes the
@@ -91,8 +92,8 @@ class DealtHands {
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
-  // Returns how many of the CTA's strips [from, from + count) exist. Called after all warps have reached the
-  // end of them and have synchronized.
+  // Returns how many of the CTA's strips [from, from + count) exist. Called after all warps have processed
+  // these strips and have synchronized.
   __device__ int num_from(int from, int count) const { return min(max(table_.num_strips - from, 0), count); }
   // Returns the number that the CTA's strip k has in the matrix. The strip must exist.
   __device__ int strip_of(int k) const { return number_of(k / kStrips) * kStrips + k % kStrips; }
@@ -102,8 +103,8 @@ class DealtHands {
 
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
-  // Requests hand k. Waits for the answer before it, so that answers are in order: after the first hand past
-  // the matrix, all are past it.
+  // Requests hand k. Waits for the answer for hand k - 1 first, so that answers are in order: after the first
+  // hand past the matrix's end, all later hands are past it too.
   __device__ void ask_for(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);

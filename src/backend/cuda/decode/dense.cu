@@ -21,7 +21,7 @@ namespace {
 //   take(row, column, sum, prepared, part, is_whole)   is called for each sum of the CTA's strips
 //   at_end()   is called when the last weights have arrived, before their sums are taken
 //
-// `spares`: one slot per ring fewer is prefetched before the activations.
+// `spares`: prefetches one slot per ring fewer before the activations.
 template <Layout layout, int warps, int slots, bool is_short, typename Load, typename Prepare, typename Take,
           typename AtEnd>
 __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weights, int cols, int num_tokens,
@@ -62,7 +62,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
       float sum = sum_segments(shared.partials, from, end, strip, segments, row % kStripRows, column, count);
-      if constexpr (layout == Layout::kE4m3)  // rounded separately, not fused into an FMA: as in prompts
+      if constexpr (layout == Layout::kE4m3)  // rounded separately, not fused into an FMA, as in prompt/
         sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
       take(row, first_column + column, sum, i == own ? ready : prepare(row, first_column + column), part,
@@ -78,9 +78,9 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
-// Whether qkv() fills its rings when the norm's terms have arrived, or only when it has computed the norm. On
-// an H100 the former saved 0.4 us per layer in BF16, and cost 0.3 in FP8 and 0.1 in MXFP4
-// (docs/decisions/0016).
+// Whether qkv() fills its rings as soon as the norm's terms have arrived; otherwise only after it has
+// computed the norm. On an H100 filling them early saved 0.4 us per layer in BF16, and cost 0.3 us in FP8 and
+// 0.1 us in MXFP4 (docs/decisions/0016).
 template <Layout layout>
 inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
@@ -91,9 +91,9 @@ struct Ignore {
   __device__ void operator()(const Args&...) const {}
 };
 
-// Batches of sums end where strips end, or where the CTA's range ends. An earlier CTA may own the beginning
-// of the first strip: its sum is part 0, and this CTA's is part 1. If a CTA has a whole strip, it writes 0 as
-// part 1.
+// Batches of sums end where strips end, or where the CTA's range ends. The previous CTA may own the beginning
+// of the first strip: then its partial sum is part 0, and this CTA's is part 1. If a CTA has a whole strip,
+// it writes 0 as part 1.
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {
@@ -124,9 +124,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
 }
 
 // Whether project() prefetches one slot per ring fewer while attention may still run, whose reads queue up
-// after these. If attention is short, that helps in FP8: on an H100 steps of 1, 2, 4 and 8 rows took 0.4,
-// 1.1, 0.8 and 0.4 % less. With more chunks it gained nothing. With one row it cost 0.8 % in BF16, and 0.4 %
-// in MXFP4, whose rings have one slot to spare (docs/decisions/0016).
+// after the prefetches. If attention is short, this helps in FP8: on an H100 steps of 1, 2, 4 and 8 rows took
+// 0.4, 1.1, 0.8 and 0.4 % less. With more chunks it gained nothing. With one row it cost 0.8 % in BF16, and
+// 0.4 % in MXFP4, whose rings have one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};
@@ -159,7 +159,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
       [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
         const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
                      at = size_t{1} * token * residual.hidden + row;
-        // Keeps the compiler from adding the terms earlier: that would wait for them before the products.
+        // Keep the compiler from adding the terms earlier: the warp would then wait for them before the
+        // products.
         terms.residual.x = from_here(terms.residual.x);
         const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
         args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       [] {});
 }
 
-// kernel(warps, slots) returns the kernel for these constants.
+// Launches a dense product. kernel(warps, slots) returns the kernel for these constants.
 template <Layout layout, typename Args, typename Kernel>
 void launch_linear(const LaunchContext& gpu, const Label& label, int cols, int num_tokens, Args args,
                    const Kernel& kernel) {
@@ -225,10 +226,10 @@ void launch_project(const LaunchContext& gpu, const Label& label, const ProjectA
 
 void project(const LaunchContext& gpu, const ProjectArgs& args) {
   ProjectArgs launched = args;
-  if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;  // not measured on others
+  if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;  // not measured on other families
   launch_project(gpu, {Operation::kProject, "project"}, launched);
 }
-// The same product as project(), of norms and without a residual.
+// The same matrix product as project(), with norms as activations and without a residual.
 void qkv_normed(const LaunchContext& gpu, const QkvArgs& args) {
   ResidualInput none;
   none.hidden = args.weights.rows;

@@ -12,8 +12,8 @@
 namespace nibble::cuda {
 namespace {
 
-// `ranks`: the step has few pairs (are_matched). Each CTA then chooses the experts itself, and has the
-// activations of all tokens in shared memory before it knows its groups.
+// `ranks`: the step has few pairs (are_matched). Each CTA then chooses the experts itself, and loads the
+// activations of all tokens to shared memory before it knows its groups.
 template <int warps, bool ranks>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
@@ -52,7 +52,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const Piece piece = piece_from(weights, share, from);
     const Group group = table.group(piece.group);
     const bool is_first = from == share.first;
-    // Activations are requested first: after the weights they would have to wait for these.
+    // Activations are requested before the weights: otherwise their loads would queue up after those of the
+    // weights.
     if (!ranks && is_first) rows.prefetch(args.normed.data, cols, group.count, row_at(group));
     if (is_first) {
       stream.start_prefetch();
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, (has_two ? 2 : 1) * pass_columns);
   float single_weight = 0;
   __shared__ float weights_of_pairs[kMatchedPairs];
-  // Whether the previous launch has chosen the experts. The groups are then formed here.
+  // Whether the previous launch has chosen the experts. If so, this kernel forms the groups.
   const bool has_mailbox = has_two || args.routing.experts;
   const int num_pairs = args.num_tokens * args.experts_per_token;
   const auto weight_of = [&](int pair) {
@@ -148,7 +149,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     __shared__ unsigned turn;
     if constexpr (has_all) {
       if (threadIdx.x == 0) {
-        // In flight at the same time as the poll below.
+        // This atomic is in flight at the same time as the poll below.
         const unsigned own_turn = atomicInc(args.turns + slot, gridDim.x - 1);
         taken.expert = chosen(slot);
         turn = own_turn;

@@ -7,8 +7,8 @@
 namespace nibble::cuda {
 
 // Loads the rows of one group after another: ask() requests a group's rows, take() waits for them, then ask()
-// requests those of the next group. take() synchronizes the CTA. Here shared memory has room for one group,
-// so the next group's rows wait in registers, as far as these hold them.
+// requests those of the next group. take() synchronizes the CTA. In this primary template, shared memory has
+// room for one group, so as many of the next group's rows as registers hold are prefetched to registers.
 template <int warps, bool has_two>
 class GroupRows {
  public:
@@ -30,8 +30,8 @@ class GroupRows {
   __nv_bfloat16* const to_;
   RowPrefetch<warps> rows_;
 };
-// With room for two groups, the next group's rows arrive while this one is multiplied. `columns`: the most
-// that a group has.
+// With room for two groups in shared memory: the next group's rows arrive while the current group is
+// multiplied. `columns`: the maximum columns of a group.
 template <int warps>
 class GroupRows<warps, true> {
  public:

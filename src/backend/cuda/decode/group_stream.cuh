@@ -1,7 +1,7 @@
 // How the experts' kernels for decode stream the weights of groups: a CTA's share of the strips of all groups
 // (group_share.h), which may be the end of one group and the beginning of the next, and what happens to the
-// sums. A single token has one group per expert, known before any groups are counted: there each slot has its
-// own CTAs.
+// sums. A single token has one group per expert, known before any groups are counted: in that case each slot
+// has its own CTAs.
 #pragma once
 
 #include <algorithm>
@@ -32,13 +32,13 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
 }
 
 // The part of a single token's experts that a row of CTAs (blockIdx.y) computes. If other ranks hold some of
-// the chosen experts, the rows of those slots help with the remaining ones: with two of four slots here, each
-// gets two rows; with three, the fourth row does nothing.
+// the chosen experts, the rows of those slots help with the remaining ones: if this rank holds two of four
+// chosen experts, each gets two rows; if it holds three, the fourth row does nothing.
 struct SlotPart {
   int slot, expert;        // the expert is numbered as in the weights
-  unsigned row, num_rows;  // of the slot's rows; num_rows 0: nothing to do
+  unsigned row, num_rows;  // row of CTAs among the slot's rows; num_rows 0: no work
 };
-// `expert`: of slot number `lane`. Called by a whole warp.
+// Returns the part of this CTA's row. `expert`: the expert of slot number `lane`. Called by a whole warp.
 __device__ inline SlotPart part_of_slots(const IndexRange& own, int expert) {
   unsigned here = __ballot_sync(~0u, threadIdx.x % 32 < gridDim.y && own.has(expert));
   const unsigned count = __popc(here), num_rows = count > 0 ? gridDim.y / count : 0;
@@ -67,7 +67,7 @@ __device__ inline Piece piece_from(const Strips& weights, const UnitRange& share
   return {group, group * weights.num_strips, from, min(share.last, (group + 1) * units)};
 }
 
-inline constexpr int kExpertSlots{2};  // of a warp's ring
+inline constexpr int kExpertSlots{2};  // slots of a warp's ring
 static_assert(is_for({16, kExpertSlots}, Layout::kMxfp4));
 
 // The weights of the groups' experts.
@@ -94,8 +94,8 @@ __device__ inline Columns columns_of(const Group& group, int experts_per_token,
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
-  // Prefetches the biases of the first sums. They are requested before any weights, which they would
-  // otherwise have to wait for.
+  // Prefetches the biases of the first sums. The biases are requested before any weights: otherwise their
+  // loads would queue up after those of the weights.
   __device__ Epilogue(const Strips& weights, const Piece& piece, int count, const Prepare& prepare,
                       const Take& take)
       : weights_(weights), piece_(piece), count_(count), prepare_(prepare), take_(take) {
@@ -146,7 +146,7 @@ class Epilogue {
   std::invoke_result_t<Prepare, int, int> first_{};
 };
 
-// Adds the bias and applies SwiGLU.
+// Returns the epilogue of experts_up: adds the bias and applies SwiGLU.
 template <int warps>
 __device__ auto up_epilogue(const UpWeights& up, const Piece& piece, const Group& group,
                             __nv_bfloat16* gated) {

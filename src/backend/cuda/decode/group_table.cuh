@@ -23,9 +23,9 @@ struct Group {
   }
 };
 
-// Holds what a CTA has to know about the groups to find its own. All of it is requested at once, because each
-// load takes as long as a strip's weights. Few pairs (are_matched) are grouped here: of the lanes whose pairs
-// share an expert, the first one holds their group.
+// The data about the groups from which a CTA finds its own groups. All of it is requested at once, because
+// each load takes as long as a strip's weights. If the step has few pairs (are_matched), this class groups
+// them: of the lanes whose pairs share an expert, the first lane holds their group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
@@ -37,7 +37,7 @@ class GroupTable {
     }
     count_ = __ldcg(groups.count);
   }
-  // Groups few pairs: `expert_of(pair)` is called by the pair's lane.
+  // Groups few pairs (are_matched): the pair's lane calls expert_of(pair).
   template <typename ExpertOf>
   __device__ GroupTable(const Groups& groups, int num_pairs, const ExpertOf& expert_of) : groups_(groups) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -56,7 +56,8 @@ class GroupTable {
   }
 
  private:
-  // `expert`: of the lane's pair; negative if the lane has no pair, or its expert is another rank's.
+  // Groups the lanes' pairs. `expert`: the expert of the lane's pair; negative if the lane has no pair, or if
+  // the expert is another rank's.
   __device__ void match(int expert) {
     is_matched_ = true;
     expert_ = expert;

@@ -47,7 +47,7 @@ inline unsigned strips_of_slots(const Strips& weights, int num_slots) {
   return static_cast<unsigned>(num_slots * weights.num_strips);
 }
 
-// experts_up and route_and_experts_up.
+// The launch of experts_up or route_and_experts_up.
 struct ExpertsUpLaunch {
   dim3 grid{};
   StreamShape stream{};
@@ -69,7 +69,7 @@ inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Stri
 // experts_down.
 struct ExpertsDownLaunch {
   bool is_single{false};  // one token: each of its experts has CTAs of its own
-  bool has_all{true};     // of a single token: no other rank has experts
+  bool has_all{true};     // for a single token: no other rank has experts
   bool has_two{false};    // shared memory has room for the activations of two groups (GroupRows)
   unsigned slope{0};      // of TurnShares
   dim3 grid{};
@@ -79,7 +79,8 @@ struct ExpertsDownLaunch {
 };
 
 // Returns the slope of TurnShares, for `mean` strips per CTA: on an H100 the first CTA gets 1.4 strips more,
-// and the last 1.4 fewer. Steps of more tokens gained nothing from it; other chips were not measured.
+// and the last CTA 1.4 fewer. Steps of more tokens gained nothing from a slope; other chips were not
+// measured.
 inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
   constexpr double kStrips{1.4}, kMost{0.25};
   if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;

@@ -1,4 +1,4 @@
-// How qkv() prefetches the pages of the KV cache that the following attention reads (PagesAhead).
+// Prefetches the pages of the KV cache that the attention after qkv() reads (PagesAhead in kernels.h).
 #pragma once
 
 #include "backend/cuda/decode/stream.cuh"
@@ -7,9 +7,9 @@
 
 namespace nibble::cuda {
 
-// Each of the launch's first threads prefetches one page of one row, from the row's last page back, because
-// attention begins there. What it needs for that it reads well before: after wait_for_predecessor(), and
-// after other loads for which it waits anyway.
+// Each of the launch's first threads prefetches one page of one row. Pages are taken last to first, because
+// attention begins with the last. A thread reads the page's id well before: after wait_for_predecessor(), and
+// after other loads for which the thread waits anyway.
 class PageAhead {
  public:
   __device__ PageAhead(const PagesAhead& ahead, int num_rows) : ahead_(ahead), num_rows_(num_rows) {}
@@ -41,7 +41,7 @@ class PageAhead {
   const PagesAhead& ahead_;
   const int num_rows_;
   int position_{0};
-  uint32_t id_{kNone};  // where the row's page ids begin; then the page's id
+  uint32_t id_{kNone};  // first the index at which the row's page ids begin, then the page's id
 };
 
 }  // namespace nibble::cuda

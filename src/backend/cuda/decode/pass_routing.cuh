@@ -29,8 +29,8 @@ __device__ void rank_for_cta(int num_experts, int experts_per_token, const Index
   const int lane = static_cast<int>(threadIdx.x) % 32, first = token * experts_per_token;
   Ranking ranking(num_experts, logit_of);
   float logit = -INFINITY;
-  int expert = 0;  // of slot number `lane`
-#pragma unroll 1   // reuses instructions: unrolled ones run once, and a launch has to fetch them
+  int expert = 0;  // the expert of slot number `lane`
+#pragma unroll 1   // not unrolled, to reuse instructions: each launch has to fetch them first
   for (int k = 0; k < experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
     if (lane == k) logit = place.logit, expert = place.expert;

@@ -32,8 +32,8 @@ __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, floa
   }
 }
 // Computes the router's logits of one or two tokens in shared memory, kMaxExperts apart, and synchronizes the
-// CTA. For each segment of the router one warp of the launch computes the sums and publishes them. Every CTA
-// polls for all sums and adds up the segments. No kernel has to end for that.
+// CTA. For each segment of the router, one warp of the launch computes the sums and publishes them. Every CTA
+// polls for the sums of all segments and adds them up. So no kernel boundary is needed in between.
 //
 // `sums`: room for the sums of all segments. It may overlap the rings, because no weights are requested
 // before the experts are known. `meanwhile` is called when the CTA has published its own sums.
@@ -86,8 +86,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, 1);
   const UnitRange of_row = share_of_strips(weights, weights.num_strips);
-  // The router's sums lie where the rings of the last warps will be. The other rings are initialized while
-  // the sums of other CTAs arrive.
+  // The router's sums are in the memory of the last warps' rings. The rings of the other warps are
+  // initialized while the sums of other CTAs arrive.
   using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
   const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus, Later());
   const int sums_bytes = args.router.num_strips * args.router.num_segments * static_cast<int>(unit_bytes(1));
@@ -111,12 +111,12 @@ __global__ void __launch_bounds__(32 * warps, 1)
                             if (!is_under_sums) ring.init();
                           });
   // One warp ranks the experts, only down to this CTA's slot if that alone decides what the CTA computes:
-  // each place waits for the one before.
+  // finding each further expert depends on the previous one.
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
   const bool ranks = threadIdx.x < 32;
   Ranking ranking(ranks ? args.router.rows : 0, [&](int e) { return logits[e]; });
-  float logit = -INFINITY;  // of slot number `lane`
-  int of_lane = 0;          // its expert
+  float logit = -INFINITY;  // logit of slot number `lane`
+  int of_lane = 0;          // expert of slot number `lane`
   const auto rank = [&](int from, int to) {
     int expert = 0;
 #pragma unroll 1  // as in rank_for_cta()
@@ -159,9 +159,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   epilogue.run(stream, {shared.activations, activation_stride(cols), 1}, shared);
 }
 
-// The same for two tokens. Every CTA ranks the experts of both. The CTAs share the strips of all groups, so
-// the experts decide what a CTA computes. Both norms stay in shared memory, so nothing is loaded between
-// groups.
+// For two tokens. Every CTA ranks the experts of both tokens. The CTAs share the strips of all groups, so the
+// experts decide what a CTA computes. Both norms stay in shared memory, so nothing is loaded between groups.
 template <int warps>
 __global__ void __launch_bounds__(32 * warps, 1)
     route_two_and_experts_up_kernel(const __grid_constant__ RouteAndExpertsUpArgs args,
@@ -210,7 +209,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       stream.fill_ring();
     }
     auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
-    // The norm of one token or, from the first one on, both.
+    // The group's columns: the norm of one token, or the norms of both tokens from the first on.
     const __nv_bfloat16* const norms = shared.activations + group.pair(0) / K * stride;
     epilogue.run(stream, {norms, stride, group.count}, shared);
     from = piece.last;

@@ -1,7 +1,7 @@
 // The router for a batch. It has few strips: with whole strips, a few CTAs would read them segment by
 // segment. Instead each warp of a CTA takes one segment of the CTA's strip, and loads it straight into
-// registers before the activations are ready. The segments' sums meet in shared memory, where they are added
-// up in order. If a step has few tokens, the launch also computes their norms.
+// registers before the activations are ready. The sums of the segments are added up in order, through shared
+// memory. If a step has few tokens, the launch also computes their norms.
 #include <type_traits>
 
 #include "backend/cuda/decode/router_segment.cuh"
@@ -56,12 +56,13 @@ class RouterStrip {
  private:
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // The row whose logit the thread adds up, for one token; past the matrix if it has none.
+  // Returns the row whose logit, for one token, the thread adds up; a row past the matrix if the thread has
+  // none.
   __device__ int row_of_thread() const {
     const int row = static_cast<int>(threadIdx.x) / kMaxColumns;
     return row < kStripRows ? strip_ * kStripRows + row : args_.weights.rows;
   }
-  // Past the last unit if the strip has no such segment.
+  // Returns the unit of a segment of the strip; past the last unit if the strip has no such segment.
   __device__ int unit_of(int segment) const {
     const int segments = args_.weights.num_segments;
     return segment < segments ? strip_ * segments + segment : args_.weights.num_strips * segments;
@@ -152,7 +153,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   });
 }
 
-// Calls f(kernel) with the kernel for such a launch.
+// Calls f(kernel) with the variant of the kernel.
 template <typename F>
 void with_kernel(bool makes_norm, bool is_image, const F& f) {
   if (is_image)

@@ -35,7 +35,7 @@ class Ranking {
       if (keys_[i] == of_lane) own = i;
     const uint32_t best = __reduce_max_sync(~0u, of_lane);  // one instruction
     const unsigned have = __ballot_sync(~0u, of_lane == best), before = (1u << threadIdx.x % 32) - 1;
-    if (of_lane == best && (have & before) == 0) {  // the lowest lane that holds it
+    if (of_lane == best && (have & before) == 0) {  // this is the lowest lane that holds the best expert
 #pragma unroll
       for (int i = 0; i < kExpertsPerLane; ++i)
         if (own == i) keys_[i] = 0;

@@ -10,7 +10,7 @@
 namespace nibble::cuda {
 
 // Terms of the residual stream that were requested but not yet added up. `T`: float, or float4 for four
-// neighbours.
+// adjacent elements.
 template <typename T>
 struct ResidualTerms {
   T x, rest, experts[kMaxExpertsPerToken];
@@ -19,7 +19,7 @@ struct ResidualTerms {
 struct Residual : ResidualInput {
   __device__ explicit Residual(const ResidualInput& input) : ResidualInput(input) {}
 
-  // Requests element i of a token, or 4 i .. 4 i + 3.
+  // Requests the terms of element i of a token or, for float4, of elements 4 i .. 4 i + 3.
   template <typename T>
   __device__ ResidualTerms<T> ask(int token, int i) const {
     const auto at = [this, i](const float* rows, int row) {
@@ -77,8 +77,8 @@ __device__ inline float4 four_floats(uint2 four) {
 // possibly before the activations arrive; load() applies them.
 //
 // The squares are always summed in the order of a CTA with 16 warps: thread i adds float4s i and i + 512,
-// each warp adds the sums of its threads, then the sums of the warps are added in order. A CTA with 8 warps
-// does the work of two warps in each.
+// each warp adds the sums of its threads, then the sums of the warps are added in order. In a CTA with 8
+// warps, each warp does the work of two of the 16.
 //
 // The terms of the first `ahead` float4s of a thread are requested at once; terms requested after the first
 // have been added up cost one more trip to L2. Each float4 takes 4 registers per term.
@@ -95,8 +95,8 @@ class NormWeights {
 
   // Stores to[column] = bf16(norm of row token_at(column)) for columns [0, count); synchronizes the CTA at
   // the end. All threads of the CTA take part. Calls `visit(column, i, x, normed)` for every four elements of
-  // x and of the result. `at_once` rows are loaded and summed together; each takes 8 registers of a thread of
-  // 512, and the same again for each of its terms in flight.
+  // x and of the result. `at_once` rows are loaded and summed together; with 512 threads, each row takes 8
+  // registers per thread, and 8 more for each of its terms in flight.
   template <int at_once = 1, typename TokenAt, typename Visit>
   __device__ void load(const NormInput& args, int count, const TokenAt& token_at, __nv_bfloat16* to,
                        int stride, const Visit& visit) const {
@@ -185,8 +185,8 @@ class NormWeights {
 
 // Requests rows of a bfloat16 matrix [., cols] at once, copied to shared memory: to[n] = row row_at(n),
 // zero-padded to whole tiles. Passing them through registers would serialize them: 8 rows of 4,096 took 5 us
-// longer than one. `num_threads` threads of the CTA share the work; `thread` is the number of this one.
-// wait_for_rows() waits for the copies.
+// longer than one. `num_threads` threads of the CTA share the work; `thread`: index of the calling thread
+// among them. wait_for_rows() waits for the copies.
 template <typename RowAt>
 __device__ void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, const RowAt& row_at,
                              __nv_bfloat16* to, int stride, int thread, int num_threads) {
@@ -198,13 +198,13 @@ __device__ void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, 
   }
   end_copies();
 }
-// The same for consecutive rows.
+// Requests consecutive rows.
 __device__ inline void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, __nv_bfloat16* to,
                                     int stride, int thread, int num_threads) {
   ask_for_rows(
       from, cols, num_rows, [](int row) { return row; }, to, stride, thread, num_threads);
 }
-// Called by all threads of the CTA, which it synchronizes.
+// Waits for the rows that ask_for_rows() requested. All threads of the CTA call it; it synchronizes them.
 __device__ inline void wait_for_rows() {
   wait_for_copies<0>();
   __syncthreads();

@@ -1,6 +1,6 @@
-// Mailbox: memory through which CTAs pass float32 words to CTAs that wait for them. 0 means not arrived yet,
-// so a zero is stored as -0, which changes no sum (sums start with 0). Each word has one reader, which resets
-// it to 0.
+// Mailbox: memory through which CTAs pass float32 words to CTAs that wait for them. The word 0 means that it
+// has not arrived yet, so a zero is stored as -0, which changes no sum (sums start with 0). Each word has one
+// reader, which resets it to 0.
 #pragma once
 
 #include "backend/cuda/ptx/load.cuh"

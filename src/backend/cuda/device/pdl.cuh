@@ -3,9 +3,9 @@
 // that earlier kernels wrote (PTX ISA: griddepcontrol).
 //
 // Before its wait it may also read the step's input, unless it directly follows embed, which copies that
-// input: a kernel starts once the previous one has passed its wait, that is, after the one before that has
-// ended. Only the kernel after attend_rows() starts earlier, once qkv() has passed its wait; embed has ended
-// by then too.
+// input: a kernel starts once the previous kernel has passed its wait, that is, after the kernel before the
+// previous one has ended. Only the kernel after attend_rows() starts earlier, once qkv() has passed its wait;
+// by then embed has ended too.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -39,12 +39,12 @@ class EndTimestamp {
   const Timestamps& timestamps_;
 };
 
-// Called after wait_for_predecessor(), so that what the next kernel reads before its own wait is never older
-// than what this one may read.
+// Allows the next kernel to start. Called after wait_for_predecessor(), so that data that the next kernel
+// reads before its own wait is never older than data that this kernel may read.
 __device__ inline void let_successor_start() { launch_dependents(); }
-// Called before wait_for_predecessor(), if the next kernel reads only the step's input before its own wait.
-// It may then start while the kernel before this one still runs. After its wait it sees everything as usual,
-// because this kernel ends after its own wait.
+// Allows the next kernel to start, even while the kernel before this one still runs. Called before
+// wait_for_predecessor(), and only if the next kernel reads just weights and the step's input before its own
+// wait. After its wait it sees all earlier writes as usual, because this kernel ends after its own wait.
 __device__ inline void let_successor_start_early() { launch_dependents(); }
 
 struct LaunchShape {
@@ -54,8 +54,8 @@ struct LaunchShape {
   unsigned cluster_ctas{1};  // along x; ignored on chips without clusters
   // Gives each CTA an SM to itself, by requesting more than half of the chip's shared memory (even under a
   // smaller budget, which only limits what the kernel itself uses). A launch with one CTA per SM needs this:
-  // if two fit, the first free SMs get two, and others none. experts_down() of one token took a third longer
-  // after the compiler came to need few enough registers for two.
+  // if two CTAs fit on an SM, the first free SMs get two, and other SMs none. experts_down() of one token
+  // took a third longer after a change of the compiled code left enough registers for two CTAs.
   bool is_alone{false};
 };
 
@@ -109,8 +109,8 @@ void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "asking for shared memory");
 }
-// The same for a kernel whose launches use different amounts: allows all that a CTA may have on this chip,
-// whatever the budget.
+// Like allow_shared_bytes(), for a kernel whose launches use different amounts: allows the maximum of a CTA
+// on this chip, whatever the budget.
 template <typename... Args>
 void allow_all_shared_bytes(void (*kernel)(Args...)) {
   allow_shared_bytes(kernel, usable_bytes(device_caps().shared_bytes));

@@ -44,8 +44,8 @@ __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i /
 
 // One CTA groups the step's pairs by expert. expert_of(pair) is the expert chosen for the pair, negative if
 // another rank's. The order of an expert's pairs may differ from run to run; no result depends on it. A
-// thread keeps its first pair in registers. A batch has no further pairs; through memory they would cost two
-// more waits.
+// thread keeps its first pair in registers. A batch has at most one pair per thread; keeping it in memory
+// instead would cost two more waits.
 template <int threads, typename ExpertOf>
 __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
   const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;
@@ -78,7 +78,8 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   // Each lane takes a run of consecutive experts; a prefix sum over lanes gives the first group of each run.
   if (own < 32) {
     const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
-    int num_groups = 0, num_rows = 0;  // of the lane's experts: groups, and rows of the images of pairs
+    int num_groups = 0,
+        num_rows = 0;  // of the lane's experts: groups, and rows in images of pairs
     for (int e = first; e < last; ++e) {
       num_groups += (counts[e] > 0) + groups_before(counts[e] - 1, size);
       num_rows += whole_eights(counts[e]);

@@ -1,9 +1,7 @@
 // Stages in shared memory, through which producer warps of a CTA pass data from memory to consumer warps. A
 // stage has two barriers: `full` signals consumers that all its data has arrived, `empty` signals producers
-// that all consumers have read it. A shape has
-//   kStages, kStageBytes
-//   kCopyLanes    arrivals that make a stage full
-//   kWarps        warps that read it
+// that all consumers have read it. A shape has kStages, kStageBytes kCopyLanes arrivals that make a stage
+// full kWarps warps that read a stage
 #pragma once
 
 #include "backend/cuda/ptx/barrier.cuh"
@@ -25,15 +23,15 @@ class Stages {
     }
     __syncthreads();
   }
-  __device__ uint32_t address() const { return stage_; }  // of this stage, in shared memory
-  __device__ uint32_t full() const { return full_; }      // its barrier
+  __device__ uint32_t address() const { return stage_; }  // shared address of the current stage
+  __device__ uint32_t full() const { return full_; }      // the current stage's `full` barrier
   __device__ void wait_until_full() const { wait(full_, phase_); }
   __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // a new stage is empty
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
   // Called by a whole warp that has read the stage.
   __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }
-  // The same for the stage filled as number n, for warps that count: if all lanes agree on n, the compiler
-  // uses uniform registers.
+  // The same functions for the stage that is filled as number n, for warps that count stages: if n is uniform
+  // across the warp, the compiler uses uniform registers.
   __device__ uint32_t address(unsigned n) const {
     return memory_ + n % Shape::kStages * static_cast<unsigned>(Shape::kStageBytes);
   }

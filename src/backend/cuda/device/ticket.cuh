@@ -1,5 +1,5 @@
-// How the last of several CTAs to finish its part of some work learns that it is the last, and continues with
-// the results of all.
+// Lets the last of several CTAs to finish learn that it is the last, and continue with the results of all of
+// them.
 #pragma once
 
 #include "backend/cuda/ptx/atomic.cuh"
@@ -10,9 +10,9 @@ namespace nibble::cuda {
 // earlier stores of every thread of every CTA. All threads of a CTA call it. The ticket is 0 before and
 // after.
 //
-// One thread fences for its CTA: it has synchronised with the others, so its release includes their stores. A
-// fence waits for all that its warp has in flight, and the fences of an SM wait for each other, so a
-// __threadfence() in each warp would multiply the cost.
+// One thread fences for its CTA: it has synchronised with the other threads, so its release includes their
+// stores. A fence waits for all memory accesses that its warp has in flight, and the fences of an SM wait for
+// each other, so a __threadfence() in each warp would multiply the cost.
 __device__ inline bool is_last_of(unsigned* ticket, unsigned count) {
   __shared__ bool is_last;
   __syncthreads();

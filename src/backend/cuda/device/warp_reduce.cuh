@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// Over all 32 lanes, the farthest first: lanes i and i ^ 16, then i ^ 8, ... i ^ 1. Uses
-// cooperative_groups::reduce, because CUB's WarpReduce adds neighbours first and leaves the result in one
+// Reduces over all 32 lanes, farthest lanes first: lanes i and i ^ 16, then i ^ 8, ... i ^ 1. Uses
+// cooperative_groups::reduce, because CUB's WarpReduce adds adjacent lanes first and leaves the result in one
 // lane.
 template <typename T, typename Op>
 __device__ T reduce_warp(T value, Op op) {
@@ -17,10 +17,10 @@ __device__ T reduce_warp(T value, Op op) {
   return groups::reduce(groups::tiled_partition<32>(groups::this_thread_block()), value, op);
 }
 
-// Over each group of `lanes` consecutive lanes, neighbours first: lanes i and i ^ 1, then i ^ 2, ... i ^
-// lanes / 2. All 32 lanes take part. This is the order of CUB's WarpReduce<T, lanes>, but there each group
-// has its own mask, for which the compiler adds a loop over the masks of the warp (MATCH, 32 more
-// instructions in attention, on the critical path).
+// Reduces over each group of `lanes` consecutive lanes, adjacent lanes first: lanes i and i ^ 1, then i ^ 2,
+// ... i ^ (lanes / 2). All 32 lanes take part. This is the order of CUB's WarpReduce<T, lanes>, but in
+// WarpReduce each group has its own mask, for which the compiler adds a loop over the masks of the warp
+// (MATCH, 32 more instructions in attention, on the critical path).
 template <int lanes, typename T, typename Op>
 __device__ T reduce_neighbours(T value, Op op) {
 #pragma unroll

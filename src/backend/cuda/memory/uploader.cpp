@@ -188,9 +188,9 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
       first += count;
     }
   };
-  // Pages of a small copy are not dropped here: dropping the large page (folio) of a vector would drop its
-  // neighbours, which would then be read again. They are dropped with the matrix, or at the end; so are the
-  // bytes between pieces.
+  // Pages of a small copy are not dropped here: dropping the large page (folio) of a vector would drop
+  // adjacent tensors, which would then be read again. These pages are dropped with the matrix, or at the end;
+  // so are the bytes between pieces.
   const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);

@@ -27,7 +27,7 @@ size_t num_split_sums(const Config& config, int num_tokens) {
                   num_segment_sums(make_strips(Layout::kBf16, config.hidden, queries), T));
 }
 
-// Assigns every array its place from `base` on; if that is null, only adds up their sizes.
+// Assigns every array its place from `base` on. If `base` is null, only adds up the sizes of the arrays.
 size_t place(const Config& config, const BackendOptions& options, const CudaOptions& own, uint8_t* base,
              Workspace& w, std::span<const KernelRow> table) {
   size_t size = 0;

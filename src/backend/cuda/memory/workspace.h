@@ -16,7 +16,8 @@ inline constexpr int kOutputRows{64};  // rows of logits computed at a time
 // Spare pages of each kind, after those of sequences (graph_rows in step_input.h).
 inline constexpr int kSparePages{1};
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
-// Returns the rows of one launch of attend_rows(): their partial results must fit that scratch.
+// Returns the maximum rows of one launch of attend_rows(): their partial softmaxes must fit in
+// kAttendScratchBytes.
 constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
   const auto row_floats =
       static_cast<size_t>(num_kv_heads) * static_cast<size_t>(max_chunks) * size_t{kPartialFloats};
@@ -26,7 +27,7 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
 
 // Returns the number of partial results for which the mailbox of attention has room (AttendArgs): those of
 // two rows with the longest context. If more rows need more chunks, their CTAs are not all resident, and the
-// last one joins the chunks.
+// last CTA to finish merges the chunks.
 constexpr int attend_mailbox_partials(int num_kv_heads, int max_context) {
   constexpr int kRows{2};
   int chunks = 1;
@@ -48,10 +49,11 @@ struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
   ActivationRoom attended, normed, gated;
-  // An image of pairs. Shares memory with qkv_parts, which is no longer read when pairs are gathered.
+  // Image of gathered pairs (ExpertsUpArgs). Shares memory with qkv_parts, which is no longer read when pairs
+  // are gathered.
   Activations gathered;
-  // Scratch for qkv_split() and project_split(). Shares memory with attend_partials, which only attention,
-  // between the two, needs.
+  // Scratch for qkv_split() and project_split(). Shares memory with attend_partials, which only attention
+  // needs, between qkv and project.
   float* segment_sums{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
@@ -69,7 +71,7 @@ struct Workspace {
   float* rope_frequencies{nullptr};  // [D / 2]
   float rope_concentration{1};
   uint8_t* input{nullptr};  // step_input.h
-  StepExchange exchange;    // with the host: two inputs, and the outputs of max_batch_tokens, twice
+  StepExchange exchange;    // with the host: two inputs, and two outputs of max_batch_tokens rows
 };
 
 // `rows`: the kernel table; any of its rows may run a step.
@@ -94,7 +96,7 @@ size_t kv_layer_bytes(const Config& config, const BackendOptions& options, Layer
 size_t kv_bytes(const Config& config, const BackendOptions& options);
 
 // The KV cache of all layers, initially zero: attention loads whole pages and masks positions not written
-// yet, and zeros keep those finite.
+// yet, and zeros keep the masked positions finite.
 class KvStorage {
  public:
   KvStorage(const Config& config, const BackendOptions& options, Stream stream);

@@ -3,7 +3,7 @@
 //   MXFP4         12 warps divide the rows:                   192 rows x  64 columns
 //   E4M3, BF16    6 warps divide the rows, 2 the columns:      96 rows x 128 columns
 //
-// The results are those of decode, to the bit.
+// The results have the same bits as those of decode/.
 #pragma once
 
 #include "backend/cuda/layout/fragments.cuh"

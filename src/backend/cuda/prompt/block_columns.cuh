@@ -2,8 +2,9 @@
 // rows x 64 columns. A GPU without the instruction runs its twin (ptx/block_mma.cuh): the kernel is the same
 // for all.
 //
-// For each tile, a sum adds up its first and its second 32 columns and then, in MXFP8x2, the same of the
-// second terms. How an instruction adds is not specified, so the bits are not those of decode.
+// For each tile, a sum adds the products of the first and then of the second 32 columns; in MXFP8x2, then
+// those of the second terms in the same order. How an instruction adds is not specified, so the bits are not
+// those of decode.
 #pragma once
 
 #include "backend/cuda/block_rows.h"
@@ -24,7 +25,7 @@ struct WholeBlockRows : BlockRows {
 template <BlockFormat format>
 class BlockLane;
 
-// After the stages, `gathered_bytes` of shared memory are the kernel's own.
+// After the stages, `gathered_bytes` of shared memory are free for the kernel's own use.
 template <BlockFormat format, int gathered_bytes = 0>
 struct BlockShape : PromptWarps {
   static constexpr Layout kLayout{Layout::kMxfp4};
@@ -32,7 +33,7 @@ struct BlockShape : PromptWarps {
   static constexpr int kRowBytes{row_tile_bytes(format)}, kScaleBytes{4};
   static constexpr int kWeightBytes{kStrips * tile_bytes(kLayout)},
       kStageBytes{kWeightBytes + kColumns * (kRowBytes + kScaleBytes)};
-  // The most stages that fit, up to kMostStages: more are of no use.
+  // As many stages as fit, up to kMostStages: more bring no gain.
   static constexpr int kMostBytes{98 << 10}, kMostStages{8},
       kFitting{(kMostBytes - gathered_bytes) / stages_bytes(1, kStageBytes)},
       kStages{kFitting < kMostStages ? kFitting : kMostStages};

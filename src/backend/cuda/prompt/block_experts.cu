@@ -1,7 +1,7 @@
 // The experts' products of many tokens with block-scaled activations: experts_up (with SwiGLU) takes them
-// from rms_norm(), and leaves its results in the same format for experts_down. None of these numbers goes
-// through memory in bfloat16, but all are rounded to bfloat16 before they are quantised: so MXFP8x2 is the
-// same model as bfloat16.
+// from rms_norm(), and leaves its results in the same format for experts_down. These activations never go
+// through memory in bfloat16, but all are rounded to bfloat16 before they are quantised: so MXFP8x2 computes
+// the same model as bfloat16.
 #include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
@@ -13,7 +13,7 @@
 namespace nibble::cuda {
 namespace {
 
-// A block of 32 of experts_up's results comes from four strips of 8 units each, which four neighbouring warps
+// A block of 32 of experts_up's results comes from four strips of 8 units each, which four adjacent warps
 // compute. They gather the results in shared memory, [columns of the item, 32], and quantise them from there.
 constexpr int kGatherWarps{4}, kStripUnits{kStripRows / 2};
 static_assert(kGatherWarps * kStripUnits == kBlockCols);
@@ -33,7 +33,7 @@ class Gathered {
     numbers_ = reinterpret_cast<__nv_bfloat16*>(memory + Shape::kStagesBytes) +
                static_cast<int>(threadIdx.x) / kThreads * Shape::kColumns * kBlockCols;
   }
-  // Stores a number of this warp's strip; `unit` is one of its eight.
+  // Stores a number of this warp's strip; `unit`: 0 to 7, the unit within the strip.
   __device__ void put(int column, int unit, float x) const {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     numbers_[column * kBlockCols + warp % kGatherWarps * kStripUnits + unit] = __float2bfloat16_rn(x);

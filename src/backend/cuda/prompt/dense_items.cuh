@@ -13,7 +13,7 @@ namespace nibble::cuda {
 // other, so that memory delivers each strip once.
 template <typename Shape>
 struct TokenItems {
-  static constexpr bool kAreReadOnce{false};  // the weights: blocks of tokens share them
+  static constexpr bool kAreReadOnce{false};  // weights: blocks of tokens share them
   int num_row_blocks, num_tokens;
 
   __host__ __device__ int num_token_blocks() const {
@@ -29,9 +29,9 @@ struct TokenItems {
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
 };
 
-// Items of a dense matrix that are one segment each, of a block of rows, with all tokens: a shape has enough
-// columns for these. Segments of the same rows follow each other, so that CTAs that run at the same time read
-// neighbouring weights.
+// Items of a dense matrix that are one segment each, of a block of rows, with all tokens: the shape must have
+// a column for every token. Segments of the same rows follow each other, so that CTAs that run at the same
+// time read adjacent weights.
 template <typename Shape>
 struct SegmentItems {
   static constexpr bool kAreReadOnce{true};
@@ -51,18 +51,18 @@ __device__ typename Shape::Rows rows_of(const Activations& activations, int cols
   return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
-// Where a dense matrix leaves its sums: out[token, row] = join + sum, with join = x + bias for that row and
-// token. `out` and `x` must not overlap: a part of the sum may be in `out` before x is read.
+// The output of a dense product: out[token, row] = (x + bias) + sum, for that token and row. `out` and `x`
+// must not overlap: a partial sum may be in `out` before x is read.
 struct DenseOutput {
   float* out;         // [T, rows]
   const float* bias;  // [rows] or null
   const float* x;     // [T, rows] or null
-  int rows;           // of `out`: those of the matrix, or more
+  int rows;           // rows of `out`: the rows of the matrix, or more
 };
 
-// Writes a strip's sums to their place. If the matrix is cut anywhere (`cuts`), decode leaves its sums in two
-// parts, which their reader adds. Here the second part, or zero if a strip is whole, is added at once, in the
-// same order.
+// Writes a strip's sums to their place. If the matrix may be cut within strips (`cuts`), decode/ leaves two
+// partial sums, which the reader adds. This class adds the second partial sum, or zero if the strip is whole,
+// immediately, in the same order.
 template <typename Shape>
 class DenseSums {
  public:
@@ -87,8 +87,9 @@ class DenseSums {
       // __fmul_rn: the product is rounded separately, as in decode, and not fused with the addition.
       return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
     };
-    // The first of two parts is kept where the result will be. The warp does not add x and bias yet: it would
-    // have to wait for them, and so would the other warps of its warpgroup, whose strips are cut elsewhere.
+    // Keep the first of two partial sums in `out`, where the result will be. Do not add x and bias yet: the
+    // warp would have to wait for them, and so would the other warps of its warpgroup, whose strips are cut
+    // elsewhere.
     if (part == 0 && !is_whole)
       return visit(0, tiles, to_.out,
                    [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });

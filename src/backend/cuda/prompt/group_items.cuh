@@ -10,8 +10,9 @@
 namespace nibble::cuda {
 
 // `first_column` is where the group's pairs begin in Groups::pairs. A lane holds the pairs of some of its
-// warp's columns: of column `lane` of each 32. They are loaded with the item, long before its sums are ready:
-// at the end of an item a warp would have to wait for them, and then for what they index.
+// warp's columns: column `lane` of each 32. The pairs are loaded with the item, long before its sums are
+// ready: at the end of an item, a warp would have to wait for the pairs, and then for the data that they
+// index.
 template <typename Shape>
 struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
@@ -24,15 +25,15 @@ __device__ int column_of_lane(int part) {
          min(32 * part + static_cast<int>(threadIdx.x) % 32, Shape::kWarpColumns - 1);
 }
 
-// By wgmma, groups are read before the previous launch has ended, but they are complete by then. The launch
-// that ranks the experts writes them. After it come the launches that gather pairs, experts_up and
-// experts_down. Each of these waits before it lets the next one start (pdl.cuh), and none starts before every
-// CTA of the previous one has let it. So when experts_up starts, each CTA that gathers has seen the ranking
-// end. What a launch stored is in L2 when the wait for it is over, and __ldcg reads it from there.
-// experts_down starts later still.
+// Kernels by wgmma read groups before the previous launch has ended, but the groups are complete by then. The
+// launch that ranks the experts writes them. After it come the launches that gather pairs, experts_up and
+// experts_down. Each of these launches waits for its predecessor before it lets the next launch start
+// (pdl.cuh), and a launch starts only after every CTA of the previous launch has allowed it. So when
+// experts_up starts, each CTA that gathers has seen the ranking end. The data that a launch stored is in L2
+// when the wait for the launch is over, and __ldcg reads it from there. experts_down starts later still.
 template <typename Shape, typename RowOf>
 struct GroupItems {
-  static constexpr bool kAreReadOnce{true};  // the weights, except those of experts with several groups
+  static constexpr bool kAreReadOnce{true};  // weights, except of experts with several groups
   const Groups& groups;
   const RowOf& row_of;  // returns a pair's row of the activations
   int num_row_blocks;
@@ -66,16 +67,16 @@ struct PairSums {
 };
 template <typename Load, typename Store>
 PairSums(Load, Store) -> PairSums<Load, Store>;
-// The pairs that a lane holds, and what it loaded for each, until the item's sums are ready.
+// The pairs that a lane holds, and the data that it loaded for each pair, until the item's sums are ready.
 template <typename Shape, typename Loaded>
 struct PairsOfLane {
   int pair[GroupItem<Shape>::kParts];
   Loaded loaded[GroupItem<Shape>::kParts]{};
 };
 
-// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. What
-// these load is requested before the products, by the lane that holds the pair; in the end the lanes exchange
-// it.
+// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. The lane
+// that holds a pair requests the pair's data (PairSums: load) before the products; after the products the
+// lanes exchange the data.
 template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
                                 const typename Shape::Rows& activations, const RowOf& row_of,

@@ -1,11 +1,12 @@
 // Products of many tokens (pipeline.cuh) on Hopper, with bfloat16 activations in an image (layout/image.h),
 // by wgmma or, with few columns, by mma.sync. One to three warpgroups multiply, each four strips, 64 rows,
 // with the item's columns. Two more warps have the copy engine fill the stages, one with weights and one with
-// activations. Sums and their order are those of mma.sync, to the bit.
+// activations. Sums have the same order and the same bits as by mma.sync.
 //
-// The warp for weights does not wait for the previous kernel, which writes the activations: while that ends,
-// the weights of the first stages are on their way. So the items must be known by then (group_items.cuh). The
-// warp cannot run ahead by more than the stages, because the warps that empty a stage have waited.
+// The warp for weights does not wait for the previous kernel, which writes the activations: while the
+// previous kernel ends, the weights of the first stages are loaded. So the items must be known before the
+// previous kernel ends (group_items.cuh). The warp cannot run ahead by more than the stages, because the
+// warps that empty a stage do wait for the previous kernel.
 //
 // A stage of MXFP4 is a whole segment, and its loop is unrolled. It uses two sets of A registers: one is
 // unpacked while the products of the other run. In BF16 and E4M3, with 4 and 2 times the bytes, a stage is
@@ -34,8 +35,8 @@ struct ImageRows {
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
-// Calls f(item) for each item of this CTA, and begin() when the first is known. Reads the next item long
-// before it is needed, because that takes as long as a stage.
+// Calls f(item) for each item of this CTA, and begin() when the first item is known. Reads the next item long
+// before it is needed, because reading it takes as long as a stage.
 template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
@@ -50,7 +51,7 @@ __device__ __forceinline__ void for_each_item(const Items& items, const Begin& b
   }
 }
 
-// `ctas`: CTAs per multiprocessor; one multiplies while another waits for memory.
+// `ctas`: CTAs per multiprocessor; one CTA multiplies while another waits for memory.
 template <Layout layout, int columns, int warpgroups, int ctas = 1>
 struct ImageShape {
   static constexpr bool kTakesImage{true};
@@ -78,15 +79,15 @@ struct ImageShape {
   static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
   // A CTA's threads share 65,536 registers. A segment's sums for 64 rows and 128 columns take 64 registers of
-  // a thread, and the totals another 64. So the warps that do not multiply, filled up to a whole warpgroup,
-  // give theirs up. With fewer threads there are enough.
+  // a thread, and the totals another 64. So the warps that do not multiply, padded to a whole warpgroup, give
+  // up most of their registers. CTAs with fewer threads have enough registers.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
   static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
       kProductRegisters{warpgroups > 2 ? 160 : 232};
   static_assert(!kSharesRegisters || 32 * (kWarps * kProductRegisters + 4 * kCopyRegisters) <= 65536);
 
-  // Empty on other families, where no row of the kernel table launches it.
+  // Empty for GPU families without wgmma, where no row of the kernel table (kernel_table.cpp) launches it.
   template <typename Items, typename Begin>
   static __device__ void multiply_items(const Timestamps& timestamps, const Strips& weights,
                                         const ImageRows& activations, const Items& items, unsigned cuts,
@@ -212,7 +213,7 @@ struct ImageShape {
     const uint32_t b = describe_columns(cells);
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
-      if (!first) wait_for_products<1>();  // those that last used this set
+      if (!first) wait_for_products<1>();  // the products that last used this set of registers
       if (group == 1) between();
       words.unpack(group, a[group]);
       fence_products();
@@ -229,7 +230,7 @@ struct ImageShape {
   static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                  float (&sums)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
-    // Of the first group; the second is 64 bytes further on, or back.
+    // Place of the first group's columns; those of the second group are 64 bytes after or before it.
     const uint32_t of_lane = row * kCellBytes + (lane / 8 ^ row) * 16;
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] = 0;
@@ -258,7 +259,7 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // The same with more columns, by wgmma.
+  // Computes the same sums for more columns, by wgmma.
   template <int tiles>
   static __device__ __forceinline__ void add_stage(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                    float (&sums)[tiles][4]) {
@@ -277,7 +278,8 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // The same if a stage is one tile. A stage is released when the next one's first products are under way.
+  // Like add_stage(), if a stage is one tile. Releases a stage when the first products of the next stage are
+  // in flight.
   template <int tiles>
   static __device__ __forceinline__ void add_stages(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                     float (&sums)[tiles][4]) {

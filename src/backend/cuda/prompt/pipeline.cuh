@@ -5,16 +5,17 @@
 // has the shapes for wgmma, which divide the work differently.)
 //
 // The contraction passes through stages in shared memory, one tile of 64 columns of weights and activations
-// each. Four more warps copy them with cp.async, which every family has, and run ahead as far as there are
-// stages. A stage has two barriers: `full` signals the twelve that the copies have arrived, `empty` signals
-// the four that all twelve have read it. So the twelve do not wait for each other, and while one stores its
-// sums the others use the tensor cores. 99 KB hold 3 to 8 stages: one kernel serves all families.
+// each. Four more warps copy them with cp.async, which every family has, and run ahead as far as the stages
+// allow. A stage has two barriers: `full` signals the twelve warps that the copies have arrived, `empty`
+// signals the four copy warps that all twelve have read the stage. So the twelve warps do not wait for each
+// other: while one stores its sums, the others use the tensor cores. 99 KB hold 3 to 8 stages: one kernel
+// serves all families.
 //
-// CTAs are persistent: each takes one item after another (rows and columns of a product). The next item's
-// first stages are copied while this one's last are multiplied.
+// CTAs are persistent: each takes one item after another (rows and columns of a product). The first stages of
+// the next item are copied while the last stages of the current item are multiplied.
 //
 // Sums are added in the order of decode/: segment by segment, and cut into two parts at the same places. So a
-// token gets the same bits from either, if the instruction is the same.
+// token gets the same bits from decode/ and from prompt/, if the instruction is the same.
 #pragma once
 
 #include <algorithm>
@@ -45,10 +46,11 @@ namespace nibble::cuda {
 // and column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
 
-// What a CTA multiplies at a time. `columns` of its columns hold a token or a pair.
+// The unit of work of a CTA: rows and columns of a product. `columns`: number of its columns that hold a
+// token or a pair.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
-  int image_row{0};  // of the first column, if activations are in an image
+  int image_row{0};  // image row of the first column, if activations are in an image
 };
 // An item of which only one segment is multiplied (split_dense.cu).
 struct SegmentItem : PromptItem {
@@ -67,13 +69,14 @@ LaunchShape shape_for_items(const Target& target, int num_items) {
           Shape::kThreads, Shape::kBytes};
 }
 
-// Run by the warps that copy. `Items` says what: items.count(), items.at(index), and items.row(item, column),
-// the row of `activations` for a column. A lane copies the same pieces of every stage.
+// Copies the stages of all items; run by the copy warps. `Items` provides: items.count(), items.at(index),
+// and items.row(item, column), the row of `activations` for a column. A lane copies the same pieces of every
+// stage.
 template <typename Shape, typename Items>
 __device__ void copy_items(const Strips& weights, const typename Shape::Rows& activations, const Items& items,
                            Stages<Shape> stages) {
   constexpr int kLanes{32 * Shape::kCopyWarps};
-  constexpr int kPieces{tile_bytes(Shape::kLayout) / 16};  // of a strip's tile
+  constexpr int kPieces{tile_bytes(Shape::kLayout) / 16};  // 16-byte pieces of a strip's tile
   constexpr int kWeightCopies{(Shape::kStrips * kPieces + kLanes - 1) / kLanes};
   constexpr int kRowPieces{Shape::kRowBytes / 16}, kRowsAtOnce{kLanes / kRowPieces},
       kRowCopies{Shape::kColumns / kRowsAtOnce};
@@ -201,10 +204,10 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
 
 // Waits for the predecessor, and multiplies all items of this CTA, with stages at the beginning of its
 // dynamic shared memory. `cuts`: the number of CTAs that share the matrix if it is cut anywhere, 0 if strips
-// are whole (strips.h). A shape for wgmma reads its items and requests their weights before it waits; others
-// after they have waited. begin(item, strip) is called before a strip is multiplied, so that it can request
-// what joins the sums. It returns a function that takes the sums: take(part, is_whole, sums), or take(sums)
-// for the one segment of a SegmentItem.
+// are whole (strips.h). A shape for wgmma reads its items and requests their weights before it waits; other
+// shapes do so after the wait. begin(item, strip) is called before a strip is multiplied, so that it can
+// request data that is added to the sums. It returns a function that takes the sums: take(part, is_whole,
+// sums), or take(sums) for the one segment of a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Timestamps& timestamps, const Strips& weights,
                                const typename Shape::Rows& activations, const Items& items, unsigned cuts,

@@ -11,7 +11,7 @@ struct PromptWarps {
   static constexpr int kWarps{12}, kCopyWarps{4}, kThreads{32 * (kWarps + kCopyWarps)}, kCtas{1};
   static constexpr int kWarpTiles{8};  // tiles of 8 columns: n of mma
   static constexpr int kWarpColumns{8 * kWarpTiles};
-  static constexpr int kCopyLanes{32 * kCopyWarps};  // whose arrivals make a stage full
+  static constexpr int kCopyLanes{32 * kCopyWarps};  // lanes whose arrivals make a stage full
   static constexpr bool kTakesImage{false};
 };
 

@@ -53,8 +53,8 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   out.pad(token);
 }
 
-// A CTA for each token. If there are more tokens than multiprocessors, two CTAs share one: one loads while
-// the other adds up, and each has registers for half of the loads in flight.
+// A CTA for each token. If there are more tokens than multiprocessors, two CTAs share one: one CTA loads
+// while the other adds up, and each has registers for half the number of loads in flight.
 template <int ctas>
 __global__ void __launch_bounds__(kThreads, ctas)
     rms_norm_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads, ctas)
   rms_norm_token<2 / ctas>(args, timestamps, row);
 }
 
-// The same, and also the norm in a block-scaled format.
+// Computes the norm, and also writes it in a block-scaled format.
 template <BlockFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
     rms_norm_blocks_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {

@@ -4,8 +4,8 @@
 // Two CTAs share a multiprocessor: while one waits, the other multiplies.
 //
 // The sums of segments go through memory, 12 MB for 64 tokens, which L2 holds. A second kernel adds them up
-// in order: first the bias and the residual, then the parts before and after the strip's cut, as DenseSums
-// does. So the bits are those of the other kernels.
+// in order: first the bias and the residual, then the partial sums before and after the strip's cut, as
+// DenseSums (dense_items.cuh) does. So the bits are those of the other kernels.
 #include "backend/cuda/prompt/dense_items.cuh"
 #include "backend/cuda/prompt/image_columns.cuh"
 #include "backend/cuda/ptx/load.cuh"
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
 
 struct JoinArgs {
   Strips weights;
-  const float* sums;  // as split_kernel leaves them
+  const float* sums;  // as split_kernel writes them
   int num_tokens;
   unsigned cuts;  // CTAs that share the matrix if it is cut (strips.h)
   DenseOutput to;
@@ -56,8 +56,8 @@ constexpr int kJoinThreads{64};
 
 constexpr int kFour{4};
 
-// Each thread adds up four neighbouring rows of a token. The number of rows is a multiple of 4: they are
-// heads of 64, or a width that is a multiple of 32.
+// Each thread adds up four adjacent rows of a token. The number of rows is a multiple of 4: they are heads of
+// 64, or a width that is a multiple of 32.
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
   constexpr int kRun{16};  // segments that are requested at once: all of 4,096 columns
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   const float4 x = to.x ? __ldcg(reinterpret_cast<const float4*>(to.x + at)) : float4{};
   const auto* sums = reinterpret_cast<const float4*>(args.sums) + (token * width + row) / kFour;
   const auto stride = static_cast<unsigned>(args.num_tokens * width / kFour);
-  float parts[2][kFour];  // before and after the cut
+  float parts[2][kFour];  // partial sums before and after the cut
 #pragma unroll
   for (int i = 0; i < kFour; ++i)
     parts[0][i] = parts[1][i] = -0.0f;  // -0 + sum has exactly the bits of the sum
