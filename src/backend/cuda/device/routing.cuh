@@ -78,8 +78,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   // Each lane takes a run of consecutive experts; a prefix sum over lanes gives the first group of each run.
   if (own < 32) {
     const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
-    int num_groups = 0,
-        num_rows = 0;  // of the lane's experts: groups, and rows in images of pairs
+    int num_groups = 0, num_rows = 0;  // of the lane's experts: groups, and rows in images
     for (int e = first; e < last; ++e) {
       num_groups += (counts[e] > 0) + groups_before(counts[e] - 1, size);
       num_rows += whole_eights(counts[e]);
