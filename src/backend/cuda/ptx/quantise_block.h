@@ -4,9 +4,10 @@
 //   MXFP8       E4M3 with the smallest scale for which no value exceeds 448. The scale that the OCP
 //               specification suggests clips in a tenth of the blocks, and its error is a tenth larger.
 //   two terms   The value as the sum of two MXFP8 blocks. The first is MXFP8 as above and keeps 4 of
-//               bfloat16's 8 significant bits. The rest is at most half of the last place, 16 scales, which
-//               is 256 in units of a scale 2^-4 as large, and again has 4 bits. (With 2^-5 it would not fit.)
-//               So every bfloat16 from 2^-6 of the scale on, that is 2^-13.8 of the block's largest, is
+//               bfloat16's 8 significant bits. The remainder is at most half an ulp of the first term, that
+//               is 16 times its scale. The second block's scale is 2^-4 of the first's, so the remainder is
+//               at most 256 in its units, below E4M3's 448; with 2^-5 it could be 512. Its 4 bits complete
+//               bfloat16's 8. So every bfloat16 from 2^-6 of the scale on, that is 2^-13.8 of the block's largest, is
 //               exact; smaller ones are off by at most 2^-14 of the scale.
 //   MXFP4       E2M1; of the scales 2^(floor(log2 largest) - 2) and twice that, the one with the smaller sum
 //               of squared errors.
