@@ -7,8 +7,8 @@
 //               bfloat16's 8 significant bits. The remainder is at most half an ulp of the first term, that
 //               is 16 times its scale. The second block's scale is 2^-4 of the first's, so the remainder is
 //               at most 256 in its units, below E4M3's 448; with 2^-5 it could be 512. Its 4 bits complete
-//               bfloat16's 8. So every bfloat16 from 2^-6 of the scale on, that is 2^-13.8 of the block's largest, is
-//               exact; smaller ones are off by at most 2^-14 of the scale.
+//               bfloat16's 8. So every bfloat16 from 2^-6 of the scale on, that is 2^-13.8 of the block's
+//               largest, is exact; smaller ones are off by at most 2^-14 of the scale.
 //   MXFP4       E2M1; of the scales 2^(floor(log2 largest) - 2) and twice that, the one with the smaller sum
 //               of squared errors.
 //
