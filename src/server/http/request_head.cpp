@@ -112,7 +112,7 @@ uint64_t read_content_length(const HttpRequest& request) {
 }
 
 // Only chunked bodies are decoded. RFC 9112, 6.3: a body whose last coding is not chunked has no end (400).
-// Other known codings before it are not implemented (501).
+// Other known codings before it get 501.
 void check_transfer_coding(const HttpRequest& request) {
   if (request.version() < 11)
     throw HttpError(400, "Transfer-Encoding needs HTTP/1.1; send HTTP/1.0 with Content-Length");
