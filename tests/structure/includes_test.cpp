@@ -70,6 +70,45 @@ constexpr Room kRooms[] = {
     // Its configuration and its reports are rooms of their own.
     {"cli/serve", 4},
     {"cli/main", 5},
+    // Kernels lie in rooms by operation, above what they share: instructions, layouts of weights and activations,
+    // the chip, and pipelines. Arguments and launch functions (args.h) of an operation are seen by the others,
+    // its kernels are not; except for the device code of routing, which the experts' kernels use too. The host's
+    // part of a step is above the kernels.
+    {"backend/cuda/ptx/", 0},
+    {"backend/cuda/layout/", 1},
+    {"backend/cuda/cuda_options", 2},
+    {"backend/cuda/input/", 2},
+    {"backend/cuda/chip/", 3},
+    {"backend/cuda/pipeline/", 4},  //
+    {"backend/cuda/attention/args", 5},
+    {"backend/cuda/route/args", 5},
+    {"backend/cuda/sample/args", 5},
+    {"backend/cuda/dense/args", 6},
+    {"backend/cuda/experts/args", 6},  //
+    {"backend/cuda/route/", 7},
+    {"backend/cuda/attention/", 8},
+    {"backend/cuda/dense/", 8},
+    {"backend/cuda/experts/", 8},
+    {"backend/cuda/sample/", 8},  //
+    {"backend/cuda/kernel_table", 9},
+    {"backend/cuda/plan", 10},
+    {"backend/cuda/recipe", 11},
+    {"backend/cuda/recipe_text", 12},
+    {"backend/cuda/step/", 12},
+    {"backend/cuda/memory/", 13},  //
+    {"backend/cuda/operations", 14},
+    {"backend/cuda/draft/", 14},
+    {"backend/cuda/ranks/", 14},
+    {"backend/cuda/forward", 15},
+    {"backend/cuda/prepare", 15},
+    {"backend/cuda/limits", 15},
+    {"backend/cuda/ranks/connection", 16},
+    {"backend/cuda/rank", 16},
+    {"backend/cuda/verify/", 16},
+    {"backend/cuda/cuda_backend", 17},
+    {"backend/cuda/device_facts", 18},
+    {"backend/cuda/read_bandwidth", 18},
+    {"backend/cuda/tune/", 18},  //
     // A compiled grammar is a program over automata, which share classes of characters with the vocabulary.
     // The compilers from texts in several languages and the matcher that runs programs for masks do not see
     // each other.

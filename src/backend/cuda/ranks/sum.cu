@@ -1,7 +1,9 @@
 // All-reduce of few rows as tagged words, and meetings.
-#include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/layout/divisor.h"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/ranks/links.cuh"
+#include "backend/cuda/route/args.h"
 #include "core/check.h"
 
 namespace nibble::cuda {

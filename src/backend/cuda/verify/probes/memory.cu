@@ -1,5 +1,5 @@
-#include "backend/cuda/decode/stream.cuh"
-#include "backend/cuda/device/pdl.cuh"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "backend/cuda/pipeline/stream.cuh"
 #include "backend/cuda/verify/probes/memory.h"
 
 namespace nibble::cuda::verify {
