@@ -106,8 +106,6 @@ constexpr Room kRooms[] = {
     {"backend/cuda/rank", 16},
     {"backend/cuda/verify/", 16},
     {"backend/cuda/cuda_backend", 17},
-    {"backend/cuda/device_facts", 18},
-    {"backend/cuda/read_bandwidth", 18},
     {"backend/cuda/tune/", 18},  //
     // A compiled grammar is a program over automata, which share classes of characters with the vocabulary.
     // The compilers from texts in several languages and the matcher that runs programs for masks do not see

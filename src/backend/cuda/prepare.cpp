@@ -13,7 +13,6 @@
 namespace nibble::cuda {
 
 void prepare_kernels() {
-  memory_bus();  // before any graph capture, while memory can still be allocated
   prepare_embed();
   // Kernels are placed in memory in the order in which they are first used here. Their addresses decide which
   // of a step's instructions stay in a multiprocessor's instruction cache. This order was the best of four

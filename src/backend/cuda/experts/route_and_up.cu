@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   // The router's sums are in the memory of the last warps' rings. The rings of the other warps are
   // initialized while the sums of other CTAs arrive.
   using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
-  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus, Later());
+  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, Later());
   const int sums_bytes = args.router.num_strips * args.router.num_segments * static_cast<int>(unit_bytes(1));
   auto* const sums = reinterpret_cast<float*>(reinterpret_cast<uint8_t*>(shared.activations) - sums_bytes);
   const bool is_under_sums =

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const int cols = args.up.hidden, stride = activation_stride(cols), K = args.experts_per_token,
             num_pairs = args.num_tokens * K;
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
-  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus);
+  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring);
   __shared__ int chosen[kMatchedPairs];
   wait_for_predecessor(timestamps);
   let_successor_start();
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   };
   // The warp that reads a single token's experts from the mailbox does so before it initializes its ring.
   using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
-  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, weights.bus, Later());
+  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, Later());
   const bool asks = is_single && threadIdx.x < 32;
   if (!asks) ring.init();
   GroupRows<warps, has_two> rows(args.gated.data, cols, shared.activations, pass_columns);

@@ -33,7 +33,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "backend/cuda/chip/pace.h"
 #include "backend/cuda/layout/divisor.h"
 
 namespace nibble::cuda {
@@ -86,7 +85,6 @@ struct Strips {
   // the strip, it goes back by the segments of one strip and forward by wrap_bytes.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
   Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
-  Bus bus{};
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };

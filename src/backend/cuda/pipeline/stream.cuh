@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "backend/cuda/chip/pace.cuh"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/layout/fragments.cuh"
 #include "backend/cuda/layout/strips.h"
@@ -41,9 +40,8 @@ class Ring {
  public:
   struct Later {};  // the memory holds something else until init() is called
 
-  __device__ Ring(uint8_t* memory, unsigned lane, Bus bus) : Ring(memory, lane, bus, Later()) { init(); }
-  __device__ Ring(uint8_t* memory, unsigned lane, Bus bus, Later)
-      : memory_(shared_address(memory)), lane_(lane), pace_(bus) {}
+  __device__ Ring(uint8_t* memory, unsigned lane) : Ring(memory, lane, Later()) { init(); }
+  __device__ Ring(uint8_t* memory, unsigned lane, Later) : memory_(shared_address(memory)), lane_(lane) {}
   // Initializes the barriers. Called once, by the whole warp.
   __device__ void init() const {
     constexpr unsigned kArrivals{kHasBulkCopies ? 1 : 32};
@@ -59,7 +57,6 @@ class Ring {
   // multiple of 16.
   __device__ void prefetch(const uint8_t* from, int num_bytes) {
     const uint32_t to = address(prefetch_slot_);
-    pace_.ask(prefetch_slot_, num_bytes);
     if constexpr (kHasBulkCopies) {
       if (lane_ == 0) {
         arrive_and_expect(barrier(prefetch_slot_), num_bytes);
@@ -75,7 +72,6 @@ class Ring {
   // Waits until the oldest requested slot has arrived, for all lanes, and returns its shared address.
   __device__ uint32_t next() {
     wait(barrier(slot_), phase_);
-    pace_.wait(slot_);
     const uint32_t slot = address(slot_);
     if (++slot_ == slots) {
       slot_ = 0;
@@ -91,7 +87,6 @@ class Ring {
 
   const uint32_t memory_;
   const unsigned lane_;
-  Pace<slots> pace_;
   int prefetch_slot_{0}, slot_{0};
   uint32_t phase_{0};
 };
@@ -99,9 +94,9 @@ class Ring {
 // Returns the calling warp's ring, among those of a CTA. It may be created before it is known what it will
 // hold.
 template <Layout layout, int slots, typename... Later>
-__device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Bus bus, Later... later) {
+__device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Later... later) {
   const unsigned thread = thread_of_cta();
-  return {rings + thread / 32 * warp_ring_bytes(layout, slots), thread % 32, bus, later...};
+  return {rings + thread / 32 * warp_ring_bytes(layout, slots), thread % 32, later...};
 }
 
 // The activations of a pass: rows in shared memory, `stride` elements apart, for `count` columns that hold a
@@ -185,7 +180,7 @@ class UnitStream {
     find_matrix();
   }
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
-      : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings, strips.bus)) {}
+      : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings)) {}
 
   // start_prefetch() prefetches the first weights, `ahead` slots of them, which depends on nothing.
   // fill_ring() is called after the activations have been requested, and prefetches into the rest of the

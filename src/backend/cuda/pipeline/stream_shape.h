@@ -78,7 +78,6 @@ struct StreamShape {
         of.warps / strips.num_segments * strips.strip_bytes + strips.advance_segments * strips.segment_bytes;
     strips.wrap_bytes = strips.strip_bytes - strips.num_segments * strips.segment_bytes;
     strips.by_ctas = Divisor(num_ctas);
-    strips.bus = memory_bus();
     return strips;
   }
 };
