@@ -81,7 +81,8 @@ __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
 
-// A row of q, k and v, as qkv() writes it: one or two partial sums (dense/args.h). Reading an element adds them.
+// A row of q, k and v, as qkv() writes it: one or two partial sums (dense/args.h). Reading an element adds
+// them.
 struct QkvRow {
   const float* row;
   size_t rest;  // distance from the first partial sum to the second; 0: only one partial sum

@@ -1,5 +1,5 @@
-// The shapes of the experts' launches for few tokens: grid, warps, and the variant of a kernel. Used by the recipe of a step
-// (recipe.h) and by the launch functions. Needs no GPU. C++17, for device code.
+// The shapes of the experts' launches for few tokens: grid, warps, and the variant of a kernel. Used by the
+// recipe of a step (recipe.h) and by the launch functions. Needs no GPU. C++17, for device code.
 #pragma once
 
 #include <vector_types.h>

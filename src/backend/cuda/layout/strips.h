@@ -129,8 +129,8 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned c
           static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
 // Returns the segment of the strip at which a second CTA's share begins, so that the strip has two partial
-// sums (dense/args.h); num_segments if the strip is not cut. There are no more CTAs than strips, so no strip is
-// cut twice.
+// sums (dense/args.h); num_segments if the strip is not cut. There are no more CTAs than strips, so no
+// strip is cut twice.
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),
              first = static_cast<unsigned>(strip * strips.num_segments);

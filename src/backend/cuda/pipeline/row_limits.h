@@ -1,5 +1,5 @@
-// The row counts at which a step changes its kernels, and the limits of groups. A group is a set of pairs of a
-// token and one of its experts that share a pass over the expert's weights. Needs no GPU:
+// The row counts at which a step changes its kernels, and the limits of groups. A group is a set of pairs
+// of a token and one of its experts that share a pass over the expert's weights. Needs no GPU:
 // tests/backend/cuda/host/groups_test.cpp.
 #pragma once
 
