@@ -8,7 +8,7 @@
 #include <string>
 
 #include "backend/cuda/chip/caps.h"
-#include "backend/cuda/step/recorder.h"
+#include "backend/cuda/chip/recorder.h"
 
 namespace nibble::cuda {
 

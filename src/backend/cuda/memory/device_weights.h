@@ -32,10 +32,6 @@ struct DeviceWeights {
   DeviceBuffer storage;
 };
 
-inline Strips router_strips(const Config& config) {
-  return make_strips(Layout::kBf16, config.num_experts, config.hidden, kRouterSegmentTiles);
-}
-
 // Returns the bytes that a share of the weights of `whole` takes on the device.
 size_t device_weight_bytes(const Config& whole, const Share& share, const DenseFormats& dense);
 
