@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernel_table.h"
 #if NIBBLE_CUDA
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/chip/device_facts.h"
 #include "backend/cuda/chip/images.h"
 #include "backend/cuda/chip/predict.h"

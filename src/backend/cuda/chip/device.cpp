@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/chip/images.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/chip/wait.h"
 #include "core/available_bytes.h"
 #include "core/check.h"
@@ -112,6 +113,8 @@ const DeviceCaps& device_caps() {
   std::call_once(is_asked[index], [&] { caps[index] = ask_for_caps(device); });
   return caps[index];
 }
+
+size_t device_shared_bytes() { return device_caps().shared_bytes; }
 
 size_t free_device_bytes(const DeviceCaps& caps) {
   if (caps.is_integrated) return available_bytes();

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "backend/cuda/chip/check.h"
 #include "backend/cuda/chip/device.h"
 
 namespace nibble::cuda {

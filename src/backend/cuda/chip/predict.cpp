@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "backend/cuda/attention/args.h"
+#include "backend/cuda/chip/caps.h"
 #include "backend/cuda/chip/costs.h"
 #include "backend/cuda/chip/target.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/cuda/input/row_input.h"
 #include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/layout/strips.h"

@@ -1,5 +1,6 @@
 #include "backend/cuda/chip/read_bandwidth.h"
 
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/chip/read_memory.h"
 #include "backend/cuda/chip/stream_timer.h"
 

@@ -39,4 +39,8 @@ std::vector<TimedWork> Recorder::read() const {
   return work;
 }
 
+Timestamps timestamps_of_next(const Stream& stream, const Label& label) {
+  return stream.recorder ? stream.recorder->next(label, stream.is_draft) : Timestamps{};
+}
+
 }  // namespace nibble::cuda

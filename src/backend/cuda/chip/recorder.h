@@ -5,25 +5,10 @@
 #include <vector>
 
 #include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/chip/stream.h"
 #include "backend/timed_work.h"
 
 namespace nibble::cuda {
-
-// Where a launch writes its timestamps, in nanoseconds of the device's clock: `begin`: when its first CTA
-// could begin. `end`: when its last CTA was done. `middle`, in a launch that does routing and then experts:
-// when its last CTA was done with routing. Null: the launch is not recorded.
-struct Timestamps {
-  unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
-};
-
-// The operation and the name of a launch; `first_operation` and `first_name` are those of its part before the
-// middle timestamp, if it has one.
-struct Label {
-  Operation operation;
-  const char* name;
-  Operation first_operation{};
-  const char* first_name{nullptr};
-};
 
 class Recorder {
  public:

@@ -11,6 +11,7 @@
 #include "backend/cuda/experts/group_share.h"
 #include "backend/cuda/experts/group_table.cuh"
 #include "backend/cuda/experts/launch.h"
+#include "backend/cuda/experts/swiglu.cuh"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pipeline/inputs.cuh"
 #include "backend/cuda/pipeline/stream.cuh"

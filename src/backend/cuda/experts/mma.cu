@@ -3,9 +3,9 @@
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"
+#include "backend/cuda/experts/swiglu.cuh"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pipeline/bf16_columns.cuh"
-#include "backend/cuda/pipeline/inputs.cuh"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/pipeline/row_limits.h"
 

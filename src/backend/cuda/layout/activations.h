@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "backend/cuda/layout/block_rows.h"
+#include "backend/cuda/layout/block_format.h"
 
 namespace nibble::cuda {
 

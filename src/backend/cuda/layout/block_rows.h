@@ -39,13 +39,6 @@ void with_block_format(BlockFormat format, const F& f) {
   }
 }
 
-struct BlockRows {
-  BlockFormat format{BlockFormat::kMxfp8x2};
-  int cols{0};
-  uint8_t* codes{nullptr};    // [rows, tiles, row_tile_bytes(format)]; null: no rows
-  uint32_t* scales{nullptr};  // [rows, tiles]
-};
-
 constexpr int num_tiles(const BlockRows& rows) { return padded_cols(rows.cols) / kTileCols; }
 constexpr size_t row_bytes(const BlockRows& rows) {
   return static_cast<size_t>(num_tiles(rows)) * static_cast<size_t>(row_tile_bytes(rows.format));

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/chip/device.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/layout/strips.h"
 #include "core/progress.h"
 #include "model/shares/share.h"

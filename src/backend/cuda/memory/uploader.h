@@ -9,6 +9,7 @@
 #include <string>
 
 #include "backend/cuda/chip/device.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/memory/pack.h"
 #include "core/clock.h"
 #include "core/mapped_file.h"

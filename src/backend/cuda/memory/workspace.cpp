@@ -7,6 +7,7 @@
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/kernel_table.h"
+#include "backend/cuda/layout/block_rows.h"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/memory/device_weights.h"

@@ -8,6 +8,8 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/attention/args.h"
+#include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/cuda/input/sample_input.h"
 #include "backend/cuda/input/step_exchange.h"
 #include "backend/cuda/kernel_table.h"

@@ -7,7 +7,6 @@
 #include "backend/cuda/pipeline/stream.cuh"
 #include "backend/cuda/pipeline/warp_reduce.cuh"
 #include "backend/cuda/ptx/copy.cuh"
-#include "backend/cuda/ptx/exp2.cuh"
 
 namespace nibble::cuda {
 
@@ -56,13 +55,6 @@ struct Residual : ResidualInput {
   }
 };
 
-__device__ inline float swiglu(float gate, float linear, float limit) {
-  constexpr float kAlpha{1.702f}, kLog2E{1.4426950408889634f};
-  gate = fminf(gate, limit);
-  return __fdividef(gate, 1 + exp2_of(-kAlpha * kLog2E * gate)) * (fminf(fmaxf(linear, -limit), limit) + 1);
-}
-
-// The widest residual stream that a CTA's threads hold in registers, four floats at a time.
 inline constexpr int kMaxHidden{4096};
 
 __device__ inline uint2 four_bf16(float4 v) {

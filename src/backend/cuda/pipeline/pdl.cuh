@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/cuda/chip/check.h"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/ptx/dependent_launch.cuh"
 #include "backend/cuda/ptx/registers.cuh"
@@ -81,15 +82,12 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
-  config.dynamicSmemBytes = shape.is_alone
-                                ? std::max(shape.shared_bytes, alone_bytes(device_caps().shared_bytes))
-                                : shape.shared_bytes;
+  config.dynamicSmemBytes =
+      shape.is_alone ? std::max(shape.shared_bytes, alone_bytes(device_shared_bytes())) : shape.shared_bytes;
   config.stream = gpu.stream;
   config.attrs = attributes;
   config.numAttrs = num_attributes;
-  check(cudaLaunchKernelEx(
-            &config, kernel, args...,
-            gpu.stream.recorder ? gpu.stream.recorder->next(label, gpu.stream.is_draft) : Timestamps{}),
+  check(cudaLaunchKernelEx(&config, kernel, args..., timestamps_of_next(gpu.stream, label)),
         "launching a kernel");
 }
 
@@ -113,7 +111,7 @@ void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
 // on this chip, whatever the budget.
 template <typename... Args>
 void allow_all_shared_bytes(void (*kernel)(Args...)) {
-  allow_shared_bytes(kernel, usable_bytes(device_caps().shared_bytes));
+  allow_shared_bytes(kernel, usable_bytes(device_shared_bytes()));
 }
 
 }  // namespace nibble::cuda

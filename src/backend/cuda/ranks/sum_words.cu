@@ -1,4 +1,5 @@
 // All-reduce of few rows as tagged words, and meetings.
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/layout/divisor.h"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/pipeline/row_limits.h"

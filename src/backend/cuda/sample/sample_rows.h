@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backend/cuda/chip/device.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/input/sample_input.h"
 #include "model/batch.h"
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/cuda/attention/args.h"
+#include "backend/cuda/chip/check.h"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/input/row_input.h"

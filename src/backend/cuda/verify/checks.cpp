@@ -1,6 +1,7 @@
 #include "backend/cuda/verify/checks.h"
 
 #include "backend/cuda/attention/args.h"
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/route/args.h"

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 
+#include "backend/cuda/chip/check.h"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/dense/args.h"

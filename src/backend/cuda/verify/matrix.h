@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/chip/device.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/memory/pack.h"
 #include "backend/cuda/verify/values.h"

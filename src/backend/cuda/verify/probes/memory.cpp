@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/chip/read_bandwidth.h"
 #include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/verify/probes/probes.h"
