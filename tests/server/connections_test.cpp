@@ -62,10 +62,11 @@ TEST(Connections, WhileTheServerWorksForAllOnlyProbesAndMetricsAreAnswered) {
   const Connection one(port), two(port);
   one.post("/v1/completions", kEndless);
   two.post("/v1/completions", kEndless);
-  while (running.engine.state().num_running + running.engine.state().num_waiting < 2) {
+  test::wait_until([&] {
     running.backend.gate.release();  // the engine takes requests between steps
-    std::this_thread::sleep_for(1ms);
-  }
+    const EngineState state = running.engine.state();
+    return state.num_running + state.num_waiting == 2;
+  });
   EXPECT_THAT(running.ask(kEndless), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("\r\nRetry-After: 1\r\n"),
                                            HasSubstr("\r\nConnection: close\r\n"),
                                            HasSubstr("all 2 connections are in use (--max-connections)")));

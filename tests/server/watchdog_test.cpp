@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include <cstdlib>
@@ -31,18 +32,22 @@ class ServiceManager {
               0);
     ::setenv("NOTIFY_SOCKET", name.c_str(), 1);
     ::setenv("WATCHDOG_USEC", "10000", 1);
+    const timeval patience{60, 0};
+    ::setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   }
   ~ServiceManager() {
     ::unsetenv("NOTIFY_SOCKET");
     ::unsetenv("WATCHDOG_USEC");
     ::close(handle_);
   }
-  // Waits for the next message.
+  // Waits for the next message, for a minute at most.
   std::string next() const { return receive(0); }
   std::string next_but_watchdogs() const {
     std::string message;
-    do message = next();
-    while (message == "WATCHDOG=1");
+    test::wait_until([&] {
+      message = next();
+      return message != "WATCHDOG=1";
+    });
     return message;
   }
   // Reads the messages that have arrived and returns their number.
@@ -84,14 +89,13 @@ TEST(Watchdog, IsNotFedWhileTheEngineStandsStill) {
   running.backend.is_gated = true;
   const Connection waiting(running.server.port());
   waiting.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 1})");
-  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  running.wait_for_step(1);
   const auto live = [&] {
     const Connection connection(running.server.port());
     connection.send("GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     return connection.read();
   };
-  while (!live().starts_with("HTTP/1.1 503 ")) {
-  }
+  test::wait_until([&] { return live().starts_with("HTTP/1.1 503 "); });
   manager.take_all();
   std::this_thread::sleep_for(50ms);  // ten times the interval between watchdog messages
   EXPECT_EQ(manager.take_all(), 0u);
