@@ -19,7 +19,7 @@ using testing::StartsWith;
 
 constexpr const char* kHealth{"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"};
 constexpr const char* kAnswered{"{\"status\":\"ok\"}\n"};
-constexpr const char* kEndless{R"({"prompt": "abc", "max_tokens": 100})"};
+constexpr const char* kEndless{R"({"prompt": "abc", "max_tokens": 300})"};
 
 ServerOptions with_places(int num_places) {
   ServerOptions options = any_port();
@@ -109,7 +109,7 @@ TEST(Connections, AClientThatLeavesIsNoticedThoughBytesOfItWait) {
 
 TEST(Connections, BodiesOfClientsThatHaveLeftAreNotParsed) {
   Running running(model_with_a_fault, room_for(512, 16));
-  const std::string words = R"({"prompt": ")" + std::string(4 << 20, 'a') + "\"}";
+  const std::string words = R"({"prompt": ")" + std::string(512 << 10, 'a') + "\"}";
   std::vector<std::unique_ptr<Connection>> leaving;
   for (int i = 0; i < 8; ++i) {
     leaving.push_back(std::make_unique<Connection>(running.server.port()));
