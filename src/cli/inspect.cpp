@@ -15,7 +15,7 @@
 #include "core/bytes_text.h"
 #include "core/error.h"
 #include "core/json.h"
-#include "formats/container.h"
+#include "formats/open_container.h"
 #include "formats/gguf.h"
 #include "model/checkpoint/synthetic.h"
 #include "model/convert_blocks.h"
