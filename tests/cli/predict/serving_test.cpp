@@ -10,7 +10,6 @@
 
 #include "core/random.h"
 #include "engine/scheduler.h"
-#include "kv/page_table.h"
 #include "setup/capacity.h"
 #include "tests/folders.h"
 
