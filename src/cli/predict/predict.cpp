@@ -14,6 +14,8 @@
 #include "setup/capacity.h"
 #include "setup/model.h"
 #include "setup/requirements.h"
+#include "setup/resolve.h"
+#include "setup/storage_formats.h"
 
 namespace nibble::cli {
 namespace {

@@ -11,6 +11,7 @@
 #include "core/random.h"
 #include "engine/scheduler.h"
 #include "setup/capacity.h"
+#include "setup/resolve.h"
 #include "tests/folders.h"
 
 namespace nibble::cli {
