@@ -8,7 +8,7 @@
 #include "cli/version.h"
 #include "core/output.h"
 #include "setup/load.h"
-#include "setup/nodes.h"
+#include "setup/model.h"
 
 namespace nibble::cli {
 namespace {

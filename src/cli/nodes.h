@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "setup/resolve.h"
+#include "setup/resolved_settings.h"
 
 namespace nibble::cli {
 

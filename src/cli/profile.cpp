@@ -18,8 +18,11 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/thread_pool.h"
+#include "setup/drafters.h"
 #include "setup/load.h"
-#include "setup/speculation.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
+#include "setup/storage_formats.h"
 
 namespace nibble::cli {
 namespace {

@@ -16,8 +16,13 @@
 #include "core/output.h"
 #include "harmony/json.h"
 #include "harmony/render.h"
+#include "setup/capacity.h"
+#include "setup/drafters.h"
 #include "setup/load.h"
-#include "setup/speculation.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
+#include "setup/storage_formats.h"
+#include "setup/tokenizer.h"
 
 namespace nibble::cli {
 namespace {

@@ -25,11 +25,15 @@
 #include "server/exit_codes.h"
 #include "server/http/http_server.h"
 #include "server/server.h"
+#include "setup/capacity.h"
+#include "setup/drafters.h"
 #include "setup/load.h"
 #include "setup/machine.h"
 #include "setup/memory.h"
+#include "setup/model.h"
 #include "setup/nodes.h"
-#include "setup/speculation.h"
+#include "setup/resolve.h"
+#include "setup/tokenizer.h"
 
 namespace nibble::cli {
 namespace {

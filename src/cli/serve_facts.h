@@ -7,7 +7,7 @@
 #include "server/service/options.h"
 #include "setup/capacity.h"
 #include "setup/model.h"
-#include "setup/resolve.h"
+#include "setup/resolved_settings.h"
 
 namespace nibble::cli {
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "backend/backend.h"
-#include "engine/engine.h"
+#include "engine/engine_options.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step_batch.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "kv/page_counts.h"
 
 namespace nibble {
 namespace {

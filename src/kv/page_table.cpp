@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "kv/page_counts.h"
 
 namespace nibble {
 namespace {
@@ -112,14 +113,5 @@ void SequencePages::add_to(PrefixCache& cache, std::span<const TokenId> tokens, 
 PageTableView SequencePages::full() const { return {full_, 0}; }
 
 PageTableView SequencePages::sliding() const { return {sliding_, first_sliding_page_}; }
-
-int first_reached_page(int position, int window) {
-  return std::max(0, position - (window - 1)) / kPageTokens;
-}
-
-int num_pages_for(int num_tokens) { return (num_tokens + kPageTokens - 1) / kPageTokens; }
-
-// A chunk sees window - 1 + chunk consecutive positions, which may begin anywhere in a page.
-int max_sliding_pages(int window, int chunk) { return num_pages_for(window - 1 + chunk - 1) + 1; }
 
 }  // namespace nibble

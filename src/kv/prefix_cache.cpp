@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "core/random.h"
-#include "kv/page_table.h"
+#include "kv/page_counts.h"
 
 namespace nibble {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "kv/page_table.h"
+#include "kv/page_counts.h"
 #include "setup/memory.h"
 
 namespace nibble {

@@ -7,7 +7,7 @@
 #include "engine/engine.h"
 #include "model/config.h"
 #include "setup/model.h"
-#include "setup/resolve.h"
+#include "setup/resolved_settings.h"
 
 namespace nibble {
 

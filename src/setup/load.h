@@ -4,10 +4,8 @@
 #include <memory>
 
 #include "backend/backend.h"
-#include "setup/capacity.h"
 #include "setup/model.h"
-#include "setup/resolve.h"
-#include "setup/tokenizer.h"
+#include "setup/resolved_settings.h"
 
 namespace nibble {
 

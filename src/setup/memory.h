@@ -9,7 +9,7 @@
 
 #include "backend/backend.h"
 #include "setup/model.h"
-#include "setup/resolve.h"
+#include "setup/resolved_settings.h"
 
 namespace nibble {
 

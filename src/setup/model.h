@@ -6,10 +6,9 @@
 #include <string>
 
 #include "model/config.h"
-#include "model/ops.h"
 #include "model/weights.h"
 #include "setup/model_source.h"
-#include "setup/resolve.h"
+#include "setup/places.h"
 
 namespace nibble {
 
@@ -25,9 +24,5 @@ struct Model {
 Model open_model(const std::string& argument, const Places& places);
 
 size_t weight_bytes(const Config& config);  // of a checkpoint as OpenAI released it
-
-// Returns the formats in which the parts of the model run: as stored (synthetic weights: as in the released
-// checkpoint), or as the flags quantise them.
-StorageFormats formats_of(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -1,28 +1,17 @@
-// Multi-node setup of this process, from --nodes, --node-rank, --head, --secret-file and --expert-parallel.
+// What a process of a group (--nodes) needs: the secret, its share of the model, and the facts that all nodes
+// compare.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "model/config.h"
 #include "nodes/node_links.h"
+#include "nodes/secret.h"
 #include "setup/model.h"
-#include "setup/resolve.h"
+#include "setup/resolved_settings.h"
 
 namespace nibble {
-
-struct NodeSetup {
-  int rank;
-  std::vector<int> parts;  // relative share of the model of each node
-  ExpertSplit split;       // --expert-parallel
-  nodes::tcp::endpoint head;
-  nodes::Secret secret;
-  // Set by the command: the version of this program, and what to do when a node is lost
-  // (nodes::NodeOptions::on_lost).
-  std::string program{};
-  std::function<void(const std::string&)> on_lost{};
-};
 
 // Returns the first line of the file, or the value of NIBBLE_SECRET. Throws InputError if neither is set.
 nodes::Secret read_secret(const std::optional<std::string>& file);

@@ -1,5 +1,7 @@
 #include "setup/resolve.h"
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -158,25 +160,6 @@ ResolvedSettings resolve(const Settings& settings) {
   }
   if (settings.threads) set_threads(setup, *settings.threads);
   return setup;
-}
-
-void set_threads(ResolvedSettings& setup, int num_threads) {
-  setup.threads = num_threads;
-  setup.options.num_threads = num_threads;
-}
-
-ResolvedSettings unquantised(ResolvedSettings setup) {
-  setup.options.dense = {};
-  setup.options.kv_format = Format::kBf16;
-  if (setup.own.cpu.expert_activations != cpu::ExpertActivations::kDefault)
-    setup.own.cpu.expert_activations = cpu::ExpertActivations::kFloat;
-  setup.own.cuda.prompt_activations.reset();
-  return setup;
-}
-
-bool takes_blocks(const ResolvedSettings& setup) {
-  return !setup.nodes &&
-         setup.backend->making.takes_blocks(setup.own);  // shares of nodes are cut from elements
 }
 
 }  // namespace nibble

@@ -17,7 +17,7 @@
 #include "backend/backend.h"
 #include "core/json.h"
 #include "core/mapped_file.h"
-#include "formats/container.h"
+#include "formats/open_container.h"
 #include "model/draft_head/draft_head.h"
 #include "model/weights.h"
 #include "tests/backend/draft_rounds.h"

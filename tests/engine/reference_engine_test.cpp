@@ -11,7 +11,7 @@
 #include "core/json.h"
 #include "core/mapped_file.h"
 #include "engine/engine.h"
-#include "formats/container.h"
+#include "formats/open_container.h"
 #include "model/weights.h"
 #include "reference/reference_backend.h"
 #include "tests/engine/answers.h"

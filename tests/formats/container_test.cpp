@@ -11,6 +11,7 @@
 #include <string>
 
 #include "formats/container_error.h"
+#include "formats/open_container.h"
 #include "tests/folders.h"
 #include "tests/formats/safetensors_bytes.h"
 

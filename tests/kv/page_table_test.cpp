@@ -9,6 +9,8 @@
 #include <random>
 #include <set>
 
+#include "kv/page_counts.h"
+
 namespace nibble {
 namespace {
 

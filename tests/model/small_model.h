@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/container.h"
+#include "formats/open_container.h"
 #include "formats/safetensors_writer.h"
 #include "model/config.h"
 #include "model/weights.h"

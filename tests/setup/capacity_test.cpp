@@ -6,6 +6,8 @@
 #include <array>
 
 #include "setup/memory.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
 #include "tests/error_of.h"
 
 namespace nibble {

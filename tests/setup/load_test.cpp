@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "setup/capacity.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
 #include "tests/error_of.h"
 
 namespace nibble {

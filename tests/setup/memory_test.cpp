@@ -8,6 +8,9 @@
 
 #include "core/mapped_file.h"
 #include "model/checkpoint/write_gguf.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
+#include "setup/storage_formats.h"
 #include "setup/tokenizer.h"
 #include "tests/folders.h"
 

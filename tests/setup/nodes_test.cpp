@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "setup/memory.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"
 

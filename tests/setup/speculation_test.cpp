@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "setup/memory.h"
 #include "setup/resolve.h"
 #include "tests/error_of.h"
-#include "tests/folders.h"
 
 namespace nibble {
 namespace {
@@ -59,46 +57,6 @@ TEST(Speculate, NamesAModelThatDrafts) {
   EXPECT_EQ(with_model.draft_model, "tiny");
   EXPECT_EQ(with_model.drafters.size(), 4u);
   EXPECT_TRUE(with_model.by_cost);
-}
-
-// Opens the drafters that the flags request, for a given model. Returns the error.
-std::string refusal_beside(const char* model, const char* how, const char* tokenizer = nullptr) {
-  Settings settings;
-  settings.backend = "reference";
-  settings.speculate = how;
-  if (tokenizer) settings.tokenizer = tokenizer;
-  settings.models = test::source_path("models");
-  ResolvedSettings setup = resolve(settings);
-  return error_of([&] { open_drafters(setup, open_model(model, setup.places), {1024, 4}); });
-}
-
-TEST(DraftModel, HasTheVocabularyOfTheModelItDraftsFor) {
-  EXPECT_THAT(refusal_beside("tiny", "model=synthetic:gpt-oss-20b"),
-              HasSubstr("synthetic:gpt-oss-20b has a vocabulary of 201088 tokens and tiny one of 4096"));
-  // The same number of tokens, but different ones: synthetic weights have the vocabulary of the 256 bytes.
-  const std::string config = "synthetic:" + test::source_path("models/tiny-gpt-oss/config.json");
-  EXPECT_THAT(refusal_beside("tiny", ("model=" + config).c_str()), HasSubstr("differs between synthetic:"));
-  EXPECT_EQ(refusal_beside(config.c_str(), ("model=" + config).c_str()), "accepted");
-  EXPECT_THAT(refusal_beside("tiny", "model=nowhere"), HasSubstr("nowhere"));
-}
-
-TEST(DraftModel, TakesMemoryInAdditionToTheModel) {
-  Settings settings;
-  settings.backend = "reference";
-  settings.speculate = "model=tiny";
-  settings.models = test::source_path("models");
-  ResolvedSettings setup = resolve(settings);
-  const Model model = open_model("tiny", setup.places);
-  const size_t budget = memory_budgets(setup).front();
-  open_drafters(setup, model, {1024, 4});
-  EXPECT_GT(setup.draft_model_bytes, weight_bytes(model.config));
-  EXPECT_LT(memory_budgets(setup).front(), budget);
-  EXPECT_EQ(setup.draft_model->options.num_full_pages, 4 * 1024 / kPageTokens);
-  // Keys and values are bounded for any number of sequences.
-  open_drafters(setup, model, {131072, 4096});
-  const auto& [drafting, room] = *setup.draft_model;
-  EXPECT_LE(setup.backend->memory.plan(drafting.config, room, setup.own).kv_bytes, kMostDraftCacheBytes);
-  EXPECT_GE(room.num_full_pages, 131072 / kPageTokens);
 }
 
 TEST(SpeculativeConfig, HasTheMeaningOfVllms) {

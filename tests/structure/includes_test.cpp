@@ -1,5 +1,6 @@
 // Enforces the direction of includes: a file includes its own folder and lower floors, never a higher floor
-// or a neighbour. Some folders are divided into rooms, which have levels of their own.
+// or a neighbour. Some folders are divided into rooms, which have levels of their own. No two stems (a stem is
+// the files of one name) include each other, directly or along a chain.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -136,6 +139,29 @@ constexpr Room kRooms[] = {
     {"server/signals", 1},
     {"server/routes", 4},
     {"server/server", 5},  //
+    // Flags become values first, and the model's files are found and opened. The resolved settings hold the
+    // values. From them and a model follow the share of a node, then the memory, the capacity and the loaded
+    // backend. The drafters, one of which is a second model, need all of these.
+    {"setup/backends", 0},
+    {"setup/machine", 0},
+    {"setup/places", 0},
+    {"setup/read_weights", 0},
+    {"setup/requirements", 0},
+    {"setup/speculation", 0},
+    {"setup/verified", 0},
+    {"setup/flag_rules", 1},
+    {"setup/model_source", 1},
+    {"setup/tuning", 1},
+    {"setup/model", 2},
+    {"setup/tokenizer", 2},
+    {"setup/resolved_settings", 3},
+    {"setup/nodes", 4},
+    {"setup/storage_formats", 4},
+    {"setup/memory", 5},
+    {"setup/resolve", 5},
+    {"setup/capacity", 6},
+    {"setup/load", 7},
+    {"setup/drafters", 8},
 };
 
 bool lies_in(std::string_view file, std::string_view folder) {
@@ -155,10 +181,11 @@ bool has_rooms(std::string_view folder) {
                      [&](const Room& room) { return folder_of(room.path)->path == folder; });
 }
 
-// Returns the room of `file`, named by its folder or, for a file outside the room folders, by its name
-// without extension.
+std::string_view stem_of(std::string_view file) { return file.substr(0, file.rfind('.')); }
+
+// Returns the room of `file`, named by its folder or, for a file outside the room folders, by its stem.
 std::optional<Room> room_of(std::string_view file) {
-  const std::string_view stem = file.substr(0, file.rfind('.'));
+  const std::string_view stem = stem_of(file);
   const std::string_view folder = file.substr(0, file.rfind('/'));
   std::optional<Room> best;
   for (const Room& room : kRooms) {
@@ -178,14 +205,20 @@ std::string complaint_about_rooms(std::string_view file, std::string_view target
   return std::string(file) + ": \"" + std::string(target) + "\" is no room below " + std::string(from->path);
 }
 
+// Returns the files that `text` includes in quotes.
+std::vector<std::string> targets_of(std::istream& text) {
+  std::vector<std::string> targets;
+  for (std::string line; std::getline(text, line);)
+    if (line.starts_with("#include \"")) targets.push_back(line.substr(10, line.find('"', 10) - 10));
+  return targets;
+}
+
 // Returns one complaint for each forbidden include of `file`.
 std::vector<std::string> complaints(const std::string& file, std::istream& text) {
   std::vector<std::string> found;
   const std::optional<Folder> from = folder_of(file);
   if (!from) return {file + ": lies in no folder of the table in " __FILE__};
-  for (std::string line; std::getline(text, line);) {
-    if (!line.starts_with("#include \"")) continue;
-    const std::string target = line.substr(10, line.find('"', 10) - 10);
+  for (const std::string& target : targets_of(text)) {
     const std::optional<Folder> to = folder_of(target);
     if (!to) {
       found.push_back(file + ": \"" + target + "\" does not start at a folder of src/");
@@ -205,16 +238,24 @@ std::vector<std::string> complaints(const std::string& file, const std::string& 
   return complaints(file, stream);
 }
 
-TEST(Includes, PointDownOnly) {
+// Calls visit(file, text) for each file of src/.
+template <typename Visit>
+void for_each_source(Visit visit) {
   const std::filesystem::path root = nibble::test::source_path("src");
   size_t num_files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
     if (!entry.is_regular_file()) continue;
     std::ifstream text(entry.path());
-    EXPECT_THAT(complaints(std::filesystem::relative(entry.path(), root).string(), text), testing::IsEmpty());
+    visit(std::filesystem::relative(entry.path(), root).string(), text);
     ++num_files;
   }
   EXPECT_GT(num_files, 30u) << "the sources were not found";
+}
+
+TEST(Includes, PointDownOnly) {
+  for_each_source([](const std::string& file, std::istream& text) {
+    EXPECT_THAT(complaints(file, text), testing::IsEmpty());
+  });
 }
 
 TEST(Includes, UpwardOnesAreFound) {
@@ -305,9 +346,85 @@ TEST(Rooms, KernelsOfAnOperationSeeTheArgumentsOfOthersAndNotTheirKernels) {
               testing::SizeIs(1));
 }
 
+TEST(Rooms, TheSetupsPointFromDraftersToLoadToMemoryToResolvedSettingsToTheModel) {
+  for (const char* target : {"setup/resolve.h", "setup/load.h", "setup/memory.h"})
+    EXPECT_THAT(complaints_about("setup/resolved_settings.h", target), testing::SizeIs(1)) << target;
+  EXPECT_THAT(complaints_about("setup/model.h", "setup/resolved_settings.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("setup/memory.cpp", "setup/resolve.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("setup/load.cpp", "setup/drafters.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("setup/load.cpp", "setup/memory.h"), testing::IsEmpty());
+  EXPECT_THAT(complaints_about("setup/resolve.cpp", "setup/speculation.h"), testing::IsEmpty());
+}
+
 TEST(Rooms, AFolderThatIsNoRoomOfTheTableIsFound) {
   EXPECT_THAT(complaints_about("cli/drawer/things.cpp", "cli/drawer/things.h"), testing::SizeIs(1));
   EXPECT_THAT(complaints_about("cli/run.cpp", "cli/drawer/things.h"), testing::SizeIs(1));
+}
+
+// The stems that the files of each stem include.
+using Stems = std::map<std::string, std::set<std::string>>;
+
+void add_includes(Stems& stems, const std::string& file, std::istream& text) {
+  const std::string stem(stem_of(file));
+  for (const std::string& target : targets_of(text))
+    if (stem_of(target) != stem) stems[stem].emplace(stem_of(target));
+}
+
+// Follows includes depth first, and finds a circle where an include leads back to a stem of its own path.
+class CircleSearch {
+ public:
+  explicit CircleSearch(const Stems& stems) : stems_(stems) {
+    for (const auto& [stem, included] : stems_) follow(stem);
+  }
+  const std::vector<std::string>& circles() const { return circles_; }  // "a -> b -> a"
+
+ private:
+  void follow(const std::string& stem) {
+    if (done_.contains(stem)) return;
+    if (const auto start = std::find(path_.begin(), path_.end(), stem); start != path_.end()) {
+      std::string circle;
+      for (auto step = start; step != path_.end(); ++step) circle += *step + " -> ";
+      circles_.push_back(circle + stem);
+      return;
+    }
+    path_.push_back(stem);
+    if (const auto found = stems_.find(stem); found != stems_.end())
+      for (const std::string& included : found->second) follow(included);
+    path_.pop_back();
+    done_.insert(stem);
+  }
+
+  const Stems& stems_;
+  std::vector<std::string> path_, circles_;
+  std::set<std::string> done_;  // no circle but those found leads through these
+};
+
+std::vector<std::string> circles_of(const std::map<std::string, std::string>& texts) {
+  Stems stems;
+  for (const auto& [file, text] : texts) {
+    std::istringstream stream(text);
+    add_includes(stems, file, stream);
+  }
+  return CircleSearch(stems).circles();
+}
+
+TEST(Circles, NoStemsIncludeEachOther) {
+  Stems stems;
+  for_each_source([&](const std::string& file, std::istream& text) { add_includes(stems, file, text); });
+  EXPECT_THAT(CircleSearch(stems).circles(), testing::IsEmpty());
+}
+
+TEST(Circles, AreFoundDirectlyAndAlongAChain) {
+  const std::string b = "#include \"kv/b.h\"\n", c = "#include <set>\n#include \"kv/c.cuh\"\n",
+                    a = "#include \"kv/a.h\"\n";
+  EXPECT_THAT(circles_of({{"kv/a.h", b}, {"kv/b.cpp", a}}), testing::ElementsAre("kv/a -> kv/b -> kv/a"));
+  EXPECT_THAT(circles_of({{"kv/a.cpp", b}, {"kv/b.h", c}, {"kv/c.cu", a}}),
+              testing::ElementsAre("kv/a -> kv/b -> kv/c -> kv/a"));
+}
+
+TEST(Circles, AHeaderThatSeveralStemsIncludeIsNone) {
+  const std::string b = "#include \"kv/b.h\"\n", a_and_b = "#include \"kv/a.h\"\n" + b;
+  EXPECT_THAT(circles_of({{"kv/a.cpp", a_and_b}, {"kv/a.h", b}, {"kv/c.cpp", a_and_b}}), testing::IsEmpty());
 }
 
 }  // namespace

@@ -22,6 +22,9 @@
 #include "model/ops.h"
 #include "setup/load.h"
 #include "setup/machine.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
+#include "setup/storage_formats.h"
 #include "speculative/speculator.h"
 
 namespace nibble::cli {

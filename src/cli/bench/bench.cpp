@@ -23,6 +23,9 @@
 #include "core/thread_pool.h"
 #include "setup/load.h"
 #include "setup/machine.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
+#include "setup/storage_formats.h"
 #include "setup/tuning.h"
 
 namespace nibble::cli {

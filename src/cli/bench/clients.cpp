@@ -14,8 +14,12 @@
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
 #include "core/json.h"
+#include "setup/capacity.h"
+#include "setup/drafters.h"
 #include "setup/load.h"
-#include "setup/speculation.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
+#include "setup/tokenizer.h"
 
 namespace nibble::cli {
 namespace {

@@ -21,9 +21,13 @@
 #include "harmony/field.h"
 #include "harmony/json_text.h"
 #include "harmony/render.h"
+#include "setup/capacity.h"
+#include "setup/drafters.h"
 #include "setup/load.h"
 #include "setup/machine.h"
-#include "setup/speculation.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
+#include "setup/tokenizer.h"
 
 namespace nibble::cli {
 namespace {

@@ -14,8 +14,13 @@
 #include "cli/chat/line_editor.h"
 #include "core/error.h"
 #include "core/output.h"
+#include "setup/capacity.h"
+#include "setup/drafters.h"
 #include "setup/load.h"
-#include "setup/speculation.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
+#include "setup/storage_formats.h"
+#include "setup/tokenizer.h"
 
 namespace nibble::cli {
 namespace {

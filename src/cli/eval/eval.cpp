@@ -22,7 +22,12 @@
 #include "model/convert_blocks.h"
 #include "model/quantize.h"
 #include "reference/rounded_golden.h"
+#include "setup/capacity.h"
 #include "setup/load.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
+#include "setup/storage_formats.h"
+#include "setup/tokenizer.h"
 
 namespace nibble::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/random.h"
-#include "kv/page_table.h"
+#include "kv/page_counts.h"
 #include "setup/capacity.h"
 
 namespace nibble::cli {

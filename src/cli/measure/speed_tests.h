@@ -10,7 +10,7 @@
 #include "backend/backend.h"
 #include "model/config.h"
 #include "model/ops.h"
-#include "setup/resolve.h"
+#include "setup/resolved_settings.h"
 
 namespace nibble::cli {
 

@@ -10,10 +10,12 @@
 #include "cli/measure/run_record.h"
 #include "cli/predict/report.h"
 #include "core/error.h"
-#include "kv/page_table.h"
+#include "kv/page_counts.h"
 #include "setup/capacity.h"
 #include "setup/model.h"
 #include "setup/requirements.h"
+#include "setup/resolve.h"
+#include "setup/storage_formats.h"
 
 namespace nibble::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kv/page_table.h"
+#include "kv/page_counts.h"
 
 namespace nibble::cli {
 namespace {

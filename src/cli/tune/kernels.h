@@ -8,6 +8,7 @@
 #include "backend/kernel_trials.h"
 #include "cli/measure/run_record.h"
 #include "setup/model.h"
+#include "setup/resolved_settings.h"
 
 namespace nibble::cli {
 

@@ -18,6 +18,8 @@
 #include "core/error.h"
 #include "core/thread_pool.h"
 #include "setup/load.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
 #include "setup/tuning.h"
 
 namespace nibble::cli {

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <optional>
 
-#include "cli/verify/verify.h"
+#include "cli/verify/verdict.h"
 
 namespace nibble::cli {
 namespace {

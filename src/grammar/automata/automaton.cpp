@@ -1,19 +1,11 @@
 #include "grammar/automata/automaton.h"
 
 #include <algorithm>
-#include <queue>
-#include <unordered_set>
+#include <utility>
 
-#include "grammar/automata/remaining_lengths.h"
+#include "core/error.h"
 
 namespace nibble::grammar {
-namespace {
-
-// Maximum number of expressions that one search of is_live() visits; it then throws InputError.
-constexpr size_t kMaxExploredForLife{20'000};
-
-}  // namespace
-
 // Rows of a JSON string: dead, before the opening quote, after the closing quote, then those between the
 // quotes. Rows of other text: dead, then the start.
 Automaton::Automaton(Expressions& expressions, Expression root, Encoding encoding,
@@ -22,6 +14,7 @@ Automaton::Automaton(Expressions& expressions, Expression root, Encoding encodin
       root_(root),
       encoding_(encoding),
       alphabet_(std::move(alphabet)),
+      liveness_(expressions, alphabet_->classes),
       memory_(memory),
       num_classes_(alphabet_->classes.size()),
       single_bytes_(alphabet_->decoder.single_bytes().data()),
@@ -32,8 +25,6 @@ Automaton::Automaton(Expressions& expressions, Expression root, Encoding encodin
   transitions_.resize(rows_.size() * num_classes_, kDead);
   add(root);
 }
-
-Automaton::~Automaton() = default;
 
 uint32_t Automaton::add(Expression expression) {
   const auto [known, is_new] = known_.emplace(static_cast<uint32_t>(expression), to_index(rows_.size()));
@@ -67,66 +58,9 @@ bool Automaton::can_complete(uint32_t row, uint32_t place) {
   return std::any_of(classes.begin(), classes.end(), [&](uint32_t c) { return next_class(row, c) != kDead; });
 }
 
-// Returns whether the expression has a text; nullopt if only a search by is_live() can decide it.
-std::optional<bool> Automaton::shows_life(Expression expression) {
-  if (expression == Expression::kNothing) return false;
-  if (!expressions_.may_be_empty(expression) || expressions_.accepts_empty(expression)) return true;
-  const auto known = live_.find(static_cast<uint32_t>(expression));
-  if (known != live_.end()) return known->second;
-  if (expressions_.min_length(expression) > expressions_.max_length(expression)) return false;
-  // An expression without a text of any length has none within a bound either: search the unbounded
-  // expression, which has fewer derivatives, first.
-  const Expression of_any_length = expressions_.of_any_length(expression);
-  if (of_any_length == expression || is_live(of_any_length)) return std::nullopt;
-  return live_[static_cast<uint32_t>(expression)] = false;
-}
-
-// Searches the derivatives for one that is known to have a text, in order of their minimum lengths. If the
-// search fails, no visited expression has a text; if it succeeds, every expression on the path has one. Both
-// results are kept in live_.
-bool Automaton::is_live(Expression expression) {
-  if (const std::optional<bool> known = shows_life(expression)) return *known;
-  struct Visit {
-    Expression expression;
-    size_t from;
-  };
-  std::vector<Visit> visits{{expression, 0}};
-  const auto is_later = [&](size_t a, size_t b) {
-    const auto length_of = [&](size_t visit) { return expressions_.min_length(visits[visit].expression); };
-    return std::pair{length_of(a), b} > std::pair{length_of(b), a};
-  };
-  std::priority_queue<size_t, std::vector<size_t>, decltype(is_later)> open(is_later);
-  open.push(0);
-  std::unordered_set<uint32_t> seen{static_cast<uint32_t>(expression)};
-  while (!open.empty()) {
-    const size_t at = open.top();
-    open.pop();
-    for (uint32_t c = 0; c < alphabet_->classes.size(); ++c) {
-      expressions_.fuel().spend();
-      const Expression next =
-          expressions_.derivative(visits[at].expression, alphabet_->classes.representative(c));
-      if (!seen.insert(static_cast<uint32_t>(next)).second) continue;
-      const std::optional<bool> known = shows_life(next);
-      if (known == true) {
-        for (size_t on_path = at; on_path != 0; on_path = visits[on_path].from)
-          live_[static_cast<uint32_t>(visits[on_path].expression)] = true;
-        return live_[static_cast<uint32_t>(expression)] = true;
-      }
-      if (known == false) continue;
-      if (visits.size() == kMaxExploredForLife)
-        throw InputError(
-            "the constraints on one string are too complex together; use fewer of them, or smaller counts");
-      visits.push_back({next, at});
-      open.push(visits.size() - 1);
-    }
-  }
-  for (const Visit& visit : visits) live_[static_cast<uint32_t>(visit.expression)] = false;
-  return false;
-}
-
 const RemainingLengths& Automaton::lengths() {
   if (!lengths_) {
-    lengths_ = std::make_unique<RemainingLengths>(*this, expressions_, root_);
+    lengths_ = std::make_unique<RemainingLengths>(expressions_, alphabet_->classes, liveness_, root_);
     for (Row& row : rows_) row.ends_from = lengths_->only_ends_from(row.expression);
   }
   return *lengths_;

@@ -6,16 +6,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "grammar/automata/decoder.h"
 #include "grammar/automata/expressions.h"
+#include "grammar/automata/liveness.h"
+#include "grammar/automata/remaining_lengths.h"
 
 namespace nibble::grammar {
-
-class RemainingLengths;
 
 // The character classes of a list of character sets, and their decoder. Automata that distinguish the same
 // characters share one Alphabet.
@@ -33,7 +32,6 @@ class Automaton {
   // `expressions` must outlive this object. `memory` counts the bytes of all automata of a grammar.
   Automaton(Expressions& expressions, Expression root, Encoding encoding,
             std::shared_ptr<const Alphabet> alphabet, size_t& memory);
-  ~Automaton();
   Automaton(const Automaton&) = delete;
   Automaton& operator=(const Automaton&) = delete;
 
@@ -91,7 +89,7 @@ class Automaton {
     return known != kUnknown ? known : make_transition(row_of(state), character_class);
   }
   // Returns true if the expression, a derivative of the root, has any text.
-  bool is_live(Expression expression);
+  bool is_live(Expression expression) { return liveness_.is_live(expression); }
 
   // The numbers of further characters after which a text can end. Computed on first use, which may throw
   // InputError.
@@ -118,13 +116,13 @@ class Automaton {
   // Returns true if the row allows a character that begins with the bytes read so far (`place`).
   bool can_complete(uint32_t row, uint32_t place);
   uint32_t add(Expression expression);
-  std::optional<bool> shows_life(Expression expression);
   void find_run(Expression start, size_t set, ContentRuns& runs);
 
   Expressions& expressions_;
   Expression root_;
   Encoding encoding_;
   std::shared_ptr<const Alphabet> alphabet_;
+  Liveness liveness_;
   size_t& memory_;
   size_t num_classes_;
   const uint16_t* single_bytes_;
@@ -132,9 +130,8 @@ class Automaton {
   std::vector<Row> rows_;
   std::vector<uint32_t> transitions_;                       // [row, class of character]
   std::unordered_map<uint32_t, uint32_t> known_;            // row of each expression
-  std::unordered_map<uint32_t, bool> live_;                 // results of is_live(), by expression
   std::unordered_map<uint32_t, ContentRuns> content_runs_;  // by row
-  std::unique_ptr<RemainingLengths> lengths_;
+  std::unique_ptr<RemainingLengths> lengths_;               // null until lengths() is called
 };
 
 }  // namespace nibble::grammar

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/error.h"
+
 namespace nibble::grammar {
 namespace {
 
@@ -12,7 +14,8 @@ constexpr size_t kMaxSteps{3'000'000};  // edges visited: some milliseconds
 
 }  // namespace
 
-RemainingLengths::RemainingLengths(Automaton& automaton, Expressions& expressions, Expression root) {
+RemainingLengths::RemainingLengths(Expressions& expressions, const CharacterClasses& classes,
+                                   Liveness& liveness, Expression root) {
   const auto refuse = [] {
     throw InputError(
         "a pattern is too complex to combine with a length limit; shorten its repetitions, or leave out the "
@@ -24,9 +27,9 @@ RemainingLengths::RemainingLengths(Automaton& automaton, Expressions& expression
   size_t num_edges = 0;
   for (size_t at = 0; at < found.size(); ++at) {
     std::vector<uint32_t> targets;
-    for (uint32_t c = 0; c < automaton.classes().size(); ++c) {
-      const Expression derivative = expressions.derivative(found[at], automaton.classes().representative(c));
-      if (!automaton.is_live(derivative)) continue;
+    for (uint32_t c = 0; c < classes.size(); ++c) {
+      const Expression derivative = expressions.derivative(found[at], classes.representative(c));
+      if (!liveness.is_live(derivative)) continue;
       const auto [known, is_new] =
           lengths_.emplace(static_cast<uint32_t>(derivative), Lengths{to_index(found.size())});
       if (is_new) {

@@ -9,14 +9,17 @@
 #include <unordered_map>
 #include <vector>
 
-#include "grammar/automata/automaton.h"
+#include "grammar/automata/decoder.h"
+#include "grammar/automata/expressions.h"
+#include "grammar/automata/liveness.h"
 
 namespace nibble::grammar {
 
 class RemainingLengths {
  public:
-  // Throws InputError if the expression has too many derivatives to list.
-  RemainingLengths(Automaton& automaton, Expressions& expressions, Expression root);
+  // `classes`: of the automaton that reads the text. Throws InputError if the expression has too many derivatives to list.
+  RemainingLengths(Expressions& expressions, const CharacterClasses& classes, Liveness& liveness,
+                   Expression root);
 
   // Returns true if the expression, a derivative of the root, has a text of `min` to `max` characters.
   bool has_length(Expression expression, uint32_t min, uint32_t max) const;

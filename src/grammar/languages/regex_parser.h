@@ -1,4 +1,5 @@
-// The parser used by regex.h.
+// The parser of regular expressions; regex.h describes the dialect. regex_characters.cpp holds its methods that
+// read characters, sets and escapes.
 #pragma once
 
 #include <array>
@@ -6,7 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "grammar/languages/regex.h"
+#include "grammar/automata/expressions.h"
+#include "grammar/languages/regex_options.h"
 
 namespace nibble::grammar {
 

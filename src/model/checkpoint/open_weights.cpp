@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
-#include "formats/container.h"
+#include "formats/open_container.h"
 #include "model/bind_weights.h"
 #include "model/checkpoint/gguf_model.h"
 #include "model/config.h"

@@ -9,8 +9,8 @@
 
 #include "core/error.h"
 #include "core/mapped_file.h"
-#include "formats/container.h"
 #include "formats/mxfp4.h"
+#include "formats/open_container.h"
 
 namespace nibble {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/mapped_file.h"
-#include "formats/container.h"
+#include "formats/open_container.h"
 
 namespace nibble {
 namespace {

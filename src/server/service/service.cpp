@@ -12,8 +12,8 @@
 #include "server/api/ollama_request.h"
 #include "server/http/http_error.h"
 #include "server/http/random_id.h"
-#include "server/service/constraint.h"
 #include "server/service/engine_gate.h"
+#include "server/service/grammar_shelf.h"
 #include "server/service/parse_pool.h"
 
 namespace nibble::server {

@@ -21,7 +21,7 @@
 namespace nibble::server {
 
 class EngineGate;
-class GrammarShelf;  // service/constraint.h
+class GrammarShelf;
 class ParsePool;
 
 class BackgroundResponse;  // endpoints/responses.h

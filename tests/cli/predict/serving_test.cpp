@@ -10,8 +10,8 @@
 
 #include "core/random.h"
 #include "engine/scheduler.h"
-#include "kv/page_table.h"
 #include "setup/capacity.h"
+#include "setup/resolve.h"
 #include "tests/folders.h"
 
 namespace nibble::cli {

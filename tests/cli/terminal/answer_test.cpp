@@ -7,7 +7,8 @@
 
 #include "cli/terminal/new_request.h"
 #include "core/error.h"
-#include "setup/load.h"
+#include "setup/capacity.h"
+#include "setup/resolve.h"
 #include "tests/cli/scripted_backend.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"

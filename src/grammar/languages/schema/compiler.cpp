@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "grammar/languages/one_line.h"
-#include "grammar/languages/schema/json_schema.h"
-#include "grammar/languages/schema/widening.h"
 
 namespace nibble::grammar {
 
@@ -199,12 +197,5 @@ std::vector<const Json*> SchemaCompiler::listed_values(const Branch& branch, con
   enum_of_listed_ = nullptr;
   return values;
 }
-
-Compiled compile_json_schema(const Json& schema, const SchemaOptions& options) {
-  if (options.drops_unenforceable) return compile_widened(schema, options);
-  return SchemaCompiler(schema, options).compile();
-}
-
-Compiled compile_json_object() { return compile_json_schema(any_object()); }
 
 }  // namespace nibble::grammar

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "grammar/languages/schema/branches.h"
 #include "grammar/languages/schema/facts.h"
+#include "grammar/languages/schema/schema_options.h"
 #include "grammar/program/builder.h"
+#include "grammar/program/grammar.h"
 
 namespace nibble::grammar {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/json.h"
-#include "grammar/languages/schema/json_schema.h"
+#include "grammar/languages/schema/json.h"
 
 namespace nibble::grammar {
 

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
-#include "grammar/languages/schema/json_schema.h"
+#include "grammar/languages/schema/json.h"
 
 namespace nibble::grammar {
 

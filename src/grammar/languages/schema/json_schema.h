@@ -7,22 +7,11 @@
 // to 20 spaces or tabs before a member, an item, or the closing bracket.
 #pragma once
 
-#include "core/json_fwd.h"
+#include "grammar/languages/schema/json.h"
+#include "grammar/languages/schema/schema_options.h"
 #include "grammar/program/grammar.h"
 
 namespace nibble::grammar {
-
-using Json = nlohmann::ordered_json;  // members keep the order of the text
-
-struct SchemaOptions {
-  // OpenAI's strict mode: an object that declares members and has no additionalProperties has no other
-  // members.
-  bool is_strict{false};
-  // For the arguments of a tool, which are an object. Only a keyword that can't be enforced is dropped, with
-  // a warning that names it and its place; the rest is enforced. More texts are then accepted, never fewer.
-  // No schema is refused.
-  bool drops_unenforceable{false};
-};
 
 // Compiles the texts of values that satisfy the schema, which is not needed after the return. Throws
 // InputError whose one line names the keyword and its place: "schema: 'contains' at #/properties/list: this

@@ -4,8 +4,6 @@
 #include <span>
 
 #include "grammar/languages/one_line.h"
-#include "grammar/languages/schema/branches.h"
-#include "grammar/languages/schema/compiler.h"
 
 namespace nibble::grammar {
 namespace {
@@ -130,40 +128,6 @@ bool Widening::simplify_schema(Json& schema, const std::string& place) {
   places_.insert(place);
   warnings_.push_back(fmt::format("everything except the type at #{}: not enforced", one_line(place)));
   return true;
-}
-
-Compiled compile_widened(const Json& schema, const SchemaOptions& options) {
-  constexpr uint64_t kMaxWork{4 * kCompileFuel};  // of all attempts
-  std::string why;
-  try {
-    Widening widening(schema);
-    for (uint64_t spent = 0; spent <= kMaxWork;) {
-      SchemaCompiler compiler(widening.schema(), options, widening.places());
-      bool is_wider = false;
-      try {
-        Compiled compiled = compiler.compile();
-        compiled.warnings.insert(compiled.warnings.begin(), widening.warnings().begin(),
-                                 widening.warnings().end());
-        return compiled;
-      } catch (const Refusal& refusal) {
-        is_wider = widening.drop(refusal);
-        why = refusal.what();
-      } catch (const NoText& error) {
-        is_wider = widening.simplify(compiler.impossible_place());
-        why = error.what();
-      } catch (const InputError& error) {
-        is_wider = widening.simplify(compiler.dearest_place());
-        why = error.what();
-      }
-      if (!is_wider) break;
-      spent += kCompileFuel - compiler.fuel_left();
-    }
-  } catch (const InputError& error) {
-    why = error.what();
-  }
-  Compiled any = compile_json_object();
-  any.warnings.push_back("the schema is not enforced: " + why);
-  return any;
 }
 
 }  // namespace nibble::grammar

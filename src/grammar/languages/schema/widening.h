@@ -36,8 +36,4 @@ class Widening {
   std::vector<std::string> warnings_;
 };
 
-// Compiles the texts of objects that satisfy the schema as far as it can be enforced:
-// SchemaOptions::drops_unenforceable.
-Compiled compile_widened(const Json& schema, const SchemaOptions& options);
-
 }  // namespace nibble::grammar

@@ -1,4 +1,4 @@
-#include "cli/verify/verify.h"
+#include "cli/verify/verdict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <limits>
 #include <system_error>
 
+#include "cli/command.h"
 #include "cli/verify/child_process.h"
 
 namespace nibble::cli {

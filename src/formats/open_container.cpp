@@ -1,0 +1,183 @@
+#include "formats/open_container.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+#include "core/log.h"
+#include "core/mapped_file.h"
+#include "formats/container_error.h"
+#include "formats/safetensors.h"
+#include "formats/safetensors_index.h"
+
+namespace nibble {
+namespace {
+
+using Fault = ContainerFault;
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxIndexBytes{kMaxSafetensorsHeaderBytes};  // an index is smaller than the headers
+
+std::string_view first_text(std::span<const std::byte> bytes, size_t max_bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), max_bytes)};
+}
+
+// safetensors has no magic number. It begins with a u64 length, whose top byte is 0 (it
+// is below 2^56), and a brace.
+bool is_safetensors(std::span<const std::byte> bytes) {
+  return bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
+}
+
+bool is_gguf(std::span<const std::byte> bytes) { return first_text(bytes, 4) == "GGUF"; }
+
+Container refuse_gguf(MappedFile file) {
+  throw ContainerError(Fault::kGguf, file.path(), "it begins with GGUF");
+}
+
+bool is_text(std::span<const std::byte> bytes) {
+  constexpr size_t kLooksAt{64};
+  return !bytes.empty() && std::ranges::none_of(first_text(bytes, kLooksAt), [](char c) {
+    return static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\r' && c != '\t';
+  });
+}
+
+Container refuse_text(MappedFile file) {
+  throw ContainerError(
+      Fault::kNotTensors, file.path(),
+      "it is text that begins with {}: perhaps the error page of a failed download, or a Git LFS pointer",
+      in_quotes(first_text(file.bytes(), 40)));
+}
+
+bool is_anything(std::span<const std::byte>) { return true; }
+
+Container refuse(MappedFile file) {
+  throw ContainerError(Fault::kNotTensors, file.path(), "it has {} bytes and begins with {}",
+                       file.bytes().size(), in_quotes(first_text(file.bytes(), 16)));
+}
+
+// Each row recognises and opens one kind of file. The first row that recognises a file opens it.
+struct OpenerRow {
+  bool (*recognises)(std::span<const std::byte> bytes);
+  Container (*open)(MappedFile file);
+};
+constexpr OpenerRow kOpeners[] = {
+    {&is_safetensors, &open_safetensors},
+    {&is_gguf, &refuse_gguf},
+    {&is_text, &refuse_text},
+    {&is_anything, &refuse},
+};
+
+// Merges several files into one container. With an index, takes the tensors that the index names, each from
+// the file named there. Without one, takes all tensors, and no name may occur twice.
+class Merger {
+ public:
+  explicit Merger(const SafetensorsIndex* index) : index_(index) {}
+
+  void add(const fs::path& file) {
+    Container part = open_container(file);
+    const size_t file_index = whole_.files.size();
+    whole_.files.push_back(file);
+    for (Tensor& tensor : part.tensors) {
+      if (index_ && !is_indexed(tensor.name, file_index)) {
+        ++num_left_out_;
+        continue;
+      }
+      const auto [place, is_new] = files_.try_emplace(tensor.name, file_index);
+      if (!is_new)
+        throw ContainerError(Fault::kDuplicateName, file, "{} is also in {}", in_quotes(tensor.name),
+                             whole_.files[place->second].string());
+      tensor.file_index = file_index;
+      whole_.tensors.push_back(std::move(tensor));
+    }
+    std::ranges::move(part.mapped, std::back_inserter(whole_.mapped));
+    storages_.push_back(std::move(part.storage));
+  }
+
+  Container finish(const fs::path& folder) {
+    if (index_) check_complete();
+    if (num_left_out_ > 0)
+      log::warn("{}: ignored {} tensors that the index does not assign to their file", folder.string(),
+                num_left_out_);
+    whole_.storage = std::make_shared<std::vector<std::shared_ptr<const void>>>(std::move(storages_));
+    whole_.index();
+    return std::move(whole_);
+  }
+
+ private:
+  bool is_indexed(const std::string& name, size_t file_index) const {
+    const auto place = index_->file_index.find(name);
+    return place != index_->file_index.end() && place->second == file_index;
+  }
+
+  void check_complete() const {
+    if (whole_.tensors.size() == index_->file_index.size()) return;
+    for (const auto& [name, file_index] : index_->file_index)
+      if (!files_.contains(name))
+        throw ContainerError(Fault::kMissingTensor, whole_.files[file_index],
+                             "the index says that {} is in this file, but it is not", in_quotes(name));
+  }
+
+  const SafetensorsIndex* index_;
+  Container whole_;
+  std::unordered_map<std::string, size_t> files_;  // tensor name -> index of the file that holds it
+  std::vector<std::shared_ptr<const void>> storages_;
+  size_t num_left_out_{0};
+};
+
+Container open_indexed(const fs::path& index_path) {
+  const SafetensorsIndex index =
+      parse_safetensors_index(read_text_file(index_path, kMaxIndexBytes), index_path);
+  const fs::path folder = index_path.parent_path();
+  Merger merger(&index);
+  for (const std::string& file : index.files) {
+    std::error_code ignored;
+    if (!fs::exists(folder / file, ignored))
+      throw ContainerError(Fault::kMissingFile, index_path, "{} is not in the same folder", in_quotes(file));
+    merger.add(folder / file);
+  }
+  return merger.finish(folder);
+}
+
+Container open_all(const fs::path& folder) {
+  std::vector<fs::path> files;
+  bool has_gguf = false;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+    has_gguf |= entry.path().extension() == ".gguf";
+  }
+  if (error) throw InputError("{}: cannot read the folder: {}", folder.string(), error.message());
+  if (files.empty() && has_gguf) throw ContainerError(Fault::kGguf, folder, "it has no safetensors file");
+  if (files.empty()) throw ContainerError(Fault::kEmptyFolder, folder, "the folder has no safetensors file");
+  std::ranges::sort(files);
+  Merger merger(nullptr);
+  for (const fs::path& file : files) merger.add(file);
+  return merger.finish(folder);
+}
+
+}  // namespace
+
+Container open_container(const fs::path& path) {
+  MappedFile file(path);
+  for (const OpenerRow& row : kOpeners)
+    if (row.recognises(file.bytes())) return row.open(std::move(file));
+  NIBBLE_CHECK(false, "the last row must accept every file");
+}
+
+Container open_container_folder(const fs::path& folder) {
+  if (!fs::is_directory(folder))
+    throw InputError("{}: not a folder. Give the folder of a checkpoint", folder.string());
+  if (const fs::path index = folder / "model.safetensors.index.json"; fs::exists(index))
+    return open_indexed(index);
+  if (const fs::path file = folder / "model.safetensors"; fs::exists(file)) return open_container(file);
+  return open_all(folder);
+}
+
+}  // namespace nibble

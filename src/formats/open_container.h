@@ -1,0 +1,19 @@
+// Opens tensor files. The first bytes of a file identify its format.
+#pragma once
+
+#include <filesystem>
+
+#include "formats/container.h"
+
+namespace nibble {
+
+// Opens one tensor file, which must be safetensors. Throws InputError. A GGUF file is refused with its own
+// message: it is a complete model, and its block formats have no DType (see formats/gguf.h).
+Container open_container(const std::filesystem::path& file);
+
+// Opens the tensor files of a folder: those listed in model.safetensors.index.json, else
+// model.safetensors, else (as in OpenAI's original/) every *.safetensors directly in it. Refuses names in
+// the index that lead out of the folder.
+Container open_container_folder(const std::filesystem::path& folder);
+
+}  // namespace nibble

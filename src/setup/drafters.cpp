@@ -1,0 +1,76 @@
+#include "setup/drafters.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/error.h"
+#include "setup/load.h"
+#include "setup/memory.h"
+#include "setup/tokenizer.h"
+
+namespace nibble {
+namespace {
+
+using speculative::SpeculationOptions;
+
+// Most tokens per step of the draft model. A longer prefill step would hold up
+// sequences that decode in every step.
+constexpr int kMostDraftRows{2048};
+
+// Throws InputError unless both models have the same vocabulary: otherwise a drafted token
+// id would mean another token.
+void check_vocabulary(const Model& drafting, const Model& model, const Places& places) {
+  if (drafting.config.vocab != model.config.vocab)
+    throw InputError(
+        "{} has a vocabulary of {} tokens and {} one of {}: a draft model needs the same vocabulary",
+        drafting.source.name, drafting.config.vocab, model.source.name, model.config.vocab);
+  const Tokenizer its = open_tokenizer(drafting.source, places),
+                  theirs = open_tokenizer(model.source, places);
+  for (TokenId id = 0; id < std::max(its.num_tokens(), theirs.num_tokens()); ++id)
+    if (its.bytes(id) != theirs.bytes(id))
+      throw InputError("token {} differs between {} and {}: a draft model needs the same vocabulary", id,
+                       drafting.source.name, model.source.name);
+}
+
+// Sizes the KV cache of the draft model for all sequences of the capacity. Halves their number until the
+// cache fits into kMostDraftCacheBytes; one sequence always gets its pages.
+BackendOptions room_of_draft_model(const Model& drafting, const ResolvedSettings& setup,
+                                   const Capacity& capacity) {
+  ResolvedSettings own = setup;
+  own.options.draft_head = nullptr;
+  own.options.max_batch_tokens = std::min(setup.options.max_batch_tokens, kMostDraftRows);
+  const int context = std::min(capacity.context, drafting.config.max_context);
+  for (int num_sequences = capacity.num_sequences;; num_sequences = (num_sequences + 1) / 2) {
+    const BackendOptions room = backend_options(drafting.config, own, {context, num_sequences});
+    const size_t bytes = setup.backend->memory.plan(drafting.config, room, setup.own).kv_bytes;
+    if (num_sequences == 1 || bytes <= kMostDraftCacheBytes) return room;
+  }
+}
+
+}  // namespace
+
+void open_drafters(ResolvedSettings& setup, const Model& model, const Capacity& capacity) {
+  const SpeculationOptions& asked = setup.speculation;
+  if (!asked.draft_head.empty()) setup.options.draft_head = open_draft_head(asked.draft_head, model.config);
+  if (asked.draft_model.empty()) return;
+  Model drafting = open_model(asked.draft_model, setup.places);
+  check_vocabulary(drafting, model, setup.places);
+  BackendOptions room = room_of_draft_model(drafting, setup, capacity);
+  setup.draft_model_bytes = needed_bytes(drafting, setup, room);
+  setup.draft_model = std::make_shared<const DraftModelSetup>(DraftModelSetup{std::move(drafting), room});
+}
+
+void load_draft_model(ResolvedSettings& setup) {
+  if (!setup.draft_model) return;
+  const auto& [model, room] = *setup.draft_model;
+  ResolvedSettings own = setup;
+  own.requirements.clear();  // --require is about the main model
+  own.draft_model_bytes = 0;
+  setup.speculation.model = {.backend = load(model, own, room),
+                             .num_full_pages = room.num_full_pages,
+                             .num_sliding_pages = room.num_sliding_pages,
+                             .max_batch_tokens = room.max_batch_tokens};
+}
+
+}  // namespace nibble
