@@ -9,7 +9,7 @@
 #include "backend/cpu/kernel_table.h"
 #if NIBBLE_CUDA
 #include "backend/cuda/chip/images.h"
-#include "backend/cuda/chip/predict.h"
+#include "backend/cuda/predict/predict.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/limits.h"
