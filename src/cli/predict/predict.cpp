@@ -25,7 +25,7 @@ weights over the rate at which they are converted ("issue"), and operations over
 "rules" names the largest of the four.
 
 Accuracy, on one H100 and one H200 (records/cuda-bench.jsonl, commit 2494259): decoding, one sequence within 14 % (median 3 %),
-prompts within 27 % (median 3 %); prompts of 512 tokens have the largest error, and 2,048 tokens or more are within 8 %. On
+prompts within 25 % (median 3 %); prompts of 512 tokens have the largest error, and 2,048 tokens or more are within 8 %. On
 other chips only the rates differ; some of these are from datasheets ("expected"). nibble has not been measured there.
 
 --count N splits each layer across N GPUs, as --tensor-parallel-size does. Each of the two all-reduces of a layer takes NCCL's

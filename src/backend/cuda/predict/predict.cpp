@@ -54,6 +54,32 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
   }
 }
 
+// Returns the bytes of activations that an operation reads and writes in a step, with 4 bytes per number: few
+// are in float32, most in bfloat16 but read or written twice.
+double activation_bytes(Operation operation, const Config& config, const PredictedStep& step) {
+  const int h = config.hidden, q = config.num_heads * config.head_dim,
+            kv = config.num_kv_heads * config.head_dim, k = config.experts_per_token;
+  const double layers = 4.0 * config.num_layers * step.num_rows();
+  switch (operation) {
+    case Operation::kRmsNorm:
+      return layers * (4 + k) * h;  // one of the two adds the experts' outputs
+    case Operation::kQkv:
+      return layers * (h + q + 2 * kv);
+    case Operation::kAttend:
+      return layers * 2 * q;
+    case Operation::kProject:
+      return layers * (q + h);
+    case Operation::kExpertsUp:
+    case Operation::kExpertsDown:
+      return layers * k * (h + config.intermediate);
+    case Operation::kUnembed:
+    case Operation::kSample:
+      return 4.0 * config.vocab * step.num_sequences;
+    default:
+      return 0;
+  }
+}
+
 // The load of a device that has all experts, or a part of each.
 ExpertLoad load_of_all(const Config& config, const PredictedStep& step) {
   const int rows = step.num_rows();
@@ -80,8 +106,10 @@ std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel&
   const ExpertLoad all = load_of_all(model.config, step);
   const auto launches = [&](Operation operation) {
     const int count = launches_of(operation, model.config, step.num_rows(), model.num_gpus);
-    return PredictedTime{
-        .operation = operation, .num_launches = count, .serial = count * reached.launch_microseconds};
+    return PredictedTime{.operation = operation,
+                         .num_launches = count,
+                         .memory = activation_bytes(operation, model.config, step) / reached.bytes,
+                         .serial = count * reached.launch_microseconds};
   };
   std::vector<PredictedTime> found;
   for (size_t i = 0; i < costs.size(); ++i) {
@@ -94,7 +122,7 @@ std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel&
     if (attends && step.num_tokens > 1) found.push_back(launches(Operation::kAppend));
     PredictedTime time = launches(operation);
     time.bytes = static_cast<size_t>(hit * real(cost.bytes_touched()));
-    time.memory = real(time.bytes) / (attends && step.num_tokens == 1 ? reached.cache_bytes : reached.bytes);
+    time.memory += real(time.bytes) / (attends && step.num_tokens == 1 ? reached.cache_bytes : reached.bytes);
     time.issue = hit * real(weights[i].cost.weight_bytes) / reached.weights;
     time.products = pairs * real(cost.flops) / (attends ? reached.attend_flops : reached.flops);
     found.push_back(time);

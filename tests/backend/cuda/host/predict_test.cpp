@@ -104,8 +104,8 @@ TEST(CudaPredict, LessIsFaster) {
   }
 }
 
-// Two chips with the same memory: tensor cores at half the rate take longer for a prompt, and hardly longer for a
-// token. So do the slower instructions of a Hopper with less shared memory.
+// Two chips with the same memory: tensor cores at half the rate take longer for a prompt, and hardly longer
+// for a token. So do the slower instructions of a Hopper with less shared memory.
 TEST(CudaPredict, APromptIsBoundByProducts) {
   constexpr PredictedStep kPrompt{2048, 2048, true};
   EXPECT_EQ(operation_of(predicted_for("rtx5090", kPrompt), Operation::kExpertsUp).bound(), "products");
@@ -173,8 +173,8 @@ TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(8, kDecode))), 0.67e9, 0.02e9);
 }
 
-// Two sums in each of 36 layers; a row has 2,880 numbers. A GPU sends the rows that it does not own as 4 bytes
-// per number, then its own rows to each other GPU as 2 bytes per number, at 387 GB/s.
+// Two sums in each of 36 layers; a row has 2,880 numbers. A GPU sends the rows that it does not own as 4
+// bytes per number, then its own rows to each other GPU as 2 bytes per number, at 387 GB/s.
 TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
   EXPECT_NEAR(shared_by(2, kDecode, 3e-6).sums, 72 * (3 + 8640 / 387e3), 0.01);
   EXPECT_NEAR(shared_by(2, kDecode).sums, 72 * (12.7 + 8640 / 387e3), 0.01);
@@ -187,8 +187,8 @@ TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
 }
 
 // With whole experts a step takes as long as the GPU on which most experts are hit; the others wait. In a
-// large step a GPU reads all of its 16 experts. If instead every expert is split, a GPU has 6 of 45 tiles:
-// 7 % more than an eighth.
+// large step a GPU reads all of its 16 experts. If instead every expert is split, a GPU has 6 of 45 tiles: 7
+// % more than an eighth.
 TEST(CudaPredict, WholeExpertsAreReadByTheGpuWhereMostAreHit) {
   const auto predicted = [](ExpertSplit split, int num_sequences) {
     return predict_on("h200", *named_config("gpt-oss-120b"), {}, among(8), {1, 64, true, num_sequences},
