@@ -26,4 +26,10 @@ PredictedTime& PredictedTime::operator+=(const PredictedTime& other) {
   return *this;
 }
 
+double total_of(std::span<const PredictedTime> operations) {
+  double sum = 0;
+  for (const PredictedTime& row : operations) sum += row.total();
+  return sum;
+}
+
 }  // namespace nibble

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,9 +24,9 @@ struct PredictedStep {
   int num_rows() const { return num_sequences * num_tokens; }
 };
 
-// One operation of a step, summed over the layers; times in microseconds. Memory, instruction issue and the
-// tensor cores work in parallel: an operation takes the longest of these three plus its serial time. An
-// operation fused into another's launch has no launches of its own.
+// One operation of a step, summed over the layers; times in microseconds. Reading, converting weights and
+// multiplying overlap: an operation takes the longest of these three plus its serial time, that of its
+// launches and all-reduces. An operation fused into another's launch has no launches of its own.
 struct PredictedTime {
   Operation operation{};
   int num_launches{0};
@@ -36,6 +37,7 @@ struct PredictedTime {
   std::string_view bound() const;  // the largest part: "memory", "issue", "products" or "serial"
   PredictedTime& operator+=(const PredictedTime& other);
 };
+double total_of(std::span<const PredictedTime> operations);
 
 struct PredictedDevice {
   std::string description;       // one line

@@ -22,19 +22,17 @@ namespace {
 
 constexpr const char* kPredictFooter{R"(
 Nothing is run or loaded, and no GPU is needed. The tests are those of `nibble bench`. The time of an operation is the
-longest of three times that overlap (memory, instruction issue and tensor cores), plus a serial time in which none of them
-works: launch boundaries, norms, the router, all-reduces. "rules" names the largest of the four.
+longest of three times that overlap, plus that of its launches and all-reduces ("serial"): bytes over bandwidth ("memory"),
+weights over the rate at which they are converted ("issue"), and operations over the rate of the tensor cores ("products").
+"rules" names the largest of the four.
 
-Accuracy: docs/gpu.md ("How fast it would be") has the measured error of each kind of test on H100 and H200, to which the
-model was fitted. On other chips instructions, bytes and serial parts are the same and only the chip's rates differ; some
-of these are from datasheets ("expected"). nibble has not been measured there.
+Accuracy, on one H100 and one H200 (records/cuda-bench.jsonl, commit 2494259): decoding, one sequence within 14 % (median 3 %),
+prompts within 25 % (median 3 %); prompts of 512 tokens have the largest error, and 2,048 tokens or more are within 8 %. On
+other chips only the rates differ; some of these are from datasheets ("expected"). nibble has not been measured there.
 
---count N splits each layer across N GPUs, as --tensor-parallel-size does: heads, the experts' units, the vocabulary. Two
-all-reduces per layer then go over their link; each takes NCCL's time for one row (or --sum-latency microseconds) plus the
-transfer. Only two H100 have been measured: docs/scaling.md ("How far computed is from measured") has the
-errors. --expert-parallel also predicts whole experts on each GPU, with the
-load of the fullest GPU: the number of experts that a step hits there and of their pairs with tokens, expected with random
-routing. Real routing is less even.
+--count N splits each layer across N GPUs, as --tensor-parallel-size does. Each of the two all-reduces of a layer takes NCCL's
+time for one row (or --sum-latency microseconds) plus the transfer over the link. --expert-parallel also predicts whole experts
+on each GPU, with the load of the fullest GPU, expected with random routing. Real routing is less even.
 
 The memory is what `nibble serve` takes by default: 90 % of the GPU's memory, of which the KV cache gets what weights and
 workspace leave. --context sets the maximum number of tokens per sequence.
@@ -45,8 +43,7 @@ all equally likely, "cached" is the share of prompts whose prefix a replica stil
 gets all prefixes, with routing by prefix only its share. In a test with two servers of the bundled model this share was
 within 3 % of the prompts; with the scheduler alone it was within 15 points.
 
---multiprocessors and --shared-budget work as in the commands that run a model; memory bandwidth that N multiprocessors
-cannot use is then not counted.
+--multiprocessors and --shared-budget work as in the commands that run a model.
 
 Examples:
   nibble predict synthetic:gpt-oss-120b --gpu gb10
@@ -161,7 +158,7 @@ std::vector<PredictedReplicas> predict_replicas(const Request& request, std::spa
   if (!counts.empty() && memory.most_sequences == 0)
     throw InputError("--replicas: no sequence of {} tokens fits", memory.context);
   const StepSeconds seconds = [&](const PredictedStep& step) {
-    return microseconds_of(predictor(step)) / 1e6;
+    return total_of(predictor(step).operations) / 1e6;
   };
   const std::vector<size_t> budgets = budgets_of(predictor.setup(), memory.total_bytes);
   std::vector<PredictedReplicas> found;

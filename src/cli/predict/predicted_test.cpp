@@ -3,16 +3,6 @@
 #include <fmt/format.h>
 
 namespace nibble::cli {
-namespace {
-
-double total_of(std::span<const PredictedTime> operations) {
-  double sum = 0;
-  for (const PredictedTime& row : operations) sum += row.total();
-  return sum;
-}
-
-}  // namespace
-
 double PredictedTest::microseconds() const { return total_of(operations); }
 
 size_t PredictedTest::bytes() const {
@@ -31,8 +21,6 @@ std::string name(const PredictedTest& test) {
   const std::string of_one = name(test.test);
   return test.num_sequences == 1 ? of_one : fmt::format("{} x {}", of_one, test.num_sequences);
 }
-
-double microseconds_of(const StepPrediction& step) { return total_of(step.operations); }
 
 PredictedTest mean_of(const BenchTest& test, std::span<const StepPrediction> steps, int num_sequences) {
   PredictedTest mean{.test = test,

@@ -25,8 +25,6 @@ struct PredictedTest {
 };
 std::string name(const PredictedTest& test);  // "tg128 @ d4096 x 64"
 
-double microseconds_of(const StepPrediction& step);
-
 // Returns the mean over the steps of a test. `steps` must not be empty. A step without an
 // operation counts as 0 for it.
 PredictedTest mean_of(const BenchTest& test, std::span<const StepPrediction> steps, int num_sequences = 1);

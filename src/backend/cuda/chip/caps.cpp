@@ -59,16 +59,12 @@ struct ChipRow {
 // B200 runs the code of sm_80: assumed equal to A100, not measured. Clocks: the highest of the datasheet, or
 // what was seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
 constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopperProducts{0.64}, kAmpereProducts{0.5};
-constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, double cache_megabytes,
-                              const char* source) {
-  return {gigabytes * 1e9, true, gigahertz * 1e9, products, static_cast<size_t>(cache_megabytes * 1e6),
-          source};
+constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, const char* source) {
+  return {gigabytes * 1e9, true, gigahertz * 1e9, products, source};
 }
 // Chips that were measured read at 0.91 to 0.96 of their datasheet's bandwidth.
-constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double products, double cache_megabytes,
-                              const char* source) {
-  return {gigabytes * 1e9, false, gigahertz * 1e9, products, static_cast<size_t>(cache_megabytes * 1e6),
-          source};
+constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double products, const char* source) {
+  return {gigabytes * 1e9, false, gigahertz * 1e9, products, source};
 }
 // Two H200 were measured: the bandwidth between them, and an NCCL all-reduce in a graph. Figures for more
 // cards and for other links are from others (sgl-project/sglang#22734 and #32479).
@@ -79,26 +75,24 @@ constexpr ChipLink kPcie5{50e9, {20e-6, 30e-6, 45e-6}, false, "PCIe 5 x16"};
 constexpr ChipLink kConnectX7{22e9, {31e-6, 0, 0}, false, "200 GbE"};
 constexpr ChipRow kChips[]{
     {"gb10", "NVIDIA GB10", 121, 48, 99, 128,
-     measured(262, 2.42, kQuarter, 25.2, "dreamference/ling-engine, report M0"), true, kConnectX7},
+     measured(262, 2.42, kQuarter, "dreamference/ling-engine, report M0"), true, kConnectX7},
     {"rtx5090", "NVIDIA GeForce RTX 5090", 120, 170, 99, 32,
-     measured(1674, 2.85, kThrottled, 96, "Don-Chad/ninfer-3090#17"), false, kPcie5},
+     measured(1674, 2.85, kThrottled, "Don-Chad/ninfer-3090#17"), false, kPcie5},
     {"pro6000", "NVIDIA RTX PRO 6000 Blackwell", 120, 188, 99, 96,
-     expected(1674, 2.62, kQuarter, 128, "as the RTX 5090, whose memory it has"), false, kPcie5},
+     expected(1674, 2.62, kQuarter, "as the RTX 5090, whose memory it has"), false, kPcie5},
     {"rtx4090", "NVIDIA GeForce RTX 4090", 89, 128, 99, 24,
-     measured(921, 2.52, kThrottled, 72, "krrishnarraj/clpeak#106")},
-    {"l40s", "NVIDIA L40S", 89, 142, 99, 48, expected(800, 2.52, kQuarter, 96, "0.93 of 864")},
+     measured(921, 2.52, kThrottled, "krrishnarraj/clpeak#106")},
+    {"l40s", "NVIDIA L40S", 89, 142, 99, 48, expected(800, 2.52, kQuarter, "0.93 of 864")},
     {"rtx3090", "NVIDIA GeForce RTX 3090", 86, 82, 99, 24,
-     measured(854, 1.70, kThrottled, 6, "ashalliants/ninfer-3090#50")},
-    {"a10", "NVIDIA A10", 86, 72, 99, 24, expected(550, 1.70, kQuarter, 6, "0.92 of 600")},
-    {"a100", "NVIDIA A100 80 GB", 80, 108, 163, 80,
-     expected(1800, 1.41, kAmpereProducts, 40, "0.88 of 2039")},
+     measured(854, 1.70, kThrottled, "ashalliants/ninfer-3090#50")},
+    {"a10", "NVIDIA A10", 86, 72, 99, 24, expected(550, 1.70, kQuarter, "0.92 of 600")},
+    {"a100", "NVIDIA A100 80 GB", 80, 108, 163, 80, expected(1800, 1.41, kAmpereProducts, "0.88 of 2039")},
     {"h100", "NVIDIA H100 80 GB", 90, 132, 227, 80,
-     measured(3100, 1.98, kHopperProducts, 52.4, "records/cuda-bench.jsonl: 3.08 to 3.12 TB/s"), false,
+     measured(3100, 1.98, kHopperProducts, "records/cuda-bench.jsonl: 3.08 to 3.12 TB/s"), false,
      kNvLink4OfOthers},
     {"h200", "NVIDIA H200", 90, 132, 227, 150,
-     measured(4550, 1.98, kHopperProducts, 62.9, "records/cuda-bench.jsonl: 4.51 to 4.64 TB/s"), false,
-     kNvLink4},
-    {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpereProducts, 126, "0.91 of 8000")},
+     measured(4550, 1.98, kHopperProducts, "records/cuda-bench.jsonl: 4.51 to 4.64 TB/s"), false, kNvLink4},
+    {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpereProducts, "0.91 of 8000")},
 };
 
 const ChipRow& chip_of(std::string_view name) {

@@ -44,14 +44,13 @@ DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line
 
-// The speeds of a chip, for predictions (predict.h). Rates are per SM.
+// The speeds of a chip, for predictions (predict/predict.h). Rates are per SM.
 struct ChipSpeeds {
   double read_bandwidth{0};  // bytes per second: the best that any program was seen to read
   // false: estimated from what chips of its kind reach of their datasheet's figure
   bool is_read_measured{false};
   double clock_hz{0};            // under load
   double products_per_clock{0};  // mma.sync.m16n8k16 of bfloat16, summed in float32
-  size_t cache_bytes{0};         // L2
   const char* source{""};        // source of the read bandwidth
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws like known_gpu()

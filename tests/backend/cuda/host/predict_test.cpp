@@ -1,28 +1,17 @@
-// Compares speed predictions with measurements, and with properties that any prediction must have. Needs no
-// GPU.
-#include "backend/cuda/chip/predict.h"
-#include "core/json.h"
+// Properties that any prediction must have. tools/predict_records compares predictions with measurements, and
+// tests/e2e/test_cli.py limits the errors. Needs no GPU.
+#include "backend/cuda/predict/predict.h"
+#include "backend/cuda/chip/caps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <map>
-#include <numeric>
-#include <set>
-
 #include "tests/error_of.h"
-#include "tests/folders.h"
 
 namespace nibble::cuda {
 namespace {
 
 using testing::HasSubstr;
-
-double sum_of_times(const std::vector<PredictedTime>& operations) {
-  return std::accumulate(operations.begin(), operations.end(), 0.0,
-                         [](double sum, const PredictedTime& row) { return sum + row.total(); });
-}
 
 StorageFormats stored_as(Format dense, Format kv = Format::kBf16) {
   StorageFormats formats;
@@ -39,7 +28,7 @@ std::vector<PredictedTime> predicted_for(std::string_view gpu, const PredictedSt
 
 double time_on(std::string_view gpu, const PredictedStep& step, const StorageFormats& formats = {},
                const CudaOptions& own = {}) {
-  return sum_of_times(predicted_for(gpu, step, formats, own));
+  return total_of(predicted_for(gpu, step, formats, own));
 }
 
 PredictedTime operation_of(const std::vector<PredictedTime>& operations, Operation wanted) {
@@ -48,65 +37,7 @@ PredictedTime operation_of(const std::vector<PredictedTime>& operations, Operati
   return {};
 }
 
-Format format_named(const std::string& name) {
-  for (const Format format : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
-    if (nibble::name(format) == name) return format;
-  ADD_FAILURE() << name << " is no format of a record";
-  return Format::kBf16;
-}
-
 constexpr PredictedStep kDecode{1, 64, true};
-
-// Each line of the record holds the read bandwidth measured on the same card, because cards of one kind
-// differ. Where something was measured again, the last line counts.
-TEST(CudaPredict, DecodingIsWithinATenthOfWhatWasMeasured) {
-  std::ifstream file(nibble::test::source_path("records/cuda-predict.jsonl"));
-  std::set<std::string> gpus;
-  std::map<nlohmann::json, nlohmann::json> records;
-  for (std::string line; std::getline(file, line);) {
-    const nlohmann::json record = nlohmann::json::parse(line);
-    nlohmann::json what;
-    for (const char* key : {"gpu", "multiprocessors", "model", "dense", "kv", "test"})
-      what.push_back(record.at(key));
-    records[what] = record;
-  }
-  for (const auto& [what, record] : records) {
-    const std::string gpu = record.at("gpu"), model = record.at("model");
-    gpus.insert(gpu);
-    ChipSpeeds chip = known_speeds(gpu);
-    chip.read_bandwidth = record.at("read_bytes_per_second");
-    const Target target =
-        target_of(known_gpu(gpu), {.num_multiprocessors = record.at("multiprocessors").get<int>()});
-    const int num_tokens = record.at("num_tokens"), depth = record.at("depth");
-    double microseconds = 0;
-    for (int token = 1; token <= num_tokens; ++token)
-      microseconds +=
-          sum_of_times(predict(chip, target, *named_config(model.substr(model.find(':') + 1)),
-                               stored_as(format_named(record.at("dense")), format_named(record.at("kv"))),
-                               {1, depth + token, true}));
-    const double speed = num_tokens / microseconds * 1e6, measured = record.at("tokens_per_second");
-    EXPECT_NEAR(speed / measured, 1, 0.1) << speed << " predicted, measured: " << record;
-  }
-  EXPECT_GE(records.size(), 22u);
-  EXPECT_TRUE(gpus.contains("h100") && gpus.contains("h200"));
-}
-
-// Steps of 1 to 64 sequences as a server runs them, one token per sequence.
-TEST(CudaPredict, AStepOfSeveralSequencesIsWithinASixteenthOfWhatWasMeasured) {
-  std::ifstream file(nibble::test::source_path("records/cuda-profile.jsonl"));
-  std::set<int> counts, depths;
-  for (std::string line; std::getline(file, line);) {
-    const nlohmann::json record = nlohmann::json::parse(line);
-    if (!record.contains("nibble") || record.at("nibble").at("commit") != "dd364323a3c1") continue;
-    const int num_sequences = record.at("num_sequences"), depth = record.at("depth");
-    counts.insert(num_sequences);
-    depths.insert(depth);
-    const double measured = record.at("step_us"), time = time_on("h200", {1, depth + 1, true, num_sequences});
-    EXPECT_NEAR(time / measured, 1, 1.0 / 16) << time << " predicted, measured: " << record;
-  }
-  EXPECT_EQ(counts, (std::set<int>{1, 2, 4, 8, 16, 32, 64}));
-  EXPECT_EQ(depths, (std::set<int>{160, 1024, 16384, 131000}));
-}
 
 // Sequences share weights (of experts more, the more sequences run) but not their KV caches.
 TEST(CudaPredict, SequencesShareWeightsAndNoCache) {
@@ -123,7 +54,7 @@ TEST(CudaPredict, SequencesShareWeightsAndNoCache) {
     return operation_of(predicted_for("h200", {1, 100000, true, count}), Operation::kAttend);
   };
   EXPECT_NEAR(static_cast<double>(attended(8).bytes), 8.0 * static_cast<double>(attended(1).bytes), 1e5);
-  EXPECT_NEAR(attended(8).issue, 8 * attended(1).issue, 1);
+  EXPECT_NEAR(attended(8).memory, 8 * attended(1).memory, 1);
 }
 
 // lm_head in BF16 is one stream of 1.16 GB. No chip reads it faster than its bandwidth, and a memory-bound
@@ -136,7 +67,7 @@ TEST(CudaPredict, NothingIsReadFasterThanTheChipReads) {
             << name(row.operation) << " on " << gpu;
   const PredictedTime head = operation_of(predicted_for("gb10", kDecode), Operation::kUnembed);
   EXPECT_EQ(head.bound(), "memory");
-  EXPECT_NEAR(head.total(), 201088.0 * 2880 * 2 / 262e9 * 1e6, 0.03 * head.total());
+  EXPECT_NEAR(head.total(), 201088.0 * 2880 * 2 / 262e9 * 1e6, 0.05 * head.total());
 }
 
 TEST(CudaPredict, BytesAreThoseOfTheModelsOperations) {
@@ -152,19 +83,15 @@ TEST(CudaPredict, BytesAreThoseOfTheModelsOperations) {
   EXPECT_EQ(operation_of(predicted_for("gb10", {512, 512, false}), Operation::kUnembed).num_launches, 0);
 }
 
-TEST(CudaPredict, MultiprocessorsAndRingsLimitWhatIsRead) {
+TEST(CudaPredict, FewerMultiprocessorsAreSlower) {
   double last = 0;
   for (const int count : {132, 96, 64, 48, 24, 8}) {
-    const double time = time_on("h200", kDecode, {}, {.num_multiprocessors = count});
-    EXPECT_GT(time, last) << count;
-    last = time;
+    const std::vector<PredictedTime> found =
+        predicted_for("h200", kDecode, {}, {.num_multiprocessors = count});
+    EXPECT_GT(total_of(found), last) << count;
+    last = total_of(found);
+    EXPECT_EQ(operation_of(found, Operation::kExpertsUp).bound(), "issue") << count;
   }
-  // Eight multiprocessors have 8 x 96 KB of rings in flight: 786 kB per microsecond.
-  const PredictedTime head =
-      operation_of(predicted_for("h200", kDecode, {}, {.num_multiprocessors = 8}), Operation::kUnembed);
-  EXPECT_NEAR(static_cast<double>(head.bytes) / head.memory * 1e6, 8 * 16 * 3 * 2048 / 1e-6, 1e9);
-  EXPECT_GT(time_on("h200", kDecode, {}, {.shared_budget = 99, .num_multiprocessors = 24}),
-            time_on("h200", kDecode, {}, {.num_multiprocessors = 24}));
 }
 
 TEST(CudaPredict, LessIsFaster) {
@@ -177,31 +104,25 @@ TEST(CudaPredict, LessIsFaster) {
   }
 }
 
-// A tensor core at half the rate takes twice as long for a prompt, and no longer for a token.
-TEST(CudaPredict, APromptIsBoundByProductsWhereTheyAreThrottled) {
-  const Config config = *named_config("gpt-oss-120b");
-  const Target target = target_of(known_gpu("pro6000"), {});
-  ChipSpeeds chip = known_speeds("pro6000");
-  const auto time_of = [&](const PredictedStep& step) {
-    return sum_of_times(predict(chip, target, config, {}, step));
-  };
-  const double prompt = time_of({2048, 2048, true}), token = time_of(kDecode);
-  EXPECT_EQ(
-      operation_of(predict(chip, target, config, {}, {2048, 2048, true}), Operation::kExpertsUp).bound(),
-      "products");
-  chip.products_per_clock /= 2;
-  EXPECT_GT(time_of({2048, 2048, true}), 1.5 * prompt);
-  EXPECT_EQ(time_of(kDecode), token);
+// Two chips with the same memory: tensor cores at half the rate take longer for a prompt, and hardly longer
+// for a token. So do the slower instructions of a Hopper with less shared memory.
+TEST(CudaPredict, APromptIsBoundByProducts) {
+  constexpr PredictedStep kPrompt{2048, 2048, true};
+  EXPECT_EQ(operation_of(predicted_for("rtx5090", kPrompt), Operation::kExpertsUp).bound(), "products");
+  EXPECT_GT(time_on("rtx5090", kPrompt), 1.5 * time_on("pro6000", kPrompt));
+  EXPECT_NEAR(time_on("rtx5090", kDecode), time_on("pro6000", kDecode), 0.05 * time_on("pro6000", kDecode));
+  const CudaOptions small{.shared_budget = 99};
+  EXPECT_GT(time_on("h200", kPrompt, {}, small), 1.5 * time_on("h200", kPrompt));
+  EXPECT_EQ(time_on("h200", kDecode, {}, small), time_on("h200", kDecode));
 }
 
-// Measured on an H200: 38,015 tok/s with wgmma in 227 KB, and 22,107 tok/s in 99 KB
-// (records/cuda-bench.jsonl, commit 2494259).
-TEST(CudaPredict, APromptByWgmmaIsAsFastAsItWasMeasured) {
-  const auto speed = [](const CudaOptions& options) {
-    return 2048 / time_on("h200", {2048, 2048, true}, {}, options);
+TEST(CudaPredict, NormsOfFewRowsTakeNoLaunches) {
+  const auto norms = [](int num_sequences) {
+    return operation_of(predicted_for("h200", {1, 64, true, num_sequences}), Operation::kRmsNorm)
+        .num_launches;
   };
-  EXPECT_NEAR(speed({}) * 1e6, 38015, 0.1 * 38015);
-  EXPECT_NEAR(speed({.shared_budget = 99}) * 1e6, 22107, 0.1 * 22107);
+  EXPECT_EQ(norms(1), 0);
+  EXPECT_EQ(norms(8), 72);
 }
 
 TEST(CudaPredict, AnOperationTakesItsLongestPartAndWhatIsSerial) {
@@ -252,25 +173,22 @@ TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(8, kDecode))), 0.67e9, 0.02e9);
 }
 
-// Two sums in each of 36 layers; a row has 2,880 numbers. Few rows: words of 8 bytes to all other GPUs at
-// 387 GB/s. Many rows: a GPU sends the rows that it does not own as 4 bytes per number, then its own rows to
-// each other GPU as 2 bytes per number. More than 8,192 rows are two such sums.
+// Two sums in each of 36 layers; a row has 2,880 numbers. A GPU sends the rows that it does not own as 4
+// bytes per number, then its own rows to each other GPU as 2 bytes per number, at 387 GB/s.
 TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
-  EXPECT_NEAR(shared_by(2, kDecode, 3e-6).sums, 72 * (3 + 23040 / 387e3), 0.01);
-  EXPECT_NEAR(shared_by(2, kDecode).sums, 72 * (12.7 + 23040 / 387e3), 0.01);
-  EXPECT_NEAR(shared_by(2, {1, 64, true, 64}, 3e-6).sums, 72 * (3 + 64 * 23040 / 387e3), 0.01);
-  EXPECT_NEAR(shared_by(8, {1, 64, true, 64}, 3e-6).sums, 72 * (6 + 7 * 8 * 17280 / 387e3), 0.01);
-  EXPECT_NEAR(shared_by(2, {3000, 3000, true}, 3e-6).sums, 72 * (6 + 1500 * 17280 / 387e3), 1);
-  EXPECT_NEAR(shared_by(2, {10000, 10000, true}, 3e-6).sums, 72 * (12 + 5000 * 17280 / 387e3), 1);
+  EXPECT_NEAR(shared_by(2, kDecode, 3e-6).sums, 72 * (3 + 8640 / 387e3), 0.01);
+  EXPECT_NEAR(shared_by(2, kDecode).sums, 72 * (12.7 + 8640 / 387e3), 0.01);
+  EXPECT_NEAR(shared_by(8, {1, 64, true, 64}, 3e-6).sums, 72 * (3 + 7 * 8 * 17280 / 387e3), 0.01);
+  EXPECT_NEAR(shared_by(2, {3000, 3000, true}, 3e-6).sums, 72 * (3 + 1500 * 17280 / 387e3), 1);
   EXPECT_EQ(shared_by(1, kDecode).sums, 0);
   EXPECT_EQ(operation_of(shared_by(2, {1, 64, true, 64}).operations, Operation::kRmsNorm).num_launches, 1);
   const StepPrediction without = shared_by(2, kDecode, 0), with = shared_by(2, kDecode, 10e-6);
-  EXPECT_NEAR(sum_of_times(with.operations) - sum_of_times(without.operations), 720, 0.01);
+  EXPECT_NEAR(total_of(with.operations) - total_of(without.operations), 720, 0.01);
 }
 
 // With whole experts a step takes as long as the GPU on which most experts are hit; the others wait. In a
-// large step a GPU reads all of its 16 experts. If instead every expert is split, a GPU has 6 of 45 tiles:
-// 7 % more than an eighth.
+// large step a GPU reads all of its 16 experts. If instead every expert is split, a GPU has 6 of 45 tiles: 7
+// % more than an eighth.
 TEST(CudaPredict, WholeExpertsAreReadByTheGpuWhereMostAreHit) {
   const auto predicted = [](ExpertSplit split, int num_sequences) {
     return predict_on("h200", *named_config("gpt-oss-120b"), {}, among(8), {1, 64, true, num_sequences},
@@ -287,7 +205,7 @@ TEST(CudaPredict, WholeExpertsAreReadByTheGpuWhereMostAreHit) {
     EXPECT_EQ(whole.sums, parts.sums);
     EXPECT_EQ(operation_of(whole.operations, Operation::kQkv).bytes,
               operation_of(parts.operations, Operation::kQkv).bytes);
-    EXPECT_GT(sum_of_times(whole.operations), sum_of_times(parts.operations)) << num_sequences;
+    EXPECT_GT(total_of(whole.operations), total_of(parts.operations)) << num_sequences;
   }
   const auto experts_of = [&](ExpertSplit split) {
     return static_cast<double>(operation_of(predicted(split, 1024).operations, Operation::kExpertsUp).bytes);
@@ -309,7 +227,7 @@ TEST(CudaPredict, SeveralGpusAreRefusedWhereTheirLinkOrTheirShareIsNotKnown) {
   const auto error = [&](const char* gpu, int num_gpus) {
     return error_of([&] { predict_on(gpu, config, {}, among(num_gpus), kDecode); });
   };
-  EXPECT_THAT(error("l40s", 2), HasSubstr("how so many of NVIDIA L40S are linked is not known"));
+  EXPECT_THAT(error("l40s", 2), HasSubstr("the link between that number of NVIDIA L40S is unknown"));
   EXPECT_THAT(error("h200", 3), HasSubstr("--count 3"));
   EXPECT_THAT(error("gb10", 4), HasSubstr("--sum-latency"));
   EXPECT_GT(predict_on("gb10", config, {}, among(4), kDecode, {40e-6}).sums, 72 * 40);
