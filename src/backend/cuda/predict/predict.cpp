@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/chip/caps.h"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/predict/costs.h"
 #include "core/error.h"
