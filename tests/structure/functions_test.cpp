@@ -23,7 +23,6 @@ struct Exception {
 
 // clang-format off
 constexpr Exception kLongFunctions[] = {
-    {"src/backend/cuda/attention/rows.cu", "attend_kernel", 245},
     {"src/backend/cuda/attention/tiles.cu", "attend_tiles_kernel", 66},
     {"src/backend/cuda/attention/wgmma_tiles.cu", "attend", 104},
     {"src/backend/cuda/experts/stream.cu", "experts_down_kernel", 112},
@@ -42,9 +41,6 @@ constexpr Exception kLongFunctions[] = {
 constexpr Exception kManyParameters[] = {
     {"src/backend/cpu/attention/attend.cpp", "attend_piece", 6},
     {"src/backend/cpu/packed_matrix.cpp", "pack_rows", 6},
-    {"src/backend/cuda/attention/page.cuh", "page_of", 6},
-    {"src/backend/cuda/attention/page.cuh", "qkv_row", 6},
-    {"src/backend/cuda/attention/rows.cu", "attend_page", 6},
     {"src/backend/cuda/chip/predict.cpp", "StepModel", 6},
     {"src/backend/cuda/chip/predict.cpp", "dense", 7},
     {"src/backend/cuda/chip/predict.cpp", "predict_on", 6},
