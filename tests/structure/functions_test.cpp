@@ -24,7 +24,6 @@ struct Exception {
 // clang-format off
 constexpr Exception kLongFunctions[] = {
     {"src/backend/cuda/attention/tiles.cu", "attend_tiles_kernel", 66},
-    {"src/backend/cuda/attention/wgmma_tiles.cu", "attend", 104},
     {"src/backend/cuda/experts/route_and_up.cu", "route_and_experts_up_kernel", 85},
     {"src/backend/cuda/pipeline/inputs.cuh", "load", 70},
     {"src/backend/cuda/memory/workspace.cpp", "place", 71},
