@@ -31,10 +31,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
   if constexpr (ranks) {
     const auto thread = static_cast<int>(threadIdx.x), token = thread / 32;
     if (token < args.num_tokens)
-      rank_for_cta(
-          args.num_experts, K, args.own, token,
+      choose_experts(
+          {args.num_experts, K, args.own, args.routing, tag_of(args.routing), blockIdx.x == 0}, token,
           [&](int expert) { return __ldcg(args.logits + size_t{1} * token * args.num_experts + expert); },
-          args.routing, tag_of(args.routing), blockIdx.x == 0, chosen);
+          chosen);
     // If some warps rank nothing, they load the rows.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
