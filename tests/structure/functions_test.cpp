@@ -23,11 +23,7 @@ struct Exception {
 
 // clang-format off
 constexpr Exception kLongFunctions[] = {
-    {"src/backend/cuda/attention/rows.cu", "attend_kernel", 245},
     {"src/backend/cuda/attention/tiles.cu", "attend_tiles_kernel", 66},
-    {"src/backend/cuda/attention/wgmma_tiles.cu", "attend", 104},
-    {"src/backend/cuda/experts/stream.cu", "experts_down_kernel", 112},
-    {"src/backend/cuda/experts/route_and_up.cu", "route_and_experts_up_kernel", 85},
     {"src/backend/cuda/pipeline/inputs.cuh", "load", 70},
     {"src/backend/cuda/memory/workspace.cpp", "place", 71},
     {"src/backend/cuda/sample/sample.cu", "sample_kernel", 64},
@@ -42,15 +38,8 @@ constexpr Exception kLongFunctions[] = {
 constexpr Exception kManyParameters[] = {
     {"src/backend/cpu/attention/attend.cpp", "attend_piece", 6},
     {"src/backend/cpu/packed_matrix.cpp", "pack_rows", 6},
-    {"src/backend/cuda/attention/page.cuh", "page_of", 6},
-    {"src/backend/cuda/attention/page.cuh", "qkv_row", 6},
-    {"src/backend/cuda/attention/rows.cu", "attend_page", 6},
     {"src/backend/cuda/chip/run_kernel.cuh", "run_kernel", 6},
     {"src/backend/cuda/dense/stream.cu", "launch_linear", 6},
-    {"src/backend/cuda/dense/stream.cu", "stream_matrix", 11},
-    {"src/backend/cuda/experts/pass_routing.cuh", "rank_for_cta", 9},
-    {"src/backend/cuda/experts/route_and_up.cu", "gather_logits", 9},
-    {"src/backend/cuda/pipeline/stream.cuh", "sum_segments", 8},
     {"src/backend/cuda/pipeline/stream_shape.h", "stream_bytes", 6},
     {"src/backend/cuda/pipeline/stream_shape.h", "stream_shape", 6},
     {"src/backend/cuda/pipeline/inputs.cuh", "ask_for_rows", 7},

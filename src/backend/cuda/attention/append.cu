@@ -24,13 +24,11 @@ __global__ void __launch_bounds__(kThreads)
   const Rotation rotation(args.rope, i, row.position);
   const int slot = args.input.slots ? args.input.slots[row_index] : row.position;
   auto* key = slot < 0 ? nullptr
-                       : page_of<format>(args.pages, args.input, row, slot / kPagePositions,
-                                         args.num_kv_heads, kv_head) +
+                       : page_of<format>(args, row, slot / kPagePositions, kv_head) +
                              slot % kPagePositions * kHeadDim + i;
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const QkvRow parts =
-      qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
+  const QkvRow parts = qkv_row(args, row_index);
   const auto pair_of_head = [&](int head) {
     return float2{parts(head * kHeadDim + i), parts(head * kHeadDim + i + kHalf)};
   };

@@ -88,10 +88,11 @@ struct QkvRow {
   size_t rest;  // distance from the first partial sum to the second; 0: only one partial sum
   __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
-__device__ inline QkvRow qkv_row(const float* parts, bool has_rest, int row, int num_tokens, int num_heads,
-                                 int num_kv_heads) {
-  const int width = (num_heads + 2 * num_kv_heads) * kHeadDim;
-  return {parts + size_t{1} * row * width, has_rest ? size_t{1} * num_tokens * width : 0};
+// `args`: AttendArgs or AppendArgs.
+template <typename Args>
+__device__ QkvRow qkv_row(const Args& args, int row) {
+  const int width = (args.num_heads + 2 * args.num_kv_heads) * kHeadDim;
+  return {args.parts + size_t{1} * row * width, args.has_rest ? size_t{1} * args.num_tokens * width : 0};
 }
 
 __device__ inline uint32_t page_id(const LayerPages& pages, const StepInput& input, const RowInput& row,
@@ -100,13 +101,13 @@ __device__ inline uint32_t page_id(const LayerPages& pages, const StepInput& inp
   return input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
 }
 
-template <KvFormat format>
-__device__ typename KvCodec<format>::Element* page_of(const LayerPages& pages, const StepInput& input,
-                                                      const RowInput& row, int page, int num_kv_heads,
+// Returns the keys of one head on a page of a row. `args`: AppendArgs or AttendTilesArgs.
+template <KvFormat format, typename Args>
+__device__ typename KvCodec<format>::Element* page_of(const Args& args, const RowInput& row, int page,
                                                       int kv_head) {
-  const uint32_t id = page_id(pages, input, row, page);
-  return static_cast<typename KvCodec<format>::Element*>(pages.data) +
-         (size_t{2} * id * num_kv_heads + kv_head) * kPageElements;
+  const uint32_t id = page_id(args.pages, args.input, row, page);
+  return static_cast<typename KvCodec<format>::Element*>(args.pages.data) +
+         (size_t{2} * id * args.num_kv_heads + kv_head) * kPageElements;
 }
 
 // Returns 2^exponent for a whole exponent of at most 0. Returns 0 if the exponent is below -126, -inf or NaN.

@@ -44,6 +44,75 @@ struct Joined {
   }
 };
 
+// The partial softmaxes of the pages of a chunk, in shared memory.
+using PagePartials = float[kAttendWarps][kPartialFloats];
+
+// Merges a head's partial softmaxes of the pages of a chunk. Called by a warp.
+__device__ inline Joined join_pages(PagePartials& of_pages, int head, int num_pages) {
+  // Lane p holds the reference, then the factor, of page p.
+  const int lane = threadIdx.x % 32;
+  float factor = -INFINITY, sum = 0;
+  if (lane < num_pages) {
+    const Partial part{of_pages[lane]};
+    factor = part.reference(head);
+    sum = part.sum(head);
+  }
+  Joined joined;
+  joined.reference = reduce_warp(factor, Maximum());
+  factor = power_of_two(factor - joined.reference);
+#pragma unroll
+  for (int p = 0; p < kAttendWarps; ++p)
+    if (p < num_pages)
+      joined.add(__shfl_sync(~0u, factor, p), __shfl_sync(~0u, sum, p), Partial{of_pages[p]}.two(head, lane));
+  return joined;
+}
+
+// Stores a head's partial softmax of a chunk. Called by a warp.
+__device__ inline void store_chunk(const Joined& joined, int head, const Partial& to) {
+  const int lane = threadIdx.x % 32;
+  store_relaxed(&to.two(head, lane), {as_word(joined.out.x), as_word(joined.out.y)});
+  if (lane == 0) {
+    store_relaxed(&to.reference(head), as_word(joined.reference));
+    store_relaxed(&to.sum(head), as_word(joined.sum));
+  }
+}
+
+// Merges the chunks of one head, all of which are in memory. Called by a warp of the last CTA of a row and
+// key/value head. It waits mostly for memory, so a lane loads outputs of 32 chunks ahead, with references and
+// sums, and replaces each output that it adds with that of 32 chunks later. `of_row`: the row's first chunk.
+__device__ inline Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
+  const int lane = threadIdx.x % 32;
+  const float2* const outs = &of_row.two(head, lane);
+  constexpr int kOutsOfChunk{kPartialFloats / 2};
+  float2 ahead[32];
+#pragma unroll
+  for (int i = 0; i < 32; ++i)
+    if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
+  float reference = -INFINITY, sum = 0;  // of chunk `lane` of the current 32
+  const auto load_chunk = [&](int c) {
+    reference = c < num_chunks ? __ldcg(&of_row.reference(head) + c * kPartialFloats) : -INFINITY;
+    sum = c < num_chunks ? __ldcg(&of_row.sum(head) + c * kPartialFloats) : 0;
+  };
+  load_chunk(lane);
+  Joined joined;
+  joined.reference = reference;
+  for (int c = lane + 32; c < num_chunks; c += 32)
+    joined.reference = fmaxf(joined.reference, __ldcg(&of_row.reference(head) + c * kPartialFloats));
+  joined.reference = reduce_warp(joined.reference, Maximum());
+  for (int first_of_32 = 0; first_of_32 < num_chunks; first_of_32 += 32) {
+    const float factor = power_of_two(reference - joined.reference), sum_now = sum;
+    load_chunk(first_of_32 + 32 + lane);
+    const float2* const later = outs + (first_of_32 + 32) * kOutsOfChunk;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      if (first_of_32 + i >= num_chunks) break;
+      joined.add(__shfl_sync(~0u, factor, i), __shfl_sync(~0u, sum_now, i), ahead[i]);
+      if (first_of_32 + 32 + i < num_chunks) ahead[i] = __ldcg(later + i * kOutsOfChunk);
+    }
+  }
+  return joined;
+}
+
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
 // Number of chunks whose partial softmaxes of one head fit in JoinedTile, in shared memory.

@@ -41,8 +41,7 @@ class PageCopier {
     const int last_page = tile_.last_position / kPagePositions;
     if constexpr (format == KvFormat::kBf16) {
       if (page <= last_page) {
-        const auto* keys = page_of<format>(args_.pages, args_.input, tile_.first_row, page,
-                                           args_.num_kv_heads, tile_.kv_head);
+        const auto* keys = page_of<format>(args_, tile_.first_row, page, tile_.kv_head);
         for_each_piece(page, [&](int, int place, size_t at, bool is_there) {
           copy_16(shared_address(stages_ + stage * kStageBytes + place), keys + at, is_there ? 16 : 0);
         });
@@ -57,8 +56,7 @@ class PageCopier {
       loaded_page_ = page <= last_page ? page : -1;
       loaded_stage_ = stage;
       if (loaded_page_ >= 0) {
-        const auto* keys = page_of<format>(args_.pages, args_.input, tile_.first_row, page,
-                                           args_.num_kv_heads, tile_.kv_head);
+        const auto* keys = page_of<format>(args_, tile_.first_row, page, tile_.kv_head);
         for_each_piece(page, [&](int n, int, size_t at, bool) {
           loaded_[n] = *reinterpret_cast<const typename Codec::Eight*>(keys + at);
         });

@@ -234,6 +234,71 @@ __device__ float* mailbox_of(const AttendTilesArgs& args, int before) {
   return args.mailbox + size_t{1} * (static_cast<int>(blockIdx.x) + before) * kTileTotals;
 }
 
+// The exponentials of a page, computed by a lane from its scores.
+class PageExponentials {
+ public:
+  float scores[4][4];
+  // Pairs in bfloat16, relative to the references of the page's chunk: the A registers of two products.
+  uint32_t scaled[2][4];
+  float before[2];  // factors for the sums of the chunk's earlier pages
+
+  // Computes the exponentials relative to the page's own references.
+  __device__ void compute(const TileLane& lane, int page) {
+    hold(scores);
+    lane.mask(page, scores);
+    // Of a pair of adjacent lanes, one reduces the upper row for both, the other the lower row.
+    const float upper = largest_of_lane<0>(scores), lower = largest_of_lane<1>(scores);
+    float largest = fmaxf(is_lower_ ? lower : upper, __shfl_xor_sync(~0u, is_lower_ ? upper : lower, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
+    const float own = reference_of(largest), of_neighbour = __shfl_xor_sync(~0u, own, 1);
+    references_[0] = is_lower_ ? of_neighbour : own;
+    references_[1] = is_lower_ ? own : of_neighbour;
+    take_exponentials<0>(scores, references_[0]);
+    take_exponentials<1>(scores, references_[1]);
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        rounded_[n][half] = from_here(pair_of(scores[n][2 * half], scores[n][2 * half + 1]));
+  }
+  // Scales the exponentials from the page's own references to those of its chunk, by a power of two, which is
+  // exact.
+  __device__ void scale(float (&references)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const Join join(references[half], references_[half]);
+      references[half] = join.reference;
+      before[half] = join.before;
+      // The upper half of a float32 power of two is its bfloat16.
+      const __nv_bfloat162 factor = __high2bfloat162(reinterpret_cast<const __nv_bfloat162&>(join.more));
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const __nv_bfloat162 product =
+            __hmul2(reinterpret_cast<const __nv_bfloat162&>(rounded_[n][half]), factor);
+        scaled[n / 2][n % 2 * 2 + half] = reinterpret_cast<const uint32_t&>(product);
+      }
+    }
+  }
+
+ private:
+  float references_[2];
+  uint32_t rounded_[4][2];  // pairs in bfloat16, relative to the page's references
+  // Keep the parity in a register: otherwise the compiler reads the thread index again for each page.
+  const bool is_lower_{from_here(threadIdx.x) % 2 != 0};
+};
+
+// Adds a page to the sums of its chunk. `page`: its outputs, then its sums of exponentials. `before`: factors
+// for the sums.
+__device__ void add_page(float (&page)[9][4], const float (&before)[2], TileSums& sums) {
+  hold(page);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) sums.sum[half] = fmaf(sums.sum[half], before[half], page[8][2 * half]);
+#pragma unroll
+  for (int j = 0; j < 8; ++j)
+#pragma unroll
+    for (int c = 0; c < 4; ++c) sums.outputs[j][c] = fmaf(sums.outputs[j][c], before[c / 2], page[j][c]);
+}
+
 // Attends to a part of a tile. Inside, n is the running number of a page's stage.
 __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint32_t ones,
                        uint8_t* totals_memory) {
@@ -244,63 +309,15 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
   uint32_t queries[4][4];
   lane.load_queries<true>(queries);
   TileSums sums;
-  // page: its outputs, then sums of exponentials. before: factors for the sums of the chunk's earlier pages.
-  float page[9][4], before[2];
-  const int to_page = tile.first_page + part.first_page - static_cast<int>(part.first_stage);
-  const auto join_page = [&](int n) {
-    hold(page);
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      sums.sum[half] = fmaf(sums.sum[half], before[half], page[8][2 * half]);
-#pragma unroll
-    for (int j = 0; j < 8; ++j)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) sums.outputs[j][c] = fmaf(sums.outputs[j][c], before[c / 2], page[j][c]);
-    if (lane.is_end_of_chunk(to_page + n)) {
-      if (lane.ends_chunk<0>(to_page + n)) totals.add<0>(sums);
-      if (lane.ends_chunk<1>(to_page + n)) totals.add<1>(sums);
-    }
-  };
-
-  float scores[4][4], references[2];
-  uint32_t rounded[4][2];  // pairs of exponentials in bfloat16, relative to the page's references
-  // Keep the parity in a register: otherwise the compiler reads the thread index again for each page.
-  const bool is_lower = from_here(threadIdx.x) % 2;
-  const auto exponentials_of = [&](int n) {
-    hold(scores);
-    lane.mask(to_page + n, scores);
-    // Of a pair of adjacent lanes, one reduces the upper row for both, the other the lower row.
-    const float upper = largest_of_lane<0>(scores), lower = largest_of_lane<1>(scores);
-    float largest = fmaxf(is_lower ? lower : upper, __shfl_xor_sync(~0u, is_lower ? upper : lower, 1));
-    largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
-    const float own = reference_of(largest), of_neighbour = __shfl_xor_sync(~0u, own, 1);
-    references[0] = is_lower ? of_neighbour : own;
-    references[1] = is_lower ? own : of_neighbour;
-    take_exponentials<0>(scores, references[0]);
-    take_exponentials<1>(scores, references[1]);
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        rounded[n][half] = from_here(pair_of(scores[n][2 * half], scores[n][2 * half + 1]));
-  };
-  uint32_t exponentials[2][4];
-  // Scales the exponentials of a page from its own reference to that of its chunk, by a power of two, which
-  // is exact.
-  const auto scale_exponentials = [&] {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const Join join(sums.reference[half], references[half]);
-      sums.reference[half] = join.reference;
-      before[half] = join.before;
-      // The upper half of a float32 power of two is its bfloat16.
-      const __nv_bfloat162 factor = __high2bfloat162(reinterpret_cast<const __nv_bfloat162&>(join.more));
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        const __nv_bfloat162 scaled =
-            __hmul2(reinterpret_cast<const __nv_bfloat162&>(rounded[n][half]), factor);
-        exponentials[n / 2][n % 2 * 2 + half] = reinterpret_cast<const uint32_t&>(scaled);
-      }
+  float page[9][4];
+  const auto page_of = [to_page = tile.first_page + part.first_page - static_cast<int>(part.first_stage)](
+                           unsigned n) { return to_page + static_cast<int>(n); };
+  PageExponentials exponentials;
+  const auto join_page = [&](unsigned n) {
+    add_page(page, exponentials.before, sums);
+    if (lane.is_end_of_chunk(page_of(n))) {
+      if (lane.ends_chunk<0>(page_of(n))) totals.add<0>(sums);
+      if (lane.ends_chunk<1>(page_of(n))) totals.add<1>(sums);
     }
   };
   const unsigned begin = part.first_stage, end = begin + static_cast<unsigned>(part.num_pages);
@@ -309,25 +326,25 @@ __device__ void attend(const Part& part, const Stages<PageStages>& stages, uint3
     return first_values + n % PageStages::kStages * rows_on(PageStages::kStageBytes);
   };
   stages.wait_until_full(begin);
-  start_scores(stages.address(begin), queries, scores);
+  start_scores(stages.address(begin), queries, exponentials.scores);
   wait_for_products<0>();
-  exponentials_of(begin);
+  exponentials.compute(lane, page_of(begin));
   if (begin + 1 < end) stages.wait_until_full(begin + 1);
-  scale_exponentials();
+  exponentials.scale(sums.reference);
 #pragma unroll 1
   for (unsigned n = begin; n + 1 < end; ++n) {
-    start_scores(stages.address(n + 1), queries, scores);
-    start_outputs(values_of(n), exponentials, page);
+    start_scores(stages.address(n + 1), queries, exponentials.scores);
+    start_outputs(values_of(n), exponentials.scaled, page);
     wait_for_products<1>();
-    exponentials_of(n + 1);
+    exponentials.compute(lane, page_of(n + 1));
     // Keep: this branch stops the compiler from hoisting wait_for_products<0>() above it.
     if (n + 2 < end) stages.wait_until_full(n + 2);
     wait_for_products<0>();
     stages.tell_empty(n);
     join_page(n);
-    scale_exponentials();
+    exponentials.scale(sums.reference);
   }
-  start_outputs(values_of(end - 1), exponentials, page);
+  start_outputs(values_of(end - 1), exponentials.scaled, page);
   wait_for_products<0>();
   stages.tell_empty(end - 1);
   join_page(end - 1);

@@ -28,7 +28,7 @@ class PageAhead {
               ? ahead_.input.page_ids[id_ + static_cast<uint32_t>(page)]
               : kNone;
   }
-  __device__ void ask() const {
+  __device__ void prefetch() const {
     if (id_ != kNone)
       bulk_prefetch(static_cast<const uint8_t*>(ahead_.pages.data) + size_t{id_} * ahead_.page_bytes,
                     ahead_.page_bytes);

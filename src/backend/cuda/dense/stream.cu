@@ -1,6 +1,5 @@
 // The dense matrix products: qkv, project, unembed.
 #include <algorithm>
-#include <type_traits>
 
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/dense/args.h"
@@ -16,33 +15,50 @@
 namespace nibble::cuda {
 namespace {
 
-// Streams this CTA's share of a matrix past the activations.
+// The matrix product of a launch.
+struct StreamedMatrix {
+  const Strips& weights;
+  int cols, num_tokens, pass_columns;
+  bool whole_strips{false};  // CTAs share strips, not units
+  bool spares{false};        // prefetch one slot per ring fewer before the activations
+};
+
+// A kernel's steps in stream_matrix().
 //
-//   load(shared, first column, count, fill)   loads the activations, and calls fill() once more weights no
-//       longer delay them: that fills the rest of the rings
+//   load(to, first column, count, fill)   loads the activations, and calls fill() once more weights no longer
+//       delay them: that fills the rest of the rings
 //   prepare(row, column)   returns what joins the sum, such as a bias. It is called before streaming, which
 //       hides its latency
 //   take(row, column, sum, prepared, part, is_whole)   is called for each sum of the CTA's strips
 //   at_end()   is called when the last weights have arrived, before their sums are taken
-//
-// `spares`: prefetches one slot per ring fewer before the activations.
-template <Layout layout, int warps, int slots, bool is_short, typename Load, typename Prepare, typename Take,
-          typename AtEnd>
-__device__ void stream_matrix(const Timestamps& timestamps, const Strips& weights, int cols, int num_tokens,
-                              int pass_columns, bool whole_strips, const Load& load, const Prepare& prepare,
-                              const Take& take, const AtEnd& at_end, bool spares = false) {
-  const CtaMemory shared = cta_memory<layout, warps, slots>(cols, pass_columns);
+template <typename Load, typename Prepare, typename Take, typename AtEnd>
+struct StreamSteps {
+  Load load;
+  Prepare prepare;
+  Take take;
+  AtEnd at_end;
+};
+template <typename Load, typename Prepare, typename Take, typename AtEnd>
+StreamSteps(Load, Prepare, Take, AtEnd) -> StreamSteps<Load, Prepare, Take, AtEnd>;
+
+// Streams this CTA's share of a matrix past the activations.
+template <Layout layout, int warps, int slots, bool is_short, typename Steps>
+__device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix& matrix,
+                              const Steps& steps) {
+  const Strips& weights = matrix.weights;
+  const int pass_columns = matrix.pass_columns;
+  const CtaMemory shared = cta_memory<layout, warps, slots>(matrix.cols, pass_columns);
   const int first_column = static_cast<int>(blockIdx.y) * pass_columns;
-  const int count = min(pass_columns, num_tokens - first_column);
-  const UnitRange range = share_of(weights, whole_strips, blockIdx.x);
+  const int count = min(pass_columns, matrix.num_tokens - first_column);
+  const UnitRange range = share_of(weights, matrix.whole_strips, blockIdx.x);
   UnitStream<layout, warps, slots, OneMatrix, is_short> stream(weights, OneMatrix{weights.data}, range.first,
                                                                range.last, shared.ring);
   constexpr int kFewer{slots_ahead(slots) - 1};
-  spares ? stream.template start_prefetch<kFewer>() : stream.start_prefetch();
+  matrix.spares ? stream.template start_prefetch<kFewer>() : stream.start_prefetch();
   wait_for_predecessor(timestamps);
   let_successor_start();
-  load(shared.activations, first_column, count,
-       [&] { spares ? stream.template fill_ring<kFewer>() : stream.fill_ring(); });
+  steps.load(shared.activations, first_column, count,
+             [&] { matrix.spares ? stream.template fill_ring<kFewer>() : stream.fill_ring(); });
 
   const int segments = weights.num_segments, capacity = shared.num_partials / (kStripRows * count);
   for (int from = range.first; from < range.last;) {
@@ -50,27 +66,29 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
     const int first_strip = from / segments, num_strips = (end - 1) / segments - first_strip + 1;
     const auto row_of = [&](int i) { return first_strip * kStripRows + divide(i, count); };
     const int own = static_cast<int>(threadIdx.x), num_sums = num_strips * kStripRows * count;
-    std::invoke_result_t<Prepare, int, int> ready{};
+    decltype(steps.prepare(0, 0)) ready{};
     float ready_scale = 1;
     const auto scale_of_row = [&](int row) {
       return layout == Layout::kE4m3 ? load_now(weights.row_scales + row) : 1.0f;
     };
     if (own < num_sums && row_of(own) < weights.rows) {
-      ready = prepare(row_of(own), first_column + own - divide(own, count) * count);
+      ready = steps.prepare(row_of(own), first_column + own - divide(own, count) * count);
       ready_scale = scale_of_row(row_of(own));
     }
-    stream.run(end, {shared.activations, activation_stride(cols), count}, shared.partials, from);
-    if (end == range.last) at_end();
+    stream.run(end, {shared.activations, activation_stride(matrix.cols), count}, shared.partials, from);
+    if (end == range.last) steps.at_end();
     __syncthreads();
+    const BatchSums sums{shared.partials, from, end, segments, count};
     for (int i = own; i < num_sums; i += 32 * warps) {
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
-      float sum = sum_segments(shared.partials, from, end, strip, segments, row % kStripRows, column, count);
+      float sum = sums.sum_segments(strip, row % kStripRows, column);
       if constexpr (layout == Layout::kE4m3)  // rounded separately, not fused into an FMA, as in prompt/
         sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
-      take(row, first_column + column, sum, i == own ? ready : prepare(row, first_column + column), part,
-           !part && (strip + 1) * segments <= end);
+      steps.take(row, first_column + column, sum,
+                 i == own ? ready : steps.prepare(row, first_column + column), part,
+                 !part && (strip + 1) * segments <= end);
     }
     __syncthreads();
     from = end;
@@ -105,26 +123,25 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const int cols = args.norm.residual.hidden, rows = args.weights.rows;
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   PageAhead page(args.ahead, args.num_tokens);
+  const auto load = [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
+    page.read_row();
+    norm_weights.load(
+        args.norm, count, [&](int column) { return first + column; }, to, activation_stride(cols), Ignore{},
+        [&] {
+          if (kFillsUnderNorm<layout>) fill();
+        });
+    if (!kFillsUnderNorm<layout>) fill();
+    page.read_id();
+  };
+  const auto prepare = [&](int row, int) { return bias_at(args.bias, row); };
+  const auto take = [&](int row, int token, float sum, float bias, int part, bool is_whole) {
+    const size_t rest = size_t{1} * args.num_tokens * rows, at = size_t{1} * token * rows + row;
+    args.parts[part * rest + at] = part ? sum : sum + bias;
+    if (is_whole) args.parts[rest + at] = 0;
+  };
   stream_matrix<layout, warps, slots, kIsShort<layout>>(
-      timestamps, args.weights, cols, args.num_tokens, pass_columns, false,
-      [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
-        page.read_row();
-        norm_weights.load(
-            args.norm, count, [&](int column) { return first + column; }, to, activation_stride(cols),
-            Ignore{},
-            [&] {
-              if (kFillsUnderNorm<layout>) fill();
-            });
-        if (!kFillsUnderNorm<layout>) fill();
-        page.read_id();
-      },
-      [&](int row, int) { return bias_at(args.bias, row); },
-      [&](int row, int token, float sum, float bias, int part, bool is_whole) {
-        const size_t rest = size_t{1} * args.num_tokens * rows, at = size_t{1} * token * rows + row;
-        args.parts[part * rest + at] = part ? sum : sum + bias;
-        if (is_whole) args.parts[rest + at] = 0;
-      },
-      [&] { page.ask(); });
+      timestamps, {args.weights, cols, args.num_tokens, pass_columns},
+      StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
 // Whether project() prefetches one slot per ring fewer while attention may still run, whose reads queue up
@@ -148,29 +165,30 @@ __global__ void __launch_bounds__(32 * warps, 1)
     project_kernel(const __grid_constant__ ProjectArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Residual residual(args.residual);
-  stream_matrix<layout, warps, slots, kIsShort<layout>>(
-      timestamps, args.weights, args.cols, args.num_tokens, pass_columns, false,
-      [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
-        ask_for_rows(args.attended.data + size_t{1} * first * args.cols, args.cols, count, to,
-                     activation_stride(args.cols), static_cast<int>(threadIdx.x), 32 * warps);
-        fill();
-        wait_for_rows();
-      },
-      [&](int row, int token) {
-        return ProjectTerms{residual.x ? residual.ask<float>(token, row) : ResidualTerms<float>{},
-                            bias_at(args.bias, row)};
-      },
-      [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
-        const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
-                     at = size_t{1} * token * residual.hidden + row;
-        // Keep the compiler from adding the terms earlier: the warp would then wait for them before the
-        // products.
-        terms.residual.x = from_here(terms.residual.x);
-        const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
-        args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
-        if (is_whole) args.parts[rest + at] = 0;
-      },
-      [] {}, spares_attention<layout, slots>(args.attended_chunks));
+  const auto load = [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
+    ask_for_rows(args.attended.data + size_t{1} * first * args.cols, args.cols, count, to,
+                 activation_stride(args.cols), static_cast<int>(threadIdx.x), 32 * warps);
+    fill();
+    wait_for_rows();
+  };
+  const auto prepare = [&](int row, int token) {
+    return ProjectTerms{residual.x ? residual.ask<float>(token, row) : ResidualTerms<float>{},
+                        bias_at(args.bias, row)};
+  };
+  const auto take = [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
+    const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
+                 at = size_t{1} * token * residual.hidden + row;
+    // Keep the compiler from adding the terms earlier: the warp would then wait for them before the
+    // products.
+    terms.residual.x = from_here(terms.residual.x);
+    const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
+    args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
+    if (is_whole) args.parts[rest + at] = 0;
+  };
+  StreamedMatrix matrix{args.weights, args.cols, args.num_tokens, pass_columns};
+  matrix.spares = spares_attention<layout, slots>(args.attended_chunks);
+  stream_matrix<layout, warps, slots, kIsShort<layout>>(timestamps, matrix,
+                                                        StreamSteps{load, prepare, take, Ignore{}});
 }
 
 template <Layout layout, int warps, int slots>
@@ -179,19 +197,19 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const EndTimestamp end_timestamp(timestamps);
   const int cols = args.norm.residual.hidden;
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
+  const auto load = [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
+    norm_weights.load(
+        args.norm, count, [&](int column) { return args.rows[first + column]; }, to, activation_stride(cols),
+        Ignore{});
+    fill();
+  };
+  const auto prepare = [](int, int) { return 0.0f; };
+  const auto take = [&](int row, int output, float sum, float, int, bool) {
+    args.logits[size_t{1} * output * args.row_stride + row] = sum;
+  };
   stream_matrix<layout, warps, slots, /*is_short=*/false>(
-      timestamps, args.weights, cols, args.num_rows, pass_columns, true,
-      [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
-        norm_weights.load(
-            args.norm, count, [&](int column) { return args.rows[first + column]; }, to,
-            activation_stride(cols), Ignore{});
-        fill();
-      },
-      [](int, int) { return 0.0f; },
-      [&](int row, int output, float sum, float, int, bool) {
-        args.logits[size_t{1} * output * args.row_stride + row] = sum;
-      },
-      [] {});
+      timestamps, {args.weights, cols, args.num_rows, pass_columns, /*whole_strips=*/true},
+      StreamSteps{load, prepare, take, Ignore{}});
 }
 
 // Launches a dense product. kernel(warps, slots) returns the kernel for these constants.

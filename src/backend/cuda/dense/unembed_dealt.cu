@@ -58,13 +58,13 @@ __global__ void __launch_bounds__(32 * warps, 1)
                shared.partials, from * segments);
     __syncthreads();
     num = hands.num_from(from, batch);
+    const BatchSums sums{shared.partials, from * segments, (from + batch) * segments, segments, count};
     for (int i = static_cast<int>(threadIdx.x); i < num * kStripRows * count; i += 32 * warps) {
       const int in_batch = divide(i, count), column = i - in_batch * count,
                 strip = from + in_batch / kStripRows, strip_row = in_batch % kStripRows,
                 row = hands.strip_of(strip) * kStripRows + strip_row;
       if (row >= weights.rows) continue;
-      float sum = sum_segments(shared.partials, from * segments, (from + batch) * segments, strip, segments,
-                               strip_row, column, count);
+      float sum = sums.sum_segments(strip, strip_row, column);
       if constexpr (layout == Layout::kE4m3)  // rounded separately, not fused into an FMA: as in prompts
         sum = __fmul_rn(load_now(weights.row_scales + row), sum);
       args.logits[size_t{1} * (first_column + column) * args.row_stride + row] = sum;

@@ -6,15 +6,15 @@
 
 namespace nibble::cuda {
 
-// Loads the rows of one group after another: ask() requests a group's rows, take() waits for them, then ask()
-// requests those of the next group. take() synchronizes the CTA. In this primary template, shared memory has
+// Loads the rows of one group after another: prefetch() requests a group's rows, take() waits for them, then
+// prefetch() requests those of the next group. take() synchronizes the CTA. In this primary template, shared memory has
 // room for one group, so as many of the next group's rows as registers hold are prefetched to registers.
 template <int warps, bool has_two>
 class GroupRows {
  public:
   __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int)
       : from_(from), cols_(cols), to_(to) {}
-  __device__ void ask(const Group& group) { rows_.prefetch(from_, cols_, group.count, row_at(group)); }
+  __device__ void prefetch(const Group& group) { rows_.prefetch(from_, cols_, group.count, row_at(group)); }
   __device__ Columns take(const Group& group) {
     rows_.store(from_, cols_, group.count, row_at(group), to_, activation_stride(cols_));
     return {to_, activation_stride(cols_), group.count};
@@ -36,16 +36,16 @@ template <int warps>
 class GroupRows<warps, true> {
  public:
   __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int columns)
-      : from_(from), cols_(cols), asked_(to), taken_(to + columns * activation_stride(cols)) {}
-  __device__ void ask(const Group& group) {
+      : from_(from), cols_(cols), prefetched_(to), taken_(to + columns * activation_stride(cols)) {}
+  __device__ void prefetch(const Group& group) {
     ask_for_rows(
-        from_, cols_, group.count, [&](int column) { return group.pair(column); }, asked_,
+        from_, cols_, group.count, [&](int column) { return group.pair(column); }, prefetched_,
         activation_stride(cols_), static_cast<int>(threadIdx.x), 32 * warps);
   }
   __device__ Columns take(const Group& group) {
     wait_for_rows();
-    __nv_bfloat16* const rows = asked_;
-    asked_ = taken_;
+    __nv_bfloat16* const rows = prefetched_;
+    prefetched_ = taken_;
     taken_ = rows;
     return {rows, activation_stride(cols_), group.count};
   }
@@ -53,7 +53,7 @@ class GroupRows<warps, true> {
  private:
   const __nv_bfloat16* const from_;
   const int cols_;
-  __nv_bfloat16 *asked_, *taken_;
+  __nv_bfloat16 *prefetched_, *taken_;
 };
 
 }  // namespace nibble::cuda

@@ -112,13 +112,12 @@ class Epilogue {
       if (from != piece_.first) prepare_first(from, end);
       stream.run(end, columns, shared.partials, from);
       __syncthreads();
+      const BatchSums sums{shared.partials, from, end, segments, count_};
       for (int i = static_cast<int>(threadIdx.x); i < num_values(from, end); i += 32 * warps) {
         const int column = i - divide(i, count_) * count_, row = row_of(i), strip = strip_of(i, from);
         const int of_expert = strip - piece_.first_strip;
         take_(of_expert, row, column, i == static_cast<int>(threadIdx.x) ? first_ : prepare_(of_expert, row),
-              [&](int strip_row) {
-                return sum_segments(shared.partials, from, end, strip, segments, strip_row, column, count_);
-              });
+              [&](int strip_row) { return sums.sum_segments(strip, strip_row, column); });
       }
       __syncthreads();
       from = end;

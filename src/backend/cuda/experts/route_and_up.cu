@@ -36,16 +36,29 @@ __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, floa
         to[first + n * threads] = __uint_as_float(static_cast<uint32_t>(word[n]));
   }
 }
+// A warp's share of the router: one segment of one strip.
+struct RouterShare {
+  RouterSegment segment;
+  int unit;  // number of the segment
+  uint32_t tag;
+  float bias;  // of the expert whose logit the thread adds up
+};
+// Shared memory for the router's sums and logits. `sums`: room for the sums of all segments. It may overlap the
+// rings, because no weights are requested before the experts are known.
+struct RouterMemory {
+  float *sums, *logits;
+};
+
 // Computes the router's logits of one or two tokens in shared memory, kMaxExperts apart, and synchronizes the
 // CTA. For each segment of the router, one warp of the launch computes the sums and publishes them. Every CTA
 // polls for the sums of all segments and adds them up. So no kernel boundary is needed in between.
 //
-// `sums`: room for the sums of all segments. It may overlap the rings, because no weights are requested
-// before the experts are known. `meanwhile` is called when the CTA has published its own sums.
+// `meanwhile` is called when the CTA has published its own sums.
 template <int warps, int tokens, typename Meanwhile>
-__device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSegment& segment, int unit,
-                              uint32_t tag, float bias, const Columns& columns, float* sums, float* logits,
+__device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterShare& share,
+                              const Columns& columns, const RouterMemory& memory,
                               const Meanwhile& meanwhile) {
+  const RouterSegment& segment = share.segment;
   static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);  // lane 4 n holds columns 0 and 1
   const auto thread = static_cast<int>(threadIdx.x);
   const int token = tokens == 1 ? 0 : thread / kMaxExperts;
@@ -57,24 +70,75 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSeg
     segment.add([&](int tile, int group) { return column.activations(segment.first_tile + tile, group); },
                 own);
     if (lane % 4 == 0) {
-      uint64_t* to = args.routing.sums + size_t{1} * unit * kStripRows + lane / 4;
+      uint64_t* to = args.routing.sums + size_t{1} * share.unit * kStripRows + lane / 4;
 #pragma unroll
       for (int n = 0; n < tokens; ++n) {
-        publish(to + n * num_sums, tag, __float_as_uint(own[n]));
-        publish(to + n * num_sums + 8, tag, __float_as_uint(own[2 + n]));
+        publish(to + n * num_sums, share.tag, __float_as_uint(own[n]));
+        publish(to + n * num_sums + 8, share.tag, __float_as_uint(own[2 + n]));
       }
     }
   }
   meanwhile();
-  wait_for_all<32 * warps>(args.routing.sums, tokens * num_sums, tag, sums);
+  wait_for_all<32 * warps>(args.routing.sums, tokens * num_sums, share.tag, memory.sums);
   __syncthreads();
+  const BatchSums sums{memory.sums + token * num_sums, 0, args.router.num_strips * segments, segments, 1};
   if (token < tokens && expert < args.router.rows)
-    logits[token * kMaxExperts + expert] =
-        sum_segments(sums + token * num_sums, 0, args.router.num_strips * segments, strip, segments,
-                     expert % kStripRows, 0, 1) +
-        bias;
+    memory.logits[token * kMaxExperts + expert] =
+        sums.sum_segments(strip, expert % kStripRows, 0) + share.bias;
   __syncthreads();
 }
+
+// The choice of experts of a single token, by the first warp of a CTA. `has_all`: this rank holds all experts.
+template <bool has_all>
+class SlotChoice {
+ public:
+  __device__ SlotChoice(const RouteAndExpertsUpArgs& args, uint32_t tag, const float* logits)
+      : args_(args),
+        tag_(tag),
+        ranking_(chooses() ? args.router.rows : 0, [&](int e) { return logits[e]; }) {}
+
+  // Whether the calling warp chooses.
+  static __device__ bool chooses() { return threadIdx.x < 32; }
+  // The slot of this CTA.
+  static __device__ int slot() { return static_cast<int>(blockIdx.y); }
+  // Returns what this CTA computes. Chooses experts only down to this CTA's slot if that alone decides it:
+  // finding each further expert depends on the previous one.
+  __device__ SlotPart choose() {
+    const int expert = take(0, has_all ? slot() + 1 : args_.experts_per_token);
+    return has_all ? SlotPart{slot(), expert, 0, 1} : part_of_slots(args_.own, of_lane_);
+  }
+  // Publishes the expert and the weight of this CTA's slot, for experts_down.
+  __device__ void pass_on(const SlotPart& part) {
+    if (!chooses() || blockIdx.x > 0) return;
+    if (has_all) take(slot() + 1, args_.experts_per_token);
+    const int expert = has_all ? part.expert : of_lane_;
+    const float weight = weight_of_place(logit_);
+    if (lane_ != slot()) return;
+    args_.routing.weights[slot()] = has_all || args_.own.has(expert) ? weight : 0;
+    publish(args_.routing.experts + slot(), tag_, static_cast<uint32_t>(expert));
+  }
+
+ private:
+  // Chooses the experts of slots [from, to); returns the last one.
+  __device__ int take(int from, int to) {
+    int expert = 0;
+#pragma unroll 1  // as in choose_experts()
+    for (int k = from; k < to; ++k) {
+      const Ranking::Place place = ranking_.next();
+      if (lane_ == k) logit_ = place.logit;
+      if (!has_all && lane_ == k) of_lane_ = place.expert;
+      expert = place.expert;
+    }
+    return expert;
+  }
+
+  const RouteAndExpertsUpArgs& args_;
+  const uint32_t tag_;
+  const int lane_{static_cast<int>(threadIdx.x) % 32};
+  Ranking ranking_;
+  float logit_{-INFINITY};  // logit of slot number `lane`
+  int of_lane_{0};          // expert of slot number `lane`
+};
 
 // For one token. `has_all`: this rank holds all experts.
 template <int warps, bool has_all>
@@ -84,10 +148,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const Strips& weights = args.up.weights;
   const int cols = args.up.hidden, cta = static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x);
   const int unit = cta + static_cast<int>(threadIdx.x / 32 * gridDim.x * gridDim.y);
-  const RouterSegment segment(args.router, unit);
-  const uint32_t tag = tag_of(args.routing);
-  const float bias =
-      static_cast<int>(threadIdx.x) < args.router.rows ? load_now(args.router_bias + threadIdx.x) : 0;
+  const RouterShare router{
+      RouterSegment(args.router, unit), unit, tag_of(args.routing),
+      static_cast<int>(threadIdx.x) < args.router.rows ? load_now(args.router_bias + threadIdx.x) : 0};
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, 1);
   const UnitRange of_row = share_of_strips(weights, weights.num_strips);
@@ -111,47 +174,20 @@ __global__ void __launch_bounds__(32 * warps, 1)
       });
   __shared__ float logits[kMaxExperts];
   __shared__ SlotPart taken;
-  gather_logits<warps, 1>(args, segment, unit, tag, bias, {shared.activations, activation_stride(cols), 1},
-                          sums, logits, [&] {
+  gather_logits<warps, 1>(args, router, {shared.activations, activation_stride(cols), 1}, {sums, logits},
+                          [&] {
                             if (!is_under_sums) ring.init();
                           });
-  // One warp ranks the experts, only down to this CTA's slot if that alone decides what the CTA computes:
-  // finding each further expert depends on the previous one.
-  const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
-  const bool ranks = threadIdx.x < 32;
-  Ranking ranking(ranks ? args.router.rows : 0, [&](int e) { return logits[e]; });
-  float logit = -INFINITY;  // logit of slot number `lane`
-  int of_lane = 0;          // expert of slot number `lane`
-  const auto rank = [&](int from, int to) {
-    int expert = 0;
-#pragma unroll 1  // as in rank_for_cta()
-    for (int k = from; k < to; ++k) {
-      const Ranking::Place place = ranking.next();
-      if (lane == k) logit = place.logit;
-      if (!has_all && lane == k) of_lane = place.expert;
-      expert = place.expert;
-    }
-    return expert;
-  };
-  if (ranks) {
-    const int expert = rank(0, has_all ? slot + 1 : args.experts_per_token);
-    const SlotPart part = has_all ? SlotPart{slot, expert, 0, 1} : part_of_slots(args.own, of_lane);
-    if (lane == 0) taken = part;
+  SlotChoice<has_all> choice(args, router.tag, logits);
+  if (choice.chooses()) {
+    const SlotPart part = choice.choose();
+    if (threadIdx.x == 0) taken = part;
   }
   __syncthreads();
   if (is_under_sums) ring.init();
   if (timestamps.middle && threadIdx.x == 0) atomicMax(timestamps.middle, now_ns());
-  const SlotPart part = has_all ? SlotPart{slot, taken.expert, 0, 1} : taken;
-  const auto pass_on = [&] {
-    if (!ranks || blockIdx.x > 0) return;
-    if (has_all) rank(slot + 1, args.experts_per_token);
-    const int expert = has_all ? part.expert : of_lane;
-    const float weight = weight_of_place(logit);
-    if (lane != slot) return;
-    args.routing.weights[slot] = has_all || args.own.has(expert) ? weight : 0;
-    publish(args.routing.experts + slot, tag, static_cast<uint32_t>(expert));
-  };
-  if (part.num_rows == 0) return pass_on();
+  const SlotPart part = has_all ? SlotPart{choice.slot(), taken.expert, 0, 1} : taken;
+  if (part.num_rows == 0) return choice.pass_on(part);
   const UnitRange share =
       has_all ? of_row : share_of_strips(weights, weights.num_strips, part.row, part.num_rows);
   const Group group{part.expert, 1, nullptr, 0, part.slot};
@@ -160,7 +196,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   stream.start_prefetch();
   stream.fill_ring();
   auto epilogue = up_epilogue<warps>(args.up, piece_of_slot(share), group, args.gated);
-  pass_on();
+  choice.pass_on(part);
   epilogue.run(stream, {shared.activations, activation_stride(cols), 1}, shared);
 }
 
@@ -176,10 +212,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const int cols = args.up.hidden, stride = activation_stride(cols), K = args.experts_per_token;
   const auto cta = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
   const int unit = cta + static_cast<int>(threadIdx.x / 32 * gridDim.x);
-  const RouterSegment segment(args.router, unit);
-  const uint32_t tag = tag_of(args.routing);
-  const float bias =
-      thread % kMaxExperts < args.router.rows ? load_now(args.router_bias + thread % kMaxExperts) : 0;
+  const RouterShare router{
+      RouterSegment(args.router, unit), unit, tag_of(args.routing),
+      thread % kMaxExperts < args.router.rows ? load_now(args.router_bias + thread % kMaxExperts) : 0};
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, kTokens);
   wait_for_predecessor(timestamps);
@@ -193,13 +228,12 @@ __global__ void __launch_bounds__(32 * warps, 1)
       });
   auto* const sums = reinterpret_cast<float*>(shared.ring);
   float* const logits = sums + kTokens * args.router.num_strips * args.router.num_segments * kStripRows;
-  gather_logits<warps, kTokens>(args, segment, unit, tag, bias, {shared.activations, stride, kTokens}, sums,
-                                logits, [] {});
+  gather_logits<warps, kTokens>(args, router, {shared.activations, stride, kTokens}, {sums, logits}, [] {});
   __shared__ int chosen[kTokens * kMaxExpertsPerToken];
   if (const int token = thread / 32; token < kTokens)
-    rank_for_cta(
-        args.router.rows, K, args.own, token, [&](int e) { return logits[token * kMaxExperts + e]; },
-        args.routing, tag, cta == 0, chosen);
+    choose_experts(
+        {args.router.rows, K, args.own, args.routing, router.tag, cta == 0}, token,
+        [&](int e) { return logits[token * kMaxExperts + e]; }, chosen);
   __syncthreads();
   if (timestamps.middle && thread == 0) atomicMax(timestamps.middle, now_ns());
   const Groups none{};

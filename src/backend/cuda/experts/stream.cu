@@ -31,10 +31,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
   if constexpr (ranks) {
     const auto thread = static_cast<int>(threadIdx.x), token = thread / 32;
     if (token < args.num_tokens)
-      rank_for_cta(
-          args.num_experts, K, args.own, token,
+      choose_experts(
+          {args.num_experts, K, args.own, args.routing, tag_of(args.routing), blockIdx.x == 0}, token,
           [&](int expert) { return __ldcg(args.logits + size_t{1} * token * args.num_experts + expert); },
-          args.routing, tag_of(args.routing), blockIdx.x == 0, chosen);
+          chosen);
     // If some warps rank nothing, they load the rows.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
@@ -95,6 +95,156 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, c
                                                                         prepare, take);
 }
 
+// A CTA of experts_down(), which multiplies one piece after another. `is_single` and `has_two`: see
+// experts_down_kernel().
+template <int warps, bool is_single, bool has_two>
+class DownCta {
+ public:
+  // `weights_of_pairs`: shared memory for the weights of the step's pairs, if the routing arrives by mailbox.
+  __device__ DownCta(const ExpertsDownArgs& of, int pass_columns, const Timestamps& of_launch,
+                     float* weights_of_pairs)
+      : args(of),
+        timestamps(of_launch),
+        slot(static_cast<int>(blockIdx.y)),
+        shared_(cta_memory<Layout::kMxfp4, warps, kExpertSlots>(of.intermediate,
+                                                                (has_two ? 2 : 1) * pass_columns)),
+        weights_of_pairs_(weights_of_pairs),
+        ring_(ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared_.ring, RingLater())),
+        rows_(of.gated.data, of.intermediate, shared_.activations, pass_columns) {
+    if (!polls()) ring_.init();
+  }
+
+  const ExpertsDownArgs& args;
+  const Timestamps& timestamps;
+  int slot;  // for a single token
+
+  // Whether the calling warp reads a single token's experts from the mailbox. If so, it calls init_ring()
+  // afterwards; the rings of other warps are initialized already.
+  __device__ bool polls() const { return is_single && threadIdx.x < 32; }
+  __device__ void init_ring() const { ring_.init(); }
+  // Whether the previous launch has chosen the experts. If so, this kernel forms the groups.
+  __device__ bool has_mailbox() const { return has_two || args.routing.experts; }
+  __device__ int num_pairs() const { return args.num_tokens * args.experts_per_token; }
+
+  template <typename Matrices>
+  __device__ ExpertStream<warps, Matrices> stream(const Matrices& matrices, const UnitRange& share) const {
+    return {args.weights, matrices, share.first, share.last, ring_};
+  }
+  __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
+  // Multiplies a piece. For the CTA's first piece, waits for the previous launch. Calls `prefetch_next` when
+  // the piece's rows are in shared memory.
+  template <typename Stream, typename PrefetchNext>
+  __device__ void multiply(Stream& stream, const Piece& piece, const Group& group, bool is_first,
+                           const PrefetchNext& prefetch_next) {
+    if (is_first) stream.start_prefetch();
+    auto epilogue = down_epilogue<warps>(args, piece, group, [this](int pair) { return weight_of(pair); });
+    if (is_first) {
+      wait_for_predecessor(timestamps);
+      let_successor_start();
+      prefetch_rows(group);
+      if (is_single) single_weight_ = __ldcg(args.routing.weights + slot);
+      if (!is_single && has_mailbox() && static_cast<int>(threadIdx.x) < num_pairs())
+        weights_of_pairs_[threadIdx.x] = __ldcg(args.routing.weights + threadIdx.x);
+      stream.fill_ring();
+    }
+    const Columns columns = rows_.take(group);
+    prefetch_next();
+    epilogue.run(stream, columns, shared_);
+  }
+
+ private:
+  using RingLater = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
+
+  __device__ float weight_of(int pair) const {
+    if (is_single) return single_weight_;
+    return has_mailbox() ? weights_of_pairs_[pair] : __ldcg(args.groups.weight + pair);
+  }
+
+  const CtaMemory shared_;
+  float* const weights_of_pairs_;
+  float single_weight_{0};
+  const Ring<Layout::kMxfp4, kExpertSlots> ring_;
+  GroupRows<warps, has_two> rows_;
+};
+
+// experts_down() of one token. route_and_experts_up publishes its choice long before it ends: weights are
+// requested before the activations are ready.
+template <bool has_all, typename Cta>
+__device__ void multiply_token(Cta& cta, const TurnShares& shares) {
+  const ExpertsDownArgs& args = cta.args;
+  const Strips& weights = args.weights;
+  const auto chosen = [&](int of_slot) {
+    return static_cast<int>(wait_for(args.routing.experts + of_slot, tag_of(args.routing)));
+  };
+  UnitRange share{};
+  __shared__ SlotPart taken;
+  __shared__ unsigned turn;
+  if constexpr (has_all) {
+    if (threadIdx.x == 0) {
+      // This atomic is in flight at the same time as the poll below.
+      const unsigned own_turn = atomicInc(args.turns + cta.slot, gridDim.x - 1);
+      taken.expert = chosen(cta.slot);
+      turn = own_turn;
+    }
+  } else if (threadIdx.x < 32) {
+    const SlotPart part = part_of_slots(args.own, threadIdx.x < gridDim.y ? chosen(threadIdx.x) : 0);
+    if (threadIdx.x == 0) taken = part;
+  }
+  __syncthreads();
+  if (cta.polls()) cta.init_ring();
+  if constexpr (!has_all) {
+    if (taken.num_rows == 0) return wait_for_predecessor(cta.timestamps);
+    cta.slot = taken.slot;
+    share = share_of_strips(weights, weights.num_strips, taken.row, taken.num_rows);
+  } else {
+    const auto first = [&](unsigned of) {
+      return static_cast<int>(shares.first(static_cast<unsigned>(weights.num_strips), of)) *
+             weights.num_segments;
+    };
+    share = {first(turn), first(turn + 1)};
+  }
+  const int expert = taken.expert;
+  auto stream = cta.stream(OneMatrix{weights.data + expert * weights.matrix_bytes()}, share);
+  cta.multiply(stream, piece_of_slot(share), {expert, 1, nullptr, 0, cta.slot}, true, [] {});
+}
+
+// experts_down() of several tokens.
+template <int warps, typename Cta>
+__device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
+  const ExpertsDownArgs& args = cta.args;
+  const Strips& weights = args.weights;
+  __shared__ int chosen_of_pairs[kMatchedPairs];
+  const auto thread = static_cast<int>(threadIdx.x);
+  __shared__ unsigned turn;
+  if (cta.has_mailbox()) {
+    if (thread == 32 * warps - 1) turn = atomicInc(args.turns, gridDim.x - 1);
+    if (thread < cta.num_pairs())
+      chosen_of_pairs[thread] =
+          static_cast<int>(wait_for(args.routing.experts + thread, tag_of(args.routing)));
+    __syncthreads();
+  }
+  const GroupTable table =
+      cta.has_mailbox() ? GroupTable(args.groups, cta.num_pairs(),
+                                     [&](int pair) { return number_of(args.own, chosen_of_pairs[pair]); })
+                        : GroupTable(args.groups, args.max_groups);
+  const auto first = [&](unsigned of) {
+    return first_strip_at(weights, shares.first(num_places(weights, table.count()), of)) *
+           weights.num_segments;
+  };
+  const UnitRange share =
+      cta.has_mailbox() ? UnitRange{first(turn), first(turn + 1)} : share_of_groups(weights, table.count());
+  auto stream = cta.stream(GroupMatrices{weights, table}, share);
+  for (int from = share.first; from < share.last;) {
+    const Piece piece = piece_from(weights, share, from);
+    cta.multiply(stream, piece, table.group(piece.group), from == share.first, [&] {
+      if (piece.last < share.last) cta.prefetch_rows(table.group(piece.group + 1));
+    });
+    from = piece.last;
+  }
+  // The launch must not end before the previous one, even if no pair's expert is on this rank.
+  if (share.first == share.last) wait_for_predecessor(cta.timestamps);
+}
+
 // `is_single`: the step has one token. `has_all`: this rank holds all experts. `has_two`: shared memory has
 // room for the activations of two groups (GroupRows).
 template <int warps, bool is_single, bool has_all, bool has_two>
@@ -102,113 +252,12 @@ __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, TurnShares shares, int pass_columns,
                         Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  const Strips& weights = args.weights;
-  const int cols = args.intermediate;
-  int slot = static_cast<int>(blockIdx.y);
-  const CtaMemory shared =
-      cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, (has_two ? 2 : 1) * pass_columns);
-  float single_weight = 0;
   __shared__ float weights_of_pairs[kMatchedPairs];
-  // Whether the previous launch has chosen the experts. If so, this kernel forms the groups.
-  const bool has_mailbox = has_two || args.routing.experts;
-  const int num_pairs = args.num_tokens * args.experts_per_token;
-  const auto weight_of = [&](int pair) {
-    if (is_single) return single_weight;
-    return has_mailbox ? weights_of_pairs[pair] : __ldcg(args.groups.weight + pair);
-  };
-  // The warp that reads a single token's experts from the mailbox does so before it initializes its ring.
-  using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
-  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, Later());
-  const bool asks = is_single && threadIdx.x < 32;
-  if (!asks) ring.init();
-  GroupRows<warps, has_two> rows(args.gated.data, cols, shared.activations, pass_columns);
-  // `ask_for_next` is called when this piece's rows are in shared memory.
-  const auto run = [&](auto& stream, const Piece& piece, const Group& group, bool is_first,
-                       const auto& ask_for_next) {
-    if (is_first) stream.start_prefetch();
-    auto epilogue = down_epilogue<warps>(args, piece, group, weight_of);
-    if (is_first) {
-      wait_for_predecessor(timestamps);
-      let_successor_start();
-      rows.ask(group);
-      if (is_single) single_weight = __ldcg(args.routing.weights + slot);
-      if (!is_single && has_mailbox && static_cast<int>(threadIdx.x) < num_pairs)
-        weights_of_pairs[threadIdx.x] = __ldcg(args.routing.weights + threadIdx.x);
-      stream.fill_ring();
-    }
-    const Columns columns = rows.take(group);
-    ask_for_next();
-    epilogue.run(stream, columns, shared);
-  };
-  if constexpr (is_single) {
-    UnitRange share{};
-    // route_and_experts_up publishes its choice long before it ends: weights are requested before the
-    // activations are ready.
-    const auto chosen = [&](int of_slot) {
-      return static_cast<int>(wait_for(args.routing.experts + of_slot, tag_of(args.routing)));
-    };
-    __shared__ SlotPart taken;
-    __shared__ unsigned turn;
-    if constexpr (has_all) {
-      if (threadIdx.x == 0) {
-        // This atomic is in flight at the same time as the poll below.
-        const unsigned own_turn = atomicInc(args.turns + slot, gridDim.x - 1);
-        taken.expert = chosen(slot);
-        turn = own_turn;
-      }
-    } else if (threadIdx.x < 32) {
-      const SlotPart part = part_of_slots(args.own, threadIdx.x < gridDim.y ? chosen(threadIdx.x) : 0);
-      if (threadIdx.x == 0) taken = part;
-    }
-    __syncthreads();
-    if (asks) ring.init();
-    if constexpr (!has_all) {
-      if (taken.num_rows == 0) return wait_for_predecessor(timestamps);
-      slot = taken.slot;
-      share = share_of_strips(weights, weights.num_strips, taken.row, taken.num_rows);
-    } else {
-      const auto first = [&](unsigned of) {
-        return static_cast<int>(shares.first(static_cast<unsigned>(weights.num_strips), of)) *
-               weights.num_segments;
-      };
-      share = {first(turn), first(turn + 1)};
-    }
-    const int expert = taken.expert;
-    ExpertStream<warps, OneMatrix> stream(weights, {weights.data + expert * weights.matrix_bytes()},
-                                          share.first, share.last, ring);
-    run(stream, piece_of_slot(share), {expert, 1, nullptr, 0, slot}, true, [] {});
-  } else {
-    __shared__ int chosen_of_pairs[kMatchedPairs];
-    const auto thread = static_cast<int>(threadIdx.x);
-    __shared__ unsigned turn;
-    if (has_mailbox) {
-      if (thread == 32 * warps - 1) turn = atomicInc(args.turns, gridDim.x - 1);
-      if (thread < num_pairs)
-        chosen_of_pairs[thread] =
-            static_cast<int>(wait_for(args.routing.experts + thread, tag_of(args.routing)));
-      __syncthreads();
-    }
-    const GroupTable table =
-        has_mailbox ? GroupTable(args.groups, num_pairs,
-                                 [&](int pair) { return number_of(args.own, chosen_of_pairs[pair]); })
-                    : GroupTable(args.groups, args.max_groups);
-    const auto first = [&](unsigned of) {
-      return first_strip_at(weights, shares.first(num_places(weights, table.count()), of)) *
-             weights.num_segments;
-    };
-    const UnitRange share =
-        has_mailbox ? UnitRange{first(turn), first(turn + 1)} : share_of_groups(weights, table.count());
-    ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
-    for (int from = share.first; from < share.last;) {
-      const Piece piece = piece_from(weights, share, from);
-      run(stream, piece, table.group(piece.group), from == share.first, [&] {
-        if (piece.last < share.last) rows.ask(table.group(piece.group + 1));
-      });
-      from = piece.last;
-    }
-    // The launch must not end before the previous one, even if no pair's expert is on this rank.
-    if (share.first == share.last) wait_for_predecessor(timestamps);
-  }
+  DownCta<warps, is_single, has_two> cta(args, pass_columns, timestamps, weights_of_pairs);
+  if constexpr (is_single)
+    multiply_token<has_all>(cta, shares);
+  else
+    multiply_groups<warps>(cta, shares);
 }
 
 // Calls f(warps) with an integral constant.

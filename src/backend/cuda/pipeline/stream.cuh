@@ -334,15 +334,20 @@ __device__ inline int batch_end(int from, int last, int num_segments, int capaci
   return last - from <= capacity ? last : (from + capacity) / num_segments * num_segments;
 }
 
-// Adds up, in order, those segments of `strip` that lie in [from, end).
-__device__ inline float sum_segments(const float* partials, int from, int end, int strip, int num_segments,
-                                     int row, int column, int count) {
-  const int first = max(from, strip * num_segments), last = min(end, (strip + 1) * num_segments);
-  const float* at = partials + ((first - from) * kStripRows + row) * count + column;
-  float sum = *at;
+// The sums of a batch of units, [from, end), as UnitStream::run() leaves them in shared memory.
+struct BatchSums {
+  const float* partials;
+  int from, end, num_segments, num_columns;
+
+  // Adds up, in order, those segments of `strip` that lie in the batch.
+  __device__ float sum_segments(int strip, int row, int column) const {
+    const int first = max(from, strip * num_segments), last = min(end, (strip + 1) * num_segments);
+    const float* at = partials + ((first - from) * kStripRows + row) * num_columns + column;
+    float sum = *at;
 #pragma unroll 4
-  for (int unit = first + 1; unit < last; ++unit) sum += *(at += kStripRows * count);
-  return sum;
-}
+    for (int unit = first + 1; unit < last; ++unit) sum += *(at += kStripRows * num_columns);
+    return sum;
+  }
+};
 
 }  // namespace nibble::cuda
