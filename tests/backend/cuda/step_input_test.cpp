@@ -206,10 +206,10 @@ TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
                        .full = {.pages = pages},
                        .sliding = {.pages = pages},
                        .outputs = std::span(outputs).first(num_tokens),
-                       .num_drafted = num_drafted};
+                       .drafted = {.count = num_drafted}};
   };
   nibble::Run tree = run_of(11, 9);
-  tree.parents = parents;
+  tree.drafted.parents = parents;
   const nibble::Run runs[]{run_of(1, 0), tree, run_of(3, 2)};
   const StepShape shape = upload_->upload({.runs = runs}, stream_);
   EXPECT_TRUE(shape.have_trees);
@@ -230,14 +230,14 @@ TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
   for (const nibble::Run& run : runs) {
     const DraftRun& draft_run = in.draft_runs[&run - runs];
     EXPECT_EQ(draft_run.first_row, row);
-    EXPECT_EQ(draft_run.is_tree, !run.parents.empty());
+    EXPECT_EQ(draft_run.is_tree, !run.drafted.parents.empty());
     int slot = 26;
     for (const PlaceInRun& place : places_of(run)) {
       SCOPED_TRACE(row);
       EXPECT_EQ(in.rows[row].position, place.position);
       EXPECT_EQ(in.sample[row].position, place.position + 1);
       EXPECT_EQ(in.slots[row], slot);
-      EXPECT_EQ(in.parents[row], parent_of(run.parents, static_cast<size_t>(slot - 26)));
+      EXPECT_EQ(in.parents[row], parent_of(run.drafted.parents, static_cast<size_t>(slot - 26)));
       for (int seen = 0; seen <= place.position; ++seen) {
         const RowPath path = in.paths[row];
         const int found = seen < path.first

@@ -228,12 +228,12 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
           sample.push_back({});
           results.push_back({.token = chosen.back().token, .logprob = 0, .num_top = 0, .top = {}});
         }
-        const std::vector<int> expected = right_path({.tokens = tokens,
-                                                      .first_position = tree.first_position,
-                                                      .outputs = outputs,
-                                                      .num_drafted = static_cast<int>(tree.parents.size()),
-                                                      .parents = parents},
-                                                     chosen);
+        const std::vector<int> expected =
+            right_path({.tokens = tokens,
+                        .first_position = tree.first_position,
+                        .outputs = outputs,
+                        .drafted = {.count = static_cast<int>(tree.parents.size()), .parents = parents}},
+                       chosen);
         num_without_output += expected.back() != end;
 
         // Two layers with the same page ids, each in its own cache.

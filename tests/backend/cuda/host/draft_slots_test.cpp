@@ -37,7 +37,7 @@ struct RandomStep {
       const auto i = static_cast<size_t>(n);
       runs[i].tokens = tokens[i];
       runs[i].outputs = outputs[i];
-      runs[i].parents = parents[i];
+      runs[i].drafted.parents = parents[i];
     }
   }
   int below(int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
@@ -72,9 +72,9 @@ struct RandomStep {
       ++draft_run.num_outputs;
     }
     runs.push_back({.first_position = 40,
-                    .num_drafted = draft_run.num_drafted,
-                    .next = draft_run.next,
-                    .num_to_draft = 1});
+                    .drafted = {.count = draft_run.num_drafted},
+                    .next = draft_run.next < 0 ? std::nullopt : std::optional(draft_run.next),
+                    .draft_request = DraftRequest{.num_tokens = 1}});
   }
 };
 
