@@ -76,7 +76,7 @@ class StepInputs : public testing::Test {
           "reading");
     const InputParts in = parts_of(brought.data(), shape);
     for (int row = 0; row < 2; ++row) {
-      EXPECT_EQ(in.rows[row].token, token + row);
+      EXPECT_EQ(in.rows[row].token.id(), token + row);
       EXPECT_EQ(in.rows[row].position, token);
       EXPECT_EQ(in.sample[row].temperature, 0);
       EXPECT_EQ(in.output_rows[row], row);
@@ -171,7 +171,7 @@ TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   alignas(16) std::array<uint8_t, kInputBytes> brought;
   check(cudaMemcpy(brought.data(), device_input_.data(), brought.size(), cudaMemcpyDeviceToHost), "reading");
   const InputParts in = parts_of(brought.data(), shape);
-  for (int row = 0; row < 4; ++row) EXPECT_EQ(in.rows[row].token, tokens[row]);
+  for (int row = 0; row < 4; ++row) EXPECT_EQ(in.rows[row].token.id(), tokens[row]);
   EXPECT_EQ(std::vector<int>(in.own_rows, in.own_rows + 2), (std::vector<int>{1, 3}));
   EXPECT_EQ(std::vector<int>(in.own_of_rows, in.own_of_rows + 4), (std::vector<int>{-1, 0, -1, 1}));
   // The last is the spare page.

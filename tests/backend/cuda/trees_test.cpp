@@ -244,7 +244,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
         check(cudaMemcpy(with_tokens.data(), sequence.input().rows, num_rows * sizeof(RowInput),
                          cudaMemcpyDeviceToHost),
               "reading");
-        for (size_t row = 0; row < num_rows; ++row) with_tokens[row].token = tokens[row];
+        for (size_t row = 0; row < num_rows; ++row) with_tokens[row].token = TokenInput::of(tokens[row]);
         const DeviceArray<RowInput> device_rows(with_tokens);
         const DeviceArray<int> device_parents(parents), device_output_rows(output_rows);
         const DeviceArray<SampleRow> device_sample(sample);

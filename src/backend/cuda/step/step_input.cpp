@@ -106,6 +106,19 @@ bool is_tiled(const Run& run) {
   return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.drafted.parents.empty();
 }
 
+// Whether the previous step's draft head makes the run's tokens, or decides about its positions.
+bool continues_chain(const Run& run) {
+  return run.ahead && (run.ahead->num_unsure > 0 || run.drafted.count > 0);
+}
+
+// Returns row i of a run. `last_chain`: the previous step's draft chain that the run continues; -1: none.
+RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint32_t sliding_pages) {
+  if (last_chain >= 0) return {TokenInput::of_draft_chain(last_chain), i, full_pages, sliding_pages};
+  const TokenInput token = run.ahead ? TokenInput::of_output_row(run.ahead->output_row)
+                                     : TokenInput::of(run.tokens[static_cast<size_t>(i)]);
+  return {token, run.first_position + i, full_pages, sliding_pages};
+}
+
 // Returns the number of chunks that attention needs for positions 0 to `position`, rounded up to a power of
 // two: few grid sizes, so that a graph serves many steps. Above 64 chunks it is rounded up to a multiple of a
 // quarter of the next lower power of two, to leave fewer chunks unused: the CTAs of unused chunks come last,
@@ -274,17 +287,13 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
                num_outputs = static_cast<int>(run.outputs.size());
     int& next_row = is_tiled(run) ? next_tiled : next_single;
     const int first_row = std::exchange(next_row, next_row + num_rows);
-    const bool is_behind_chain = run.ahead && (run.ahead->num_unsure > 0 || run.drafted.count > 0);
-    if (is_behind_chain) {
-      const int last = last_chains.at(static_cast<size_t>(run.ahead->output_row));
-      NIBBLE_CHECK(last >= 0 && !shape.have_trees, "no draft chain begins at output row {}",
+    int last_chain = -1;
+    if (continues_chain(run)) {
+      last_chain = last_chains.at(static_cast<size_t>(run.ahead->output_row));
+      NIBBLE_CHECK(last_chain >= 0 && !shape.have_trees, "no draft chain begins at output row {}",
                    run.ahead->output_row);
-      for (int i = 0; i < num_rows; ++i) in.rows[first_row + i] = {-1 - last, -1 - i, full, sliding};
-    } else {
-      for (int i = 0; i < num_rows; ++i)
-        in.rows[first_row + i] = {run.ahead ? -1 - run.ahead->output_row : run.tokens[static_cast<size_t>(i)],
-                                  run.first_position + i, full, sliding};
     }
+    for (int i = 0; i < num_rows; ++i) in.rows[first_row + i] = row_of(run, i, last_chain, full, sliding);
     if (shape.have_trees) {
       for (int i = 0; i < num_rows; ++i) {
         in.slots[first_row + i] = run.first_position + i;
@@ -308,13 +317,13 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     for (const OutputRow& output : run.outputs) {
       const int row = first_row + output.token_index;
       *output_row++ = row;
-      sample_rows_.add(output, is_behind_chain ? -1 - row : in.rows[row].position + 1,
-                       run.ahead && !is_behind_chain ? first_row : -1);
+      sample_rows_.add(output, last_chain >= 0 ? -1 - row : in.rows[row].position + 1,
+                       run.ahead && last_chain < 0 ? first_row : -1);
       chains_.push_back(output.token_index == num_rows - 1 - run.drafted.count ? chain : -1);
     }
   }
   if (counts.has_spare_rows) {
-    constexpr TokenId kAny{0};
+    constexpr TokenInput kAny = TokenInput::of(0);
     const uint32_t full = add_table({{&spare_full_, 1}}, 0), sliding = add_table({{&spare_sliding_, 1}}, 0);
     if (has_own_rows()) own_rows.fill_up({kAny, 0, full, sliding});
     for (int row = counts.num_tokens; row < shape.num_tokens; ++row) {
@@ -328,7 +337,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     }
     if (shape.num_runs > 0)
       *draft_run++ = {
-          counts.num_tokens, shape.num_tokens - counts.num_tokens, 0, kAny, next_output, 0, -1, false};
+          counts.num_tokens, shape.num_tokens - counts.num_tokens, 0, kAny.id(), next_output, 0, -1, false};
   }
   std::fill(draft_run, in.draft_runs + shape.num_runs, DraftRun{});
   shape.are_greedy = sample_rows_.are_greedy();

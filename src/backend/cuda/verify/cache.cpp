@@ -110,7 +110,8 @@ void TestCache::upload() {
   std::vector<RowPath> paths;
   for (const CacheRow& row : rows_) {
     const uint32_t table = first[static_cast<size_t>(row.run)];
-    rows.push_back({0, row.position, is_sliding_ ? kNoTable : table, is_sliding_ ? table : kNoTable});
+    rows.push_back(
+        {TokenInput::of(0), row.position, is_sliding_ ? kNoTable : table, is_sliding_ ? table : kNoTable});
     slots.push_back(row.slot);
     const int first_on_path = row.position + 1 - static_cast<int>(row.path.size());
     paths.push_back(row.path.empty() ? RowPath{kNoPath, 0}
