@@ -36,7 +36,7 @@ struct BackendOptions {
   // The format of keys and values: kBf16 or kE4m3. For kE4m3, float32 is rounded to nearest even and
   // saturates at 448; there is no scale.
   Format kv_format{Format::kBf16};
-  // The draft head that makes the drafts requested by the runs of a step (Run::num_to_draft). Null: no
+  // The draft head that makes the drafts requested by the runs of a step (Run::draft_request). Null: no
   // drafts.
   std::shared_ptr<const DraftHead> draft_head{};
   // The format of the draft head's matrices. kBf16 keeps them as in the file, which is what the reference
@@ -109,7 +109,7 @@ class Backend {
   // caller guarantees that the page tables cover the positions, that no two runs write the same page, and
   // that there are at most max_batch_tokens rows. A token gets the same bits alone and in any batch.
   virtual StepResult step(const Batch& batch) = 0;
-  // True: the drafts of a run may form a tree (Run::parents). False: only a chain.
+  // True: the drafts of a run may form a tree (DraftedTokens::parents). False: only a chain.
   virtual bool takes_trees() const { return false; }
   // False: with speculation by cost, drafts are chains even if the backend takes trees; trees must be
   // requested explicitly.

@@ -36,30 +36,30 @@ DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs
     outputs = outputs.subspan(run.outputs.size());
     const std::vector<int> path = right_path(run, chosen);
     const auto first_slot = static_cast<int>(slots.next.size());
-    std::vector<int> rows(static_cast<size_t>(run.parents.empty() ? num_tokens : path[0]));
+    std::vector<int> rows(static_cast<size_t>(run.drafted.parents.empty() ? num_tokens : path[0]));
     std::iota(rows.begin(), rows.end(), 0);
-    if (!run.parents.empty()) rows.insert(rows.end(), path.begin(), path.end());
+    if (!run.drafted.parents.empty()) rows.insert(rows.end(), path.begin(), path.end());
     for (size_t i = 0; i < rows.size(); ++i) {
       slots.rows.push_back(first_row + rows[i]);
       const auto row = static_cast<size_t>(rows[i]);
       slots.next.push_back(i + 1 < rows.size() ? run.tokens[static_cast<size_t>(rows[i + 1])]
-                           : run.next >= 0     ? run.next
-                                               : run.tokens[row]);
+                                               : run.next.value_or(run.tokens[row]));
     }
     first_row += num_tokens;
     const int right = path.back();
     const auto choice = std::find_if(run.outputs.begin(), run.outputs.end(), [&](const OutputRow& output) {
       return output.token_index == right && output.sample;
     });
-    if (run.next >= 0 || choice == run.outputs.end()) continue;
+    if (run.next || choice == run.outputs.end()) continue;
     const TokenId token = chosen[static_cast<size_t>(choice - run.outputs.begin())].token;
     if (token < 0) continue;
-    const int right_slot = first_slot + (run.parents.empty() ? right : static_cast<int>(rows.size()) - 1);
+    const int right_slot =
+        first_slot + (run.drafted.parents.empty() ? right : static_cast<int>(rows.size()) - 1);
     slots.next[static_cast<size_t>(right_slot)] = token;
-    if (run.num_to_draft > 0)
+    if (run.draft_request)
       slots.chains.push_back({.run = n,
                               .row = right_slot,
-                              .num_drafts = run.num_to_draft,
+                              .num_drafts = run.draft_request->num_tokens,
                               .position = run.first_position + path[0] + static_cast<int>(path.size()) - 1});
   }
   NIBBLE_CHECK(slots.chains.size() <= kMaxDraftingRuns, "{} runs request drafts", slots.chains.size());

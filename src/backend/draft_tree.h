@@ -1,5 +1,5 @@
-// Shared by backends that take trees of drafts (Run::parents): finds the cache slots that a row attends to,
-// and the accepted drafts.
+// Shared by backends that take trees of drafts (DraftedTokens::parents): finds the cache slots that a row
+// attends to, and the accepted drafts.
 //
 // A row sums over keys in the order of their positions, in the same pages as if they were stored in that
 // order. So a token gets the same bits in a tree, in a chain and alone.
@@ -43,7 +43,7 @@ std::vector<std::vector<int>> keep_right_drafts(const Batch& batch, std::span<co
     const Run& run = batch.runs[n];
     const auto chosen = outputs.first(run.outputs.size());
     outputs = outputs.subspan(run.outputs.size());
-    if (run.parents.empty()) continue;
+    if (run.drafted.parents.empty()) continue;
     const std::vector<int> path = right_path(run, chosen);
     kept.resize(batch.runs.size());
     kept[n].assign(path.begin() + 1, path.end());

@@ -96,7 +96,7 @@ class ProfiledStep {
       sequence.reserve(options.num_tokens);
       tokens_.push_back(tokens_at(n * length + options.depth, options.num_tokens, vocab));
       runs_.push_back(sequence.run_of(tokens_.back(), 0, {&last_, 1}));
-      runs_.back().num_to_draft = num_drafts;
+      if (num_drafts > 0) runs_.back().draft_request = {.num_tokens = num_drafts};
     }
   }
   ProfiledStep(const ProfiledStep&) = delete;

@@ -105,17 +105,16 @@ Run StepBatch::run_of(size_t i, size_t first_output, const Launched* under_way, 
           .full = std::exchange(slice.full, {}),
           .sliding = std::exchange(slice.sliding, {}),
           .outputs = std::span(outputs_).subspan(first_output),
-          .num_drafted = slice.num_drafts};
-  if (!step_.trees[i].is_chain()) run.parents = parents_.back();
+          .drafted = {.count = slice.num_drafts}};
+  if (!step_.trees[i].is_chain()) run.drafted.parents = parents_.back();
   if (!slice.gives_token)
     run.next = sequence.tokens()[static_cast<size_t>(slice.first_position + slice.num_tokens)];
-  else if (head.is_there && num_drafting_++ < kMaxDraftingRuns)
-    run.num_to_draft = step_.num_to_draft, run.draft_topk = head.topk;
-  step_.all_draft &= !slice.gives_token || run.num_to_draft > 0;
+  else if (head.is_there && step_.num_to_draft > 0 && num_drafting_++ < kMaxDraftingRuns)
+    run.draft_request = {.num_tokens = step_.num_to_draft, .topk = head.topk};
+  step_.all_draft &= !slice.gives_token || run.draft_request.has_value();
   if (slice.follows) {
     run.tokens = std::span(kNotKnown).first(static_cast<size_t>(slice.num_tokens));
-    run.follows = under_way->output_rows.at(slice.request);
-    run.num_unsure = slice.num_unsure;
+    run.ahead = {.output_row = under_way->output_rows.at(slice.request), .num_unsure = slice.num_unsure};
   } else {
     run.tokens = sequence.tokens().subspan(static_cast<size_t>(slice.first_position),
                                            static_cast<size_t>(slice.num_tokens));

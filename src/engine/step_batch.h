@@ -66,7 +66,7 @@ class StepBatch {
   std::vector<OutputRow> outputs_;                      // in the order of the runs, which hold spans of this
   // For rows after drafts of a tree: the answer up to and including these drafts.
   std::deque<std::vector<TokenId>> outputs_then_;
-  std::deque<std::vector<int>> parents_;  // Run::parents, for trees
+  std::deque<std::vector<int>> parents_;  // DraftedTokens::parents, for trees
   std::vector<Run> runs_;
   int num_drafting_{0};
 };

@@ -59,7 +59,7 @@ struct OutputRow {
   int token_index{0};                   // index in the run's tokens
   const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
   // The known tokens of the sequence; read for penalties only. If the run takes its tokens from the previous
-  // step (Run::follows), the token sampled there is missing here, but counts too.
+  // step (Run::ahead), the token sampled there is missing here, but counts too.
   std::span<const TokenId> prompt{}, output{};
   TokenMask* mask{nullptr};  // null: every token may be chosen
 };
@@ -70,39 +70,57 @@ inline int parent_of(std::span<const int> parents, size_t i) {
   return parents.empty() ? static_cast<int>(i) - 1 : parents[i];
 }
 
-// New tokens of one sequence, at consecutive positions that its page tables already cover.
+// The drafts among a run's tokens. A draft is accepted if the token before it is known or an accepted draft,
+// and the row of that token samples the draft, or does not exist.
+//
+// Drafts in a tree need a backend with takes_trees() (backend/backend.h). The known tokens form a chain, no
+// two drafts with the same parent are equal, and a token without an output row has at most one child. A
+// token's position is one after its parent's, and it attends to the cache before the run and to its
+// ancestors. Token i uses the cache slot of position first_position + i. After the step, accepted drafts are
+// in the slots of their positions (StepResult::kept).
+struct DraftedTokens {
+  int count{0};  // the last tokens of the run are drafts
+  // For all tokens of the run, as in parent_of(). Empty: the drafts are a chain.
+  std::span<const int> parents{};
+};
+
+// Where a run's tokens come from if it is launched before they are known: the previous step samples the first
+// one, and the others are the first drafts that the draft head makes after it. Needs a backend with
+// steps_ahead() > 0 (backend/backend.h).
+//
+// If num_unsure > 0 or the run has drafts of its own, the sequence's run in the previous step requested
+// drafts, this run's rows have no penalties, and no run of the batch has a tree.
+struct Ahead {
+  // Output row of the previous step that samples the first token. If drafts follow this row, the row of the
+  // last accepted draft samples it.
+  int output_row{0};
+  // Number of drafts after that row. Each accepted draft moves this run one position further.
+  int num_unsure{0};
+};
+
+// Drafts that the draft head (model/draft_head/draft_head.h) makes after a run. They follow the token sampled
+// after the last accepted draft.
+struct DraftRequest {
+  int num_tokens{1};  // from 1 to kMaxDraftsOfHead
+  int topk{1};        // alternatives for each position; more than 1 needs takes_trees()
+};
+
+// New tokens of one sequence, at consecutive positions.
 struct Run {
-  std::span<const TokenId> tokens{};
+  std::span<const TokenId> tokens{};  // if `ahead` is set, only their number is read
   int first_position{0};
+  // They cover the positions of all tokens, whichever of the Ahead::num_unsure drafts are accepted.
   PageTableView full{}, sliding{};
   std::span<const OutputRow> outputs{};  // ascending token_index
-  // n >= 0: the previous step produces the run's tokens, and the contents of `tokens` are not read. The first
-  // token is the one sampled in output row n of that step; if drafts follow row n, the one sampled after the
-  // last accepted draft. The others are the first drafts of the chain that the draft head makes after that
-  // token (num_to_draft). Only for backends with steps_ahead() > 0 (backend/backend.h).
-  int follows{-1};
-  // Only with `follows`: the number of drafts after output row n of the previous step. Each accepted draft
-  // moves all tokens of this run one position beyond first_position; the page tables cover these positions.
-  // May be above 0, and the run may have drafts of its own, only if the sequence's run in the previous step
-  // requested drafts. The rows of such a run have no penalties, and no run of the batch has a tree.
-  int num_unsure{0};
-  // The last num_drafted tokens are drafts: accepted while the rows before them sample the same tokens.
-  int num_drafted{0};
-  // Not empty: the drafts form a tree, which needs a backend with takes_trees() (backend/backend.h);
-  // parent_of() defines the entries. The known tokens form a chain, no two drafts with the same parent are
-  // equal, and a token without an output row has at most one child. A token's position is one after its
-  // parent's. A token attends to the cache before the run and to its ancestors. Token i uses the cache slot
-  // of position first_position + i; the pages cover all of these slots. After the step, accepted drafts are
-  // in the slots of their positions (StepResult::kept).
-  std::span<const int> parents{};
-
-  // The members below are for a draft head (model/draft_head/draft_head.h), and are ignored without one.
-  TokenId next{-1};  // the token after the last one, if known; else the last row samples it
-  // Number of tokens for the head to draft, after the token that is sampled after the last accepted draft.
-  int num_to_draft{0};
-  // Number of alternatives drafted for each position. Values above 1 need takes_trees().
-  int draft_topk{1};
+  DraftedTokens drafted{};
+  std::optional<Ahead> ahead{};  // not set: the tokens are known
+  // The token after the last one; not set: the last row samples it. Read by the draft head only.
+  std::optional<TokenId> next{};
+  std::optional<DraftRequest> draft_request{};  // ignored without a draft head, or if `next` is set
 };
+
+// Whether the draft head drafts after the run, provided that one of the run's rows samples a token.
+inline bool begins_drafts(const Run& run) { return run.draft_request && !run.next; }
 
 // Maximum number of runs in a step that request drafts, and of drafts per run.
 inline constexpr int kMaxDraftingRuns{64}, kMaxDraftsOfHead{16};

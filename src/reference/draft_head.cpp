@@ -189,7 +189,8 @@ std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const Batch
       const DraftChain& chain = slots.chains[live[n]];
       const std::span<const float> row(logits.view().row(static_cast<ptrdiff_t>(n)),
                                        static_cast<size_t>(head.config.draft_vocab));
-      const std::vector<Draft> level = best_drafts(row, head.tokens, batch.runs[chain.run].draft_topk);
+      const std::vector<Draft> level =
+          best_drafts(row, head.tokens, batch.runs[chain.run].draft_request->topk);
       add_level(drafts[chain.run], level);
       if (step + 1 == chain.num_drafts) continue;
       next.push_back(live[n]);

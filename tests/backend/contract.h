@@ -175,8 +175,7 @@ TEST_P(BackendOutputs, DecideByTheirMasksWhichDraftsOfATreeAreRight) {
                            .full = {pages},
                            .sliding = {pages},
                            .outputs = outputs,
-                           .num_drafted = 4,
-                           .parents = parents};
+                           .drafted = {.count = 4, .parents = parents}};
     const StepResult result = backend_->step({.runs = {&tree, 1}});
     ASSERT_EQ(result.outputs.size(), outputs.size());
     EXPECT_EQ(result.outputs[0].token, b);

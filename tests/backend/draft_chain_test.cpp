@@ -26,8 +26,8 @@ struct SlotsOfRun {
     run = {.tokens = tokens,
            .first_position = 100,
            .outputs = outputs,
-           .num_drafted = num_drafted,
-           .num_to_draft = 3};
+           .drafted = {.count = num_drafted},
+           .draft_request = DraftRequest{.num_tokens = 3}};
   }
   DraftSlots slots() { return draft_slots({.runs = {&run, 1}}, chosen); }
 };
@@ -80,7 +80,7 @@ struct SlotsOfTree : SlotsOfRun {
   std::vector<int> parents{-1, 0, 0, 2, 2, 4};
   explicit SlotsOfTree(const std::vector<TokenId>& choices) : SlotsOfRun(6, 5, 0, choices) {
     tokens = {10, 20, 21, 30, 31, 40};
-    run.parents = parents;
+    run.drafted.parents = parents;
   }
 };
 

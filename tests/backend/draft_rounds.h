@@ -47,8 +47,8 @@ inline DraftRounds run_draft_rounds(Backend& backend, std::span<const TokenId> p
                   .full = pages.full(),
                   .sliding = pages.sliding(),
                   .outputs = outputs,
-                  .num_drafted = static_cast<int>(drafts.size()),
-                  .num_to_draft = depth};
+                  .drafted = {.count = static_cast<int>(drafts.size())},
+                  .draft_request = DraftRequest{.num_tokens = depth}};
     const StepResult result = backend.step({.runs = {&run, 1}});
     int num_right = 0;
     known.push_back(result.outputs[0].token);
@@ -100,10 +100,9 @@ inline void expect_drafts_behind_trees_as_behind_prompts(Backend& backend, Backe
                   .full = pages.full(),
                   .sliding = pages.sliding(),
                   .outputs = outputs,
-                  .num_drafted = static_cast<int>(drafts.tokens.size()),
-                  .parents = drafts.tokens.empty() ? std::span<const int>{} : parents,
-                  .num_to_draft = depth,
-                  .draft_topk = topk};
+                  .drafted = {.count = static_cast<int>(drafts.tokens.size()),
+                              .parents = drafts.tokens.empty() ? std::span<const int>{} : parents},
+                  .draft_request = DraftRequest{.num_tokens = depth, .topk = topk}};
     const StepResult result = backend.step({.runs = {&run, 1}});
     known.push_back(result.outputs[0].token);
     const std::vector<int> none, &kept = result.kept.empty() ? none : result.kept[0];
@@ -124,8 +123,7 @@ inline void expect_drafts_behind_trees_as_behind_prompts(Backend& backend, Backe
                       .full = fresh_pages.full(),
                       .sliding = fresh_pages.sliding(),
                       .outputs = {&last, 1},
-                      .num_to_draft = depth,
-                      .draft_topk = topk};
+                      .draft_request = DraftRequest{.num_tokens = depth, .topk = topk}};
     const StepResult expected = fresh.step({.runs = {&prefill, 1}});
     ASSERT_EQ(expected.outputs[0].token, known.back());
     EXPECT_EQ(drafts.first_position, expected.drafts[0].first_position);

@@ -27,8 +27,7 @@ struct TreeStep {
     run = {.tokens = kTreeTokens,
            .first_position = 100,
            .outputs = outputs,
-           .num_drafted = 6,
-           .parents = kTreeParents};
+           .drafted = {.count = 6, .parents = kTreeParents}};
   }
   std::vector<int> path() const { return right_path(run, chosen); }
 };
@@ -52,7 +51,7 @@ TEST(DraftTree, PlacesEachTokenAfterItsParent) {
 
 TEST(DraftTree, WithoutBranchesHasEachTokenAtItsPosition) {
   nibble::Run chain = TreeStep({}).run;
-  chain.parents = {};
+  chain.drafted.parents = {};
   for (const PlaceInRun& place : places_of(chain)) EXPECT_TRUE(place.path.empty());
 }
 

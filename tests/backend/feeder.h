@@ -98,8 +98,7 @@ class Feeder {
                       .full = pages.full(),
                       .sliding = pages.sliding(),
                       .outputs = outputs,
-                      .num_drafted = static_cast<int>(drafts.size()),
-                      .parents = run_parents}};
+                      .drafted = {.count = static_cast<int>(drafts.size()), .parents = run_parents}}};
     const StepResult result = backend_->step({.runs = runs, .want_logits = true});
     auto next = result.logits.begin();
     const auto take = [&](int sequence, ptrdiff_t num_rows) {

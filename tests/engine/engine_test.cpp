@@ -253,8 +253,8 @@ struct UntriedBackend : ToyBackend {
   bool tries_trees() const override { return false; }
   StepResult step(const Batch& batch) override {
     for (const Run& run : batch.runs) {
-      num_drafts += run.num_drafted;
-      num_trees += !run.parents.empty();
+      num_drafts += run.drafted.count;
+      num_trees += !run.drafted.parents.empty();
     }
     return ToyBackend::step(batch);
   }
@@ -326,9 +326,9 @@ struct CountingBackend : ToyBackend {
   using ToyBackend::ToyBackend;
   void launch(const Batch& batch) override {
     for (const Run& run : batch.runs) {
-      num_runs += run.num_to_draft > 0;
-      num_behind_tokens += run.follows >= 0 && run.num_drafted > 0;
-      num_after_drafts += run.num_unsure > 0;
+      num_runs += run.draft_request.has_value();
+      num_behind_tokens += run.ahead && run.drafted.count > 0;
+      num_after_drafts += run.ahead && run.ahead->num_unsure > 0;
     }
     ToyBackend::launch(batch);
   }

@@ -152,10 +152,9 @@ class ToyBackend : public Backend {
           tokens(given.tokens.begin(), given.tokens.end()),
           full(given.full.pages.begin(), given.full.pages.end()),
           sliding(given.sliding.pages.begin(), given.sliding.pages.end()),
-          parents(given.parents.begin(), given.parents.end()),
+          parents(given.drafted.parents.begin(), given.drafted.parents.end()),
           rows(given.outputs.begin(), given.outputs.end()) {
-      EXPECT_TRUE(run.follows < 0 || static_cast<int>(tokens.size()) == 1 + run.num_drafted);
-      EXPECT_TRUE(run.follows >= 0 || run.num_unsure == 0);
+      EXPECT_TRUE(!run.ahead || static_cast<int>(tokens.size()) == 1 + run.drafted.count);
       for (OutputRow& row : rows) {
         samples.push_back(*row.sample);
         masks.emplace_back(row.mask);
@@ -166,10 +165,10 @@ class ToyBackend : public Backend {
     // Returns the run as it would be in a step whose tokens are all known.
     Run view(std::span<const Behind> last) {
       int num_right = 0;
-      if (run.follows >= 0) {
-        const Behind& behind = last[static_cast<size_t>(run.follows)];
+      if (run.ahead) {
+        const Behind& behind = last[static_cast<size_t>(run.ahead->output_row)];
         num_right = static_cast<int>(behind.tokens.size()) - 1;
-        EXPECT_LE(num_right, run.num_unsure);
+        EXPECT_LE(num_right, run.ahead->num_unsure);
         tokens[0] = behind.tokens.back();
         for (size_t draft = 1; draft < tokens.size(); ++draft) tokens[draft] = behind.drafts[draft - 1];
         std::vector<TokenId> known;
@@ -191,10 +190,9 @@ class ToyBackend : public Backend {
               .full = {full, run.full.first_page},
               .sliding = {sliding, run.sliding.first_page},
               .outputs = rows,
-              .num_drafted = run.num_drafted,
-              .parents = parents,
+              .drafted = {.count = run.drafted.count, .parents = parents},
               .next = run.next,
-              .num_to_draft = run.num_to_draft};
+              .draft_request = run.draft_request};
     }
 
     Run run;  // its spans are invalid
@@ -261,7 +259,7 @@ class ToyBackend : public Backend {
       const Run& run = batch.runs[n];
       const auto of_run = chosen.first(run.outputs.size());
       chosen = chosen.subspan(of_run.size());
-      if (run.num_to_draft == 0 || run.next >= 0 || of_run.empty()) continue;
+      if (!begins_drafts(run) || of_run.empty()) continue;
       const std::vector<int> path = right_path(run, of_run);
       const PlaceInRun place = places_of(run)[static_cast<size_t>(path.back())];
       TokenId token = -1;
@@ -271,7 +269,7 @@ class ToyBackend : public Backend {
       result.drafts.resize(batch.runs.size());
       result.drafts[n].first_position = place.position + 2;
       std::vector<TokenId> context = read_context(run, place);
-      for (int draft = 0; draft < run.num_to_draft; ++draft) {
+      for (int draft = 0; draft < run.draft_request->num_tokens; ++draft) {
         context.push_back(token);
         const uint64_t chance = mix64(context.size() + static_cast<uint64_t>(token));
         token = chance % 3 == 0 ? static_cast<TokenId>(chance % kToyVocab) : likeliest_behind(context);

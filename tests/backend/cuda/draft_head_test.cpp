@@ -86,8 +86,9 @@ TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
 struct DraftingPart {
   int sequence;
   std::span<const TokenId> tokens;
-  int num_drafted{0}, num_to_draft{0};
-  TokenId next{-1};  // the prompt token after `tokens`, for a chunk that does not end the prompt; -1: none
+  int num_drafted{0};
+  std::optional<DraftRequest> request{};
+  std::optional<TokenId> next{};  // the prompt token after `tokens`, for a chunk that does not end the prompt
 };
 
 // Feeds sequences step by step, each in pages of its own.
@@ -118,9 +119,9 @@ class DraftFeeder {
                       .full = pages.full(),
                       .sliding = pages.sliding(),
                       .outputs = outputs[p],
-                      .num_drafted = part.num_drafted,
+                      .drafted = {.count = part.num_drafted},
                       .next = part.next,
-                      .num_to_draft = part.num_to_draft});
+                      .draft_request = part.request});
     }
     StepResult result = backend_->step({.runs = runs, .want_logits = true});
     for (const DraftingPart& part : parts)
@@ -159,7 +160,9 @@ void expect_same_drafts(const Drafts& found, const Drafts& expected, const std::
 std::vector<StepResult> mixed_steps(DraftFeeder& feeder) {
   const std::vector<TokenId> ids = random_ids(700, model_of_heads()->config.vocab, 3);
   const auto part = [&](int sequence, size_t first, size_t count, int num_drafted, int num_to_draft) {
-    return DraftingPart{sequence, std::span(ids).subspan(first, count), num_drafted, num_to_draft};
+    DraftingPart part{sequence, std::span(ids).subspan(first, count), num_drafted};
+    if (num_to_draft > 0) part.request = {.num_tokens = num_to_draft};
+    return part;
   };
   std::vector<StepResult> results;
   results.push_back(feeder.feed({part(0, 0, 600, 0, 0), part(1, 50, 9, 0, 3)}));
@@ -227,14 +230,14 @@ TEST(CudaDraftHeads, DraftTheSameAloneAndInABatch) {
     std::vector<std::vector<Drafts>> alone;
     DraftFeeder one_by_one = tiny_feeder(&head);
     for (int s = 0; s < kMaxDraftingRuns; ++s)
-      alone.push_back({one_by_one.feed({{s, prompt_of(s), 0, 4}}).drafts.at(0),
-                       one_by_one.feed({{s, next_of(s), 0, 4}}).drafts.at(0)});
+      alone.push_back({one_by_one.feed({{s, prompt_of(s), 0, DraftRequest{4}}}).drafts.at(0),
+                       one_by_one.feed({{s, next_of(s), 0, DraftRequest{4}}}).drafts.at(0)});
     for (const int num_sequences : {2, 16, 17, kMaxDraftingRuns}) {
       DraftFeeder together = tiny_feeder(&head);
       std::vector<DraftingPart> prompts, nexts;
       for (int s = 0; s < num_sequences; ++s) {
-        prompts.push_back({s, prompt_of(s), 0, 4});
-        nexts.push_back({s, next_of(s), 0, 4});
+        prompts.push_back({s, prompt_of(s), 0, DraftRequest{4}});
+        nexts.push_back({s, next_of(s), 0, DraftRequest{4}});
       }
       const StepResult first = together.feed(prompts), second = together.feed(nexts);
       for (int s = 0; s < num_sequences; ++s) {
@@ -250,8 +253,9 @@ TEST(CudaDraftHeads, DraftTheSameAloneAndInABatch) {
 
 TEST(CudaDraftHeads, DraftTheSameHoweverAPromptIsCutIntoChunks) {
   const std::vector<TokenId> ids = random_ids(900, model_of_heads()->config.vocab, 6);
+  constexpr DraftRequest kFive{.num_tokens = 5};
   DraftFeeder whole = tiny_feeder(&kHeadGoldens[2]);
-  const Drafts expected = whole.feed({{0, ids, 0, 5}}).drafts.at(0);
+  const Drafts expected = whole.feed({{0, ids, 0, kFive}}).drafts.at(0);
   for (const size_t chunk : {7, 32, 513}) {
     DraftFeeder chunked = tiny_feeder(&kHeadGoldens[2]);
     StepResult last;
@@ -260,8 +264,8 @@ TEST(CudaDraftHeads, DraftTheSameHoweverAPromptIsCutIntoChunks) {
       const bool is_last = end == ids.size();
       last = chunked.feed({{.sequence = 0,
                             .tokens = std::span(ids).subspan(first, end - first),
-                            .num_to_draft = is_last ? 5 : 0,
-                            .next = is_last ? -1 : ids[end]}});
+                            .request = is_last ? std::optional(kFive) : std::nullopt,
+                            .next = is_last ? std::nullopt : std::optional(ids[end])}});
     }
     expect_same_drafts(last.drafts.at(0), expected, fmt::format("chunks of {}", chunk));
   }
@@ -272,7 +276,8 @@ TEST(CudaDraftHeads, DraftTheSameAcrossTheEndOfTheirPages) {
   const std::vector<TokenId> ids = random_ids(100, model_of_heads()->config.vocab, 7);
   for (const size_t length : {17, 31, 32, 33, 64}) {
     DraftFeeder narrow = tiny_feeder(&kHeadGoldens[0]), wide = tiny_feeder(&kHeadGoldens[0]);
-    const std::vector<DraftingPart> part{{0, std::span(ids).first(length), 0, kMaxDraftsOfHead}};
+    const std::vector<DraftingPart> part{
+        {0, std::span(ids).first(length), 0, DraftRequest{kMaxDraftsOfHead}}};
     const Drafts found = narrow.feed(part).drafts.at(0), expected = wide.feed(part, 1).drafts.at(0);
     expect_same_drafts(found, expected, fmt::format("{} tokens", length));
   }

@@ -102,12 +102,9 @@ std::vector<Told> run(bool ahead) {
               .first_position = first,
               .full = fed.pages.full(),
               .sliding = fed.pages.sliding(),
-              .num_drafted = num_drafted,
-              .num_to_draft = fed.num_to_draft};
-      if (last) {
-        run.follows = last->first_outputs[n];
-        run.num_unsure = last->num_drafted[n];
-      }
+              .drafted = {.count = num_drafted}};
+      if (fed.num_to_draft > 0) run.draft_request = {.num_tokens = fed.num_to_draft};
+      if (last) run.ahead = {.output_row = last->first_outputs[n], .num_unsure = last->num_drafted[n]};
       runs.push_back(run);
       step.first_outputs.push_back(num_outputs);
       step.num_drafted.push_back(num_drafted);

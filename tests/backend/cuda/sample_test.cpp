@@ -77,7 +77,7 @@ std::vector<SampledToken> ask_device(const std::vector<Question>& questions) {
     } else {
       sample_rows.add(row, question.position);
     }
-    host_input.push_back({question.output.empty() ? -1 : question.output.back(), 0, 0, 0});
+    host_input.push_back({TokenInput::of(question.output.empty() ? 0 : question.output.back()), 0, 0, 0});
   }
   sample_rows.upload(stream);
   sample_rows.upload_masks(stream);

@@ -78,7 +78,7 @@ class StepInputs : public testing::Test {
           "reading");
     const InputParts in = parts_of(brought.data(), shape);
     for (int row = 0; row < 2; ++row) {
-      EXPECT_EQ(in.rows[row].token, token + row);
+      EXPECT_EQ(in.rows[row].token.id(), token + row);
       EXPECT_EQ(in.rows[row].position, token);
       EXPECT_EQ(in.sample[row].temperature, 0);
       EXPECT_EQ(in.output_rows[row], row);
@@ -173,7 +173,7 @@ TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   alignas(16) std::array<uint8_t, kInputBytes> brought;
   check(cudaMemcpy(brought.data(), device_input_.data(), brought.size(), cudaMemcpyDeviceToHost), "reading");
   const InputParts in = parts_of(brought.data(), shape);
-  for (int row = 0; row < 4; ++row) EXPECT_EQ(in.rows[row].token, tokens[row]);
+  for (int row = 0; row < 4; ++row) EXPECT_EQ(in.rows[row].token.id(), tokens[row]);
   EXPECT_EQ(std::vector<int>(in.own_rows, in.own_rows + 2), (std::vector<int>{1, 3}));
   EXPECT_EQ(std::vector<int>(in.own_of_rows, in.own_of_rows + 4), (std::vector<int>{-1, 0, -1, 1}));
   // The last is the spare page.
@@ -208,10 +208,10 @@ TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
                        .full = {.pages = pages},
                        .sliding = {.pages = pages},
                        .outputs = std::span(outputs).first(num_tokens),
-                       .num_drafted = num_drafted};
+                       .drafted = {.count = num_drafted}};
   };
   nibble::Run tree = run_of(11, 9);
-  tree.parents = parents;
+  tree.drafted.parents = parents;
   const nibble::Run runs[]{run_of(1, 0), tree, run_of(3, 2)};
   const StepShape shape = upload_->upload({.runs = runs}, stream_);
   EXPECT_TRUE(shape.have_trees);
@@ -232,14 +232,14 @@ TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
   for (const nibble::Run& run : runs) {
     const DraftRun& draft_run = in.draft_runs[&run - runs];
     EXPECT_EQ(draft_run.first_row, row);
-    EXPECT_EQ(draft_run.is_tree, !run.parents.empty());
+    EXPECT_EQ(draft_run.is_tree, !run.drafted.parents.empty());
     int slot = 26;
     for (const PlaceInRun& place : places_of(run)) {
       SCOPED_TRACE(row);
       EXPECT_EQ(in.rows[row].position, place.position);
       EXPECT_EQ(in.sample[row].position, place.position + 1);
       EXPECT_EQ(in.slots[row], slot);
-      EXPECT_EQ(in.parents[row], parent_of(run.parents, static_cast<size_t>(slot - 26)));
+      EXPECT_EQ(in.parents[row], parent_of(run.drafted.parents, static_cast<size_t>(slot - 26)));
       for (int seen = 0; seen <= place.position; ++seen) {
         const RowPath path = in.paths[row];
         const int found = seen < path.first

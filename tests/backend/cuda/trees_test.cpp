@@ -230,12 +230,12 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
           sample.push_back({});
           results.push_back({.token = chosen.back().token, .logprob = 0, .num_top = 0, .top = {}});
         }
-        const std::vector<int> expected = right_path({.tokens = tokens,
-                                                      .first_position = tree.first_position,
-                                                      .outputs = outputs,
-                                                      .num_drafted = static_cast<int>(tree.parents.size()),
-                                                      .parents = parents},
-                                                     chosen);
+        const std::vector<int> expected =
+            right_path({.tokens = tokens,
+                        .first_position = tree.first_position,
+                        .outputs = outputs,
+                        .drafted = {.count = static_cast<int>(tree.parents.size()), .parents = parents}},
+                       chosen);
         num_without_output += expected.back() != end;
 
         // Two layers with the same page ids, each in its own cache.
@@ -246,7 +246,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
         check(cudaMemcpy(with_tokens.data(), sequence.input().rows, num_rows * sizeof(RowInput),
                          cudaMemcpyDeviceToHost),
               "reading");
-        for (size_t row = 0; row < num_rows; ++row) with_tokens[row].token = tokens[row];
+        for (size_t row = 0; row < num_rows; ++row) with_tokens[row].token = TokenInput::of(tokens[row]);
         const DeviceArray<RowInput> device_rows(with_tokens);
         const DeviceArray<int> device_parents(parents), device_output_rows(output_rows);
         const DeviceArray<SampleRow> device_sample(sample);

@@ -288,7 +288,7 @@ std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const Sampl
       const auto row = static_cast<ptrdiff_t>(n);
       const std::vector<Draft> level =
           best_drafts({logits_.view.row(row), static_cast<size_t>(config.draft_vocab)}, head_.tokens,
-                      batch.runs[chain.run].draft_topk);
+                      batch.runs[chain.run].draft_request->topk);
       add_level(drafts[chain.run], level);
       if (step + 1 == chain.num_drafts) continue;
       const ptrdiff_t to = std::ssize(next.indices);

@@ -14,14 +14,15 @@ namespace {
 constexpr int kRowThreads{256}, kBringThreads{256}, kThreads{kRowThreads + kBringThreads};
 
 __device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
-  if (row.position < 0)
+  const TokenSource source = row.token.source();
+  if (source == TokenSource::kDraftChain)
     row = row_behind(args.last_drafts, num_chains, row);
-  else if (row.token < 0)
-    row.token = max(args.last_results[-1 - row.token].token, 0);  // -1: none of its logits was a number
+  else if (source == TokenSource::kOutputRow)  // whose result is -1 if none of its logits was a number
+    row.token = TokenInput::of(max(args.last_results[row.token.index()].token, 0));
   if (threadIdx.x == 0) reinterpret_cast<RowInput*>(args.input)[blockIdx.x] = row;
   const int num_eights = args.hidden / 8;  // exact: check_shapes() in limits.h requires it
   const auto* const from =
-      reinterpret_cast<const uint4*>(args.embedding) + size_t{1} * row.token * num_eights;
+      reinterpret_cast<const uint4*>(args.embedding) + size_t{1} * row.token.id() * num_eights;
   auto* const to = reinterpret_cast<float4*>(args.x) + size_t{2} * blockIdx.x * num_eights;
   for (int i = static_cast<int>(threadIdx.x); i < num_eights; i += kRowThreads) {
     const uint4 eight = from[i];
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
     const uint2 numbers = __ldcg(reinterpret_cast<const uint2*>(header));
     num_bytes = numbers.x;
     num_chains = numbers.y;
-    row = {static_cast<int>(words.x), static_cast<int>(words.y), words.z, words.w};
+    row = {TokenInput{words.x}, static_cast<int>(words.y), words.z, words.w};
   }
   __syncthreads();
   // The last CTA to read the step's number increments it. This thread has the least to copy.

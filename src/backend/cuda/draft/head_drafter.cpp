@@ -304,8 +304,8 @@ void HeadDrafter::download(Stream stream, const Batch& batch, const StepShape& s
   to.asked.clear();
   to.num_runs = batch.runs.size();
   for (size_t n = 0; n < batch.runs.size(); ++n)
-    if (begins_chain(batch.runs[n]))
-      to.asked.push_back({n, batch.runs[n].num_to_draft, batch.runs[n].draft_topk});
+    if (begins_drafts(batch.runs[n]))
+      to.asked.push_back({n, batch.runs[n].draft_request->num_tokens, batch.runs[n].draft_request->topk});
   if (to.asked.empty()) return;
   const size_t bytes = download_bytes(work_, shape);
   if (to.bytes.bytes() < bytes) to.bytes = PinnedBuffer(bytes);

@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads)
     start = draft_start(run, args.choices, [&](int row, int next) {
       if (!run.is_tree) return;
       const RowInput right = args.choices.rows[run.first_row + next];
-      put(row, right.token, -1);
+      put(row, right.token.id(), -1);
       args.kv_slots[run.first_row + next] = right.position;
     });
     put(start.row, start.token, run.chain);
@@ -102,8 +102,8 @@ __global__ void __launch_bounds__(kThreads)
   const RowInput row = args.choices.rows[run.first_row + start.row];
   if (threadIdx.x == 0) args.starts[run.chain] = {row.position, start.is_chosen ? start.token : -1};
   if (const int n = static_cast<int>(threadIdx.x); n < args.num_drafts)
-    args.chain_rows[n * args.num_chains + run.chain] = {0, min(row.position + n, args.max_position),
-                                                        row.full_pages, row.sliding_pages};
+    args.chain_rows[n * args.num_chains + run.chain] = {
+        TokenInput::of(0), min(row.position + n, args.max_position), row.full_pages, row.sliding_pages};
 }
 
 __global__ void __launch_bounds__(kThreads)

@@ -41,18 +41,18 @@ struct MadeDrafts {
   const int* tokens;            // [draft vocabulary]: token ids of the model
 };
 
-// Fills in a row of a run that continues a chain: the first row gets the token before the drafts, the others
+// Fills in a row from a draft chain: the first row of its run gets the token before the drafts, the others
 // get the drafts. If the chain does not exist, the run is computed in vain, at positions that its pages
 // cover.
 constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput row) {
-  const int chain = -1 - row.token, number = -1 - row.position;
+  const int chain = row.token.index(), number = row.position;
   const ChainStart start = made.starts[chain];
   int token = start.token;
   if (number > 0) {
     const int draft = made.results[(number - 1) * num_chains + chain].token;
     token = made.tokens[draft < 0 ? 0 : draft];
   }
-  row.token = token < 0 ? 0 : token;
+  row.token = TokenInput::of(token < 0 ? 0 : token);
   row.position = start.position + 1 + number;
   return row;
 }
@@ -94,8 +94,8 @@ constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int ro
 // token: the step that knows the next token rewrites the row's slot.
 constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
-  if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token;
-  return run.next >= 0 ? run.next : choices.rows[run.first_row + row].token;
+  if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token.id();
+  return run.next >= 0 ? run.next : choices.rows[run.first_row + row].token.id();
 }
 
 // Returns the row of the run that a row follows.
@@ -106,7 +106,7 @@ constexpr int parent_of_row(const DraftRun& run, const DraftChoices& choices, in
 // follow.
 constexpr bool fits(const DraftRun& run, const DraftChoices& choices, int row) {
   const int output = output_at(run, choices, parent_of_row(run, choices, row));
-  return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token;
+  return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token.id();
 }
 
 // Calls follow(row, next) for each accepted draft `next`, which follows `row`. Returns where the next drafts

@@ -8,11 +8,38 @@ namespace nibble::cuda {
 // The same as kPageTokens of the host's headers, which kernels do not include.
 inline constexpr int kPagePositions{32};
 
-// The step's first kernel fills in what only the device knows.
+// Where a row's token comes from. The previous step may still run when the host writes the row.
+enum class TokenSource : uint32_t {
+  kKnown = 0,                      // the host
+  kOutputRow = uint32_t{1} << 30,  // an output row of the previous step, which chose the token
+  // A draft chain of the previous step, or the token before it (row_behind() of input/draft_slots.h)
+  kDraftChain = uint32_t{1} << 31,
+};
+
+// A token, or the index of the output row or draft chain that has it. embed, the first kernel of a step,
+// replaces indices by tokens.
+struct TokenInput {
+  static constexpr uint32_t kSourceBits{uint32_t{3} << 30};
+
+  uint32_t bits;  // the source in kSourceBits, the token or index in the others
+
+  static constexpr TokenInput of(int token) { return of(TokenSource::kKnown, token); }
+  static constexpr TokenInput of_output_row(int row) { return of(TokenSource::kOutputRow, row); }
+  static constexpr TokenInput of_draft_chain(int chain) { return of(TokenSource::kDraftChain, chain); }
+  static constexpr TokenInput of(TokenSource source, int index) {
+    return {static_cast<uint32_t>(source) | static_cast<uint32_t>(index)};
+  }
+
+  constexpr TokenSource source() const { return static_cast<TokenSource>(bits & kSourceBits); }
+  constexpr int index() const { return static_cast<int>(bits & ~kSourceBits); }
+  // The token, if the source is kKnown. kKnown is 0, so there are no bits to remove.
+  constexpr int id() const { return static_cast<int>(bits); }
+};
+
 struct alignas(16) RowInput {
-  int32_t token;  // -1 - n: the token that the previous step chose for its output row n
-  // -1 - i: the row is row i of a run that continues draft chain -1 - token of the previous step
-  // (row_behind() of input/draft_slots.h)
+  TokenInput token;
+  // For kDraftChain until embed: counted from the first position after the drafts accepted by the previous
+  // step.
   int32_t position;
   // Where this row's page tables begin in the step's page ids, minus their first_page: position p is in
   // page_ids[full_pages + p / kPagePositions].

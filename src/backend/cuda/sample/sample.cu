@@ -517,7 +517,7 @@ __global__ void __launch_bounds__(kThreads)
                    });
   }
   const bool has_changes = params.num_adjustments > 0 || params.follows >= 0;
-  if (has_changes) row.adjust(params, params.follows >= 0 ? args.input[params.follows].token : -1);
+  if (has_changes) row.adjust(params, params.follows >= 0 ? args.input[params.follows].token.id() : -1);
   row.allow_only(params.mask);
   if (has_changes || params.mask) best = row.best();
   int token = best == 0 ? -1 : token_of(best);

@@ -26,7 +26,7 @@ class SampleRows {
   // Adds a row. Parameters that engine/validate.h would refuse, and tokens outside the vocabulary, are a bug
   // of the caller. `position`: see SampleRow; if only the device knows it, no parameter may depend on counts
   // of output tokens. `follows`: the step's row whose token belongs to the output and is not known yet
-  // (Run::follows); -1: all tokens are known.
+  // (Run::ahead); -1: all tokens are known.
   void add(const OutputRow& output, int position, int follows = -1);
   // Whether every row needs only its likeliest token.
   bool are_greedy() const { return are_greedy_; }

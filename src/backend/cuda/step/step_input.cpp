@@ -35,7 +35,7 @@ struct PlacedTree {
   const PlaceInRun& of(int row) const { return places[static_cast<size_t>(row)]; }
   // Whether a row's path is that of the row before it plus its own slot.
   bool goes_on(int row) const {
-    return row > 0 && parent_of(run->parents, static_cast<size_t>(row)) == row - 1 &&
+    return row > 0 && parent_of(run->drafted.parents, static_cast<size_t>(row)) == row - 1 &&
            !of(row - 1).path.empty();
   }
   size_t num_path_slots() const {
@@ -50,7 +50,7 @@ struct PlacedTree {
       const auto& [position, path] = of(i);
       const int row = first_row + i;
       in.rows[row].position = position;
-      in.parents[row] = run->parents[static_cast<size_t>(i)];
+      in.parents[row] = run->drafted.parents[static_cast<size_t>(i)];
       if (path.empty()) continue;
       if (goes_on(i)) {
         in.paths[row] = in.paths[row - 1];
@@ -67,7 +67,7 @@ struct PlacedTree {
 std::vector<PlacedTree> placed_trees(const Batch& batch) {
   std::vector<PlacedTree> trees;
   for (const Run& run : batch.runs)
-    if (!run.parents.empty()) trees.push_back({&run, places_of(run)});
+    if (!run.drafted.parents.empty()) trees.push_back({&run, places_of(run)});
   return trees;
 }
 
@@ -106,7 +106,20 @@ class OwnRows {
 
 // Rows of a tree are attended to one by one: the keys that they see are not contiguous.
 bool is_tiled(const Run& run) {
-  return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.parents.empty();
+  return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.drafted.parents.empty();
+}
+
+// Whether the previous step's draft head makes the run's tokens, or decides about its positions.
+bool continues_chain(const Run& run) {
+  return run.ahead && (run.ahead->num_unsure > 0 || run.drafted.count > 0);
+}
+
+// Returns row i of a run. `last_chain`: the previous step's draft chain that the run continues; -1: none.
+RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint32_t sliding_pages) {
+  if (last_chain >= 0) return {TokenInput::of_draft_chain(last_chain), i, full_pages, sliding_pages};
+  const TokenInput token = run.ahead ? TokenInput::of_output_row(run.ahead->output_row)
+                                     : TokenInput::of(run.tokens[static_cast<size_t>(i)]);
+  return {token, run.first_position + i, full_pages, sliding_pages};
 }
 
 // Returns the number of chunks that attention needs for positions 0 to `position`, rounded up to a power of
@@ -189,7 +202,7 @@ InputUpload::Counts InputUpload::count(const Batch& batch, size_t num_path_slots
     shape.num_tokens += num_rows;
     shape.num_outputs += static_cast<int>(run.outputs.size());
     shape.any_tiles |= is_tiled(run);
-    shape.have_trees |= !run.parents.empty();
+    shape.have_trees |= !run.drafted.parents.empty();
     if (!is_tiled(run)) counts.num_single_rows += num_rows;
     if (!is_own(run)) continue;
     counts.num_own_rows += num_rows;
@@ -198,15 +211,16 @@ InputUpload::Counts InputUpload::count(const Batch& batch, size_t num_path_slots
     else
       shape.num_tiles += (num_rows + kTileRows - 1) / kTileRows;
     shape.writes_kv &= run.tokens.size() == 1;
-    last_position = std::max(last_position,
-                             run.first_position + run.num_unsure + static_cast<int>(run.tokens.size()) - 1);
+    last_position =
+        std::max(last_position, run.first_position + (run.ahead ? run.ahead->num_unsure : 0) + num_rows - 1);
     counts.num_page_ids += run.full.pages.size() + run.sliding.pages.size();
-    if (!has_head_ || !begins_chain(run)) continue;
+    if (!has_head_ || !begins_drafts(run)) continue;
     ++shape.num_chains;
     ++counts.num_page_ids;
-    shape.num_drafts = std::max(shape.num_drafts, run.num_to_draft);
-    shape.draft_trees |= run.draft_topk > 1;
-    NIBBLE_CHECK(run.draft_topk <= kMaxTop, "{} drafts for a place, {} allowed", run.draft_topk, kMaxTop);
+    const auto [num_drafts, topk] = *run.draft_request;
+    shape.num_drafts = std::max(shape.num_drafts, num_drafts);
+    shape.draft_trees |= topk > 1;
+    NIBBLE_CHECK(topk <= kMaxTop, "{} drafts for a position, {} allowed", topk, kMaxTop);
   }
   NIBBLE_CHECK(shape.num_tokens <= max_tokens_, "{} rows, {} allowed", shape.num_tokens, max_tokens_);
   counts.num_tokens = shape.num_tokens;
@@ -266,7 +280,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     return first;
   };
   for (const Run& run : batch.runs) {
-    const int chain = has_head_ && begins_chain(run) ? next_chain++ : -1;
+    const int chain = has_head_ && begins_drafts(run) ? next_chain++ : -1;
     const bool is_here = is_own(run);
     const uint32_t full = is_here ? add_table(run.full, first_full_) : 0;
     if (chain >= 0)  // the chain's spare page in the head's cache, for draft slots beyond the run's pages
@@ -277,16 +291,13 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
                num_outputs = static_cast<int>(run.outputs.size());
     int& next_row = is_tiled(run) ? next_tiled : next_single;
     const int first_row = std::exchange(next_row, next_row + num_rows);
-    const bool is_behind_chain = run.follows >= 0 && (run.num_unsure > 0 || run.num_drafted > 0);
-    if (is_behind_chain) {
-      const int last = last_chains.at(static_cast<size_t>(run.follows));
-      NIBBLE_CHECK(last >= 0 && !shape.have_trees, "no chain to stand behind output row {}", run.follows);
-      for (int i = 0; i < num_rows; ++i) in.rows[first_row + i] = {-1 - last, -1 - i, full, sliding};
-    } else {
-      for (int i = 0; i < num_rows; ++i)
-        in.rows[first_row + i] = {run.follows < 0 ? run.tokens[static_cast<size_t>(i)] : -1 - run.follows,
-                                  run.first_position + i, full, sliding};
+    int last_chain = -1;
+    if (continues_chain(run)) {
+      last_chain = last_chains.at(static_cast<size_t>(run.ahead->output_row));
+      NIBBLE_CHECK(last_chain >= 0 && !shape.have_trees, "no draft chain begins at output row {}",
+                   run.ahead->output_row);
     }
+    for (int i = 0; i < num_rows; ++i) in.rows[first_row + i] = row_of(run, i, last_chain, full, sliding);
     if (shape.have_trees) {
       for (int i = 0; i < num_rows; ++i) {
         in.slots[first_row + i] = run.first_position + i;
@@ -294,29 +305,29 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
         in.paths[first_row + i] = {kNoPath, 0};
       }
     }
-    if (!run.parents.empty()) {
+    if (!run.drafted.parents.empty()) {
       next_tree++->put_into(in, first_row, next_page);
       trees_.push_back(
-          {static_cast<size_t>(&run - batch.runs.data()), first_row, num_rows - run.num_drafted - 1});
+          {static_cast<size_t>(&run - batch.runs.data()), first_row, num_rows - run.drafted.count - 1});
     }
     const int attention_row =
         has_own_rows() && is_here ? own_rows.put(is_tiled(run), first_row, num_rows) : first_row;
     for (int i = 0; is_here && is_tiled(run) && i < num_rows; i += kTileRows)
       *tile++ = {attention_row + i, std::min(kTileRows, num_rows - i)};
     if (shape.num_runs > 0)
-      *draft_run++ = {first_row,   num_rows,    run.num_drafted, run.next,
-                      next_output, num_outputs, chain,           !run.parents.empty()};
+      *draft_run++ = {first_row,   num_rows, run.drafted.count,           run.next.value_or(-1), next_output,
+                      num_outputs, chain,    !run.drafted.parents.empty()};
     next_output += num_outputs;
     for (const OutputRow& output : run.outputs) {
       const int row = first_row + output.token_index;
       *output_row++ = row;
-      sample_rows_.add(output, is_behind_chain ? -1 - row : in.rows[row].position + 1,
-                       run.follows < 0 || is_behind_chain ? -1 : first_row);
-      chains_.push_back(output.token_index == num_rows - 1 - run.num_drafted ? chain : -1);
+      sample_rows_.add(output, last_chain >= 0 ? -1 - row : in.rows[row].position + 1,
+                       run.ahead && last_chain < 0 ? first_row : -1);
+      chains_.push_back(output.token_index == num_rows - 1 - run.drafted.count ? chain : -1);
     }
   }
   if (counts.has_spare_rows) {
-    constexpr TokenId kAny{0};
+    constexpr TokenInput kAny = TokenInput::of(0);
     const uint32_t full = add_table({{&spare_full_, 1}}, 0), sliding = add_table({{&spare_sliding_, 1}}, 0);
     if (has_own_rows()) own_rows.fill_up({kAny, 0, full, sliding});
     for (int row = counts.num_tokens; row < shape.num_tokens; ++row) {
@@ -330,7 +341,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     }
     if (shape.num_runs > 0)
       *draft_run++ = {
-          counts.num_tokens, shape.num_tokens - counts.num_tokens, 0, kAny, next_output, 0, -1, false};
+          counts.num_tokens, shape.num_tokens - counts.num_tokens, 0, kAny.id(), next_output, 0, -1, false};
   }
   std::fill(draft_run, in.draft_runs + shape.num_runs, DraftRun{});
   shape.are_greedy = sample_rows_.are_greedy();

@@ -43,12 +43,12 @@ struct StepShape {
   bool are_greedy{false};
   bool have_masks{false};  // sampling waits for InputUpload::upload_masks()
   bool writes_kv{false};   // every row belongs to a different sequence: attend_rows() writes keys and values
-  bool have_trees{false};  // some runs' drafts are trees (Run::parents)
+  bool have_trees{false};  // some runs' drafts are trees (DraftedTokens::parents)
   int num_runs{0};         // DraftRuns; 0 if the step has neither a draft head nor a tree
   // With a draft head: the number of draft chains after the step, the number of drafts of the longest chain,
   // and the chunks per row of the head's attention.
   int num_chains{0}, num_drafts{0}, draft_chunks{0};
-  bool draft_trees{false};  // some run requests several draft tokens per position (Run::draft_topk)
+  bool draft_trees{false};  // some run requests several draft tokens per position (DraftRequest::topk)
   // Whether the step is run as a graph: steps that decode, or verify drafts, have few shapes, which recur.
   bool is_recorded() const {
     return num_tokens > 0 && num_tokens <= kMaxGraphTokens && !any_tiles && num_outputs == num_tokens;
@@ -85,9 +85,6 @@ InputParts parts_of(uint8_t* input, const StepShape& shape);
 size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16
 
 int chunks_for(int num_pages);  // number of attend_rows()'s chunks for these pages
-
-// Whether the draft head drafts after the run, provided that one of the run's rows chooses a token.
-inline bool begins_chain(const Run& run) { return run.num_to_draft > 0 && run.next < 0; }
 
 // A run of the batch whose drafts are a tree, and the place of its rows in the step.
 struct TreeOfStep {

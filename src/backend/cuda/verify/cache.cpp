@@ -57,8 +57,8 @@ TestCache::TestCache(const AttendCase& c)
     const int end_page = (run.first_position + run.num_tokens - 1) / kPagePositions + 1;
     const std::vector<TokenId> tokens(static_cast<size_t>(run.num_tokens));
     int slot = run.first_position;
-    for (PlaceInRun& place :
-         places_of({.tokens = tokens, .first_position = run.first_position, .parents = run.parents}))
+    for (PlaceInRun& place : places_of(
+             {.tokens = tokens, .first_position = run.first_position, .drafted = {.parents = run.parents}}))
       rows_.push_back({place.position, static_cast<int>(tables_.size()), slot++, std::move(place.path)});
     tables_.push_back({first_page, std::vector<uint32_t>(static_cast<size_t>(end_page - first_page))});
     num_pages += tables_.back().pages.size();
@@ -110,7 +110,8 @@ void TestCache::upload() {
   std::vector<RowPath> paths;
   for (const CacheRow& row : rows_) {
     const uint32_t table = first[static_cast<size_t>(row.run)];
-    rows.push_back({0, row.position, is_sliding_ ? kNoTable : table, is_sliding_ ? table : kNoTable});
+    rows.push_back(
+        {TokenInput::of(0), row.position, is_sliding_ ? kNoTable : table, is_sliding_ ? table : kNoTable});
     slots.push_back(row.slot);
     const int first_on_path = row.position + 1 - static_cast<int>(row.path.size());
     paths.push_back(row.path.empty() ? RowPath{kNoPath, 0}

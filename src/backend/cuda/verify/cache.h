@@ -15,7 +15,7 @@ namespace nibble::cuda::verify {
 
 inline constexpr int kHeadDim{64};
 
-// New tokens of one sequence; at consecutive positions if `parents` is empty (model/batch.h: Run::parents).
+// New tokens of one sequence; at consecutive positions if `parents` is empty (model/batch.h: DraftedTokens).
 struct TestRun {
   int first_position, num_tokens;
   std::vector<int> parents{};

@@ -62,7 +62,7 @@ size_t rest_bytes(const Case& c) {
 }
 
 // A token of another step's input, which embed must not read.
-constexpr int kOtherToken{3};
+constexpr TokenInput kOtherToken = TokenInput::of(3);
 
 void check_embed_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens;
@@ -75,11 +75,11 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
     tokens.push_back(t == 0 ? vocab - 1
                             : random_bits(c.seed + 1, t) % vocab);  // the embedding's last row, or any
     const auto token = static_cast<int32_t>(tokens.back());
-    const size_t chosen_as = results.size() - 1 - t;  // every third token was chosen by the previous step
-    results[chosen_as].token = token;
+    const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // by the previous step: every third
+    results[static_cast<size_t>(chosen_as)].token = token;
     const auto t32 = static_cast<uint32_t>(t);
-    rows.push_back({t % 3 == 1 ? -1 - static_cast<int32_t>(chosen_as) : token, static_cast<int32_t>(t) + 1,
-                    t32 + 1000, t32 + 2000});
+    rows.push_back({t % 3 == 1 ? TokenInput::of_output_row(chosen_as) : TokenInput::of(token),
+                    static_cast<int32_t>(t) + 1, t32 + 1000, t32 + 2000});
   }
   const size_t row_bytes = rows.size() * sizeof(RowInput), num_bytes = row_bytes + rest_bytes(c),
                room = (num_bytes + 15) / 16 * 16;
@@ -131,7 +131,7 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
     RowInput row;
     std::memcpy(&row, &input_after[t * sizeof row], sizeof row);
     const auto index = static_cast<ptrdiff_t>(t);
-    comparison.equal("token", index, 0, row.token, static_cast<int32_t>(tokens[t]));
+    comparison.equal("token", index, 0, row.token.bits, static_cast<uint32_t>(tokens[t]));
     comparison.equal("position", index, 0, row.position, rows[t].position);
     comparison.equal("full pages", index, 0, row.full_pages, rows[t].full_pages);
     comparison.equal("sliding pages", index, 0, row.sliding_pages, rows[t].sliding_pages);

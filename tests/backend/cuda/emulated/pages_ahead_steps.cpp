@@ -35,7 +35,8 @@ std::map<uint32_t, int> pages_asked_for(const std::vector<int>& positions) {
   std::vector<RowInput> rows;
   std::vector<uint32_t> ids;
   for (int row = 0; row < num_rows; ++row) {
-    rows.push_back({0, positions[static_cast<size_t>(row)], static_cast<uint32_t>(ids.size()), 0});
+    rows.push_back(
+        {TokenInput::of(0), positions[static_cast<size_t>(row)], static_cast<uint32_t>(ids.size()), 0});
     for (int page = 0; page < kPagesOfRow; ++page) ids.push_back(id_of(row, page));
   }
   std::vector<uint8_t> pages(2 * kPagesOfRow * kPageBytes);

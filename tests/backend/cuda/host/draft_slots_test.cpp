@@ -37,7 +37,7 @@ struct RandomStep {
       const auto i = static_cast<size_t>(n);
       runs[i].tokens = tokens[i];
       runs[i].outputs = outputs[i];
-      runs[i].parents = parents[i];
+      runs[i].drafted.parents = parents[i];
     }
   }
   int below(int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
@@ -58,7 +58,7 @@ struct RandomStep {
       const int parent = is_tree && row > last_known ? last_known + below(row - last_known) : row - 1;
       if (is_tree) parents_of_run.push_back(parent);
       row_parents.push_back(parent);
-      rows.push_back({of_run.back(),
+      rows.push_back({TokenInput::of(of_run.back()),
                       parent < 0 ? 40 : rows[static_cast<size_t>(first_row + parent)].position + 1, 0, 0});
       if (below(3) == 0) continue;
       const bool is_sampled = below(4) > 0;  // if false, only logits are requested
@@ -72,9 +72,9 @@ struct RandomStep {
       ++draft_run.num_outputs;
     }
     runs.push_back({.first_position = 40,
-                    .num_drafted = draft_run.num_drafted,
-                    .next = draft_run.next,
-                    .num_to_draft = 1});
+                    .drafted = {.count = draft_run.num_drafted},
+                    .next = draft_run.next < 0 ? std::nullopt : std::optional(draft_run.next),
+                    .draft_request = DraftRequest{.num_tokens = 1}});
   }
 };
 
@@ -126,7 +126,7 @@ TEST(DeviceDraftSlots, OfTreesAreThoseOfTheHost) {
       const DraftStart start = draft_start(run, choices, [&](int row, int right) {
         if (!run.is_tree) return;
         ASSERT_EQ(row, filled.back());
-        next.back() = choices.rows[run.first_row + right].token;
+        next.back() = choices.rows[run.first_row + right].token.id();
         fill(right, known_token(run, choices, right));
         num_moved += right != row + 1;
       });
@@ -165,8 +165,9 @@ TEST(DeviceDraftSlots, ARunAfterAChainHasItsTokenItsDraftsAndThePositionsAfterIt
   const int expected[kChains][1 + kLevels]{{7, 103, 102}, {9, 101, 100}, {0, 100, 101}};
   for (int chain = 0; chain < kChains; ++chain) {
     for (int number = 0; number <= kLevels; ++number) {
-      const RowInput row = row_behind(made, kChains, {-1 - chain, -1 - number, 5, 6});
-      EXPECT_EQ(row.token, expected[chain][number]);
+      const RowInput row = row_behind(made, kChains, {TokenInput::of_draft_chain(chain), number, 5, 6});
+      EXPECT_EQ(row.token.source(), TokenSource::kKnown);
+      EXPECT_EQ(row.token.id(), expected[chain][number]);
       EXPECT_EQ(row.position, starts[chain].position + 1 + number);
       EXPECT_EQ(row.full_pages, 5u);
       EXPECT_EQ(row.sliding_pages, 6u);
