@@ -38,7 +38,7 @@ struct EngineOptions {
   int num_full_pages{0}, num_sliding_pages{0};  // of each KV cache
   int max_batch_tokens{512};                    // rows of one step; longer prompts are split into chunks
   int max_shared_rows{0};                       // SchedulerOptions::max_shared_rows
-  int max_sequences{16};  // running at the same time, at most max_batch_tokens; the rest wait in the queue
+  int max_sequences{16};  // running at once, at most max_batch_tokens; the rest wait in the queue
   int max_context{0};     // tokens of prompt and output together; 0: the model's limit
   // Shares KV pages between prompts with a common prefix, and keeps the pages after a request has ended.
   // False: every prompt is run from its first token. The answers are the same either way.
@@ -73,8 +73,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Returns nothing if the request can be run, otherwise one line: what, where, what to do. Any thread may
-  // call it.
+  // Returns nothing if the request can be run, else one line: what, where, what to do. Any thread may call
+  // it.
   std::optional<std::string> fault_of(const GenerationRequest& request) const;
 
   // Queues a request and never waits for the model. A request that can't be run (too long, a value out of

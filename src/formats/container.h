@@ -45,9 +45,9 @@ struct Container {
 // message: it is a complete model, and its block formats have no DType (see formats/gguf.h).
 Container open_container(const std::filesystem::path& file);
 
-// Opens the tensor files of a folder: those listed in model.safetensors.index.json; without an index,
-// model.safetensors; without that too (as in OpenAI's original/), every *.safetensors directly in it. Refuses
-// names in the index that lead out of the folder.
+// Opens the tensor files of a folder: those listed in model.safetensors.index.json, else
+// model.safetensors, else (as in OpenAI's original/) every *.safetensors directly in it. Refuses names in
+// the index that lead out of the folder.
 Container open_container_folder(const std::filesystem::path& folder);
 
 }  // namespace nibble

@@ -39,9 +39,9 @@ inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up
 inline constexpr double kIssueUse{0.78};
 // Experts with 2 to 8 rows reach less on an H200 (times in docs/decisions/0015; in the busiest SM, the pipe
 // of masks and shifts was busy for 0.82 of the time). Those of a batch, whose warps wait for each other's
-// stages, reach even less: fitted to the steps of records/cuda-profile.jsonl, commit dd36432. Since then
+// stages, reach less again: fitted to the steps of records/cuda-profile.jsonl, commit dd36432. Since then
 // steps of 2 to 64 rows have become 4 to 8 % shorter than predicted from these (docs/scaling.md).
-// kNextExpert, from the same fit: the microseconds that a CTA takes to move from one expert to the next. Its
+// kNextExpert, from the same fit: the microseconds that a CTA takes to go on from one expert to the next. Its
 // strips begin in one expert and end in another in all steps except those of one token.
 inline constexpr double kFewIssueUse{0.57}, kBatchIssueUse{0.47}, kNextExpert{1.8};
 // Products: an H200 multiplied MXFP4 strips with 64 columns, without loads, at 0.59 of its rate (0.64 per

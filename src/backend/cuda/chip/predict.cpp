@@ -45,11 +45,11 @@ struct LaunchWork {
   double bytes{0};        // weights and cache
   double activations{0};  // bytes of activations that pass through memory, in prompts
   double slots{0}, products{0}, clocks{0};
-  double balance{1};  // largest share of a CTA, divided by the mean share
+  double balance{1};  // largest share of a CTA over the mean
   double issue_use{kIssueUse};
   // Microseconds, at the clock of a Hopper, of the longest CTA's tiles, one after another.
   double chain{0};
-  double serial{0};  // microseconds at the same clock, in addition to those of serial_of()
+  double serial{0};  // microseconds, at the same clock, besides those of the operation
   Layout layout{Layout::kBf16};
 };
 
@@ -361,7 +361,7 @@ class StepModel {
   const StorageFormats& formats_;
   const PredictedStep& step_;
   int rows_;
-  ExpertLoad load_, all_;  // load of this device; load of all experts
+  ExpertLoad load_, all_;  // those of this device; those of all experts
   bool by_wgmma_, is_many_;
   bool is_batch_;  // expert kernels whose groups have few columns (kBatchColumns or fewer) run
 };

@@ -3,10 +3,10 @@
 //
 //   t = max(bytes / B, prologue + slots / (4 M f u), prologue + products / (r M f u')) + serial
 //
-// B: bytes per second while streaming: the smaller of a share of the read bandwidth and what M SMs with full
-// rings request. M, f: number of SMs and their clock. slots: warp instructions, of which an SM issues up to 4
-// per clock. products: mma.m16n8k16, up to r per clock. u, u': shares of these rates that loops reach. Serial
-// parts were measured on Hopper and are scaled by the clock.
+// B: bytes per second that stream: a share of what the chip reads, or what M SMs with full rings take. M, f:
+// number of SMs and their clock. slots: warp instructions, of which an SM issues up to 4 per clock. products:
+// mma.m16n8k16, up to r per clock. u, u': shares of these rates that loops reach. Serial parts were measured
+// on Hopper and are scaled by the clock.
 //
 // A test compares the model with measurements of decoding (tests/backend/cuda/host/predict_test.cpp). Needs
 // no GPU.

@@ -42,8 +42,8 @@ struct MadeDrafts {
 };
 
 // Fills in a row of a run that continues a chain: the first row gets the token before the drafts, the others
-// get the drafts. If the chain does not exist, the results of the run are unused; its positions are then
-// still covered by its pages.
+// get the drafts. If the chain does not exist, the run is computed in vain, at positions that its pages
+// cover.
 constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput row) {
   const int chain = -1 - row.token, number = -1 - row.position;
   const ChainStart start = made.starts[chain];

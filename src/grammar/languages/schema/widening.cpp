@@ -133,7 +133,7 @@ bool Widening::simplify_schema(Json& schema, const std::string& place) {
 }
 
 Compiled compile_widened(const Json& schema, const SchemaOptions& options) {
-  constexpr uint64_t kMaxWork{4 * kCompileFuel};  // total over all attempts
+  constexpr uint64_t kMaxWork{4 * kCompileFuel};  // of all attempts
   std::string why;
   try {
     Widening widening(schema);
