@@ -83,7 +83,7 @@ struct RemoteKernels {
   std::function<std::vector<StepFact>(int num_rows)> step{};
 };
 
-// A count of steps since the backend was made, by how they were launched.
+// The number of steps launched in one way since the backend was created.
 struct Counter {
   std::string_view name;   // for people: "steps of a recorded graph"
   std::string_view label;  // label in metrics: "graph_replayed"

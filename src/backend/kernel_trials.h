@@ -16,7 +16,7 @@ struct KernelTrial {
   int num_rows;
   // Median of several repetitions; per layer, or per step if the operation is not part of a layer.
   double microseconds{0};
-  std::string fault{};  // the error that its check found, if it was not timed for that reason
+  std::string fault{};  // the error that its check found; a kernel with a fault is not timed
 };
 
 struct KernelTrials {

@@ -49,7 +49,7 @@ struct PredictedDevice {
 
 // How several devices share a model.
 struct PredictedSharing {
-  // Fixed time of an all-reduce of one row, without its bytes. Not set: that of the devices' library.
+  // Fixed time of an all-reduce of one row, without its bytes. Not set: the time of the devices' library.
   std::optional<double> sum_seconds{};
   ExpertSplit split{ExpertSplit::kUnits};
 };
@@ -64,8 +64,8 @@ struct PredictedLink {
 
 struct StepPrediction {
   PredictedDevice device;  // one of the devices
-  // In the order of a step. With several devices: those of the device with the largest share; its serial
-  // times include the all-reduces.
+  // The operations in the order of a step. With several devices, those of the device with the largest share;
+  // their serial times include the all-reduces.
   std::vector<PredictedTime> operations;
   PredictedLink link{};
   double sums{0};     // microseconds per step spent in all-reduces

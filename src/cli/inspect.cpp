@@ -54,7 +54,7 @@ struct InspectOptions {
 
 struct TensorLine {
   std::string name;
-  std::string_view format;  // MXFP4 for the codes and scales of a matrix, else the dtype
+  std::string_view format;  // MXFP4 for the codes and scales of a matrix, otherwise the dtype
   Shape shape;
   size_t num_bytes;
 };
@@ -63,8 +63,8 @@ bool is_mxfp4(std::string_view name, DType dtype) {
   return dtype == DType::kU8 && (name.ends_with("blocks") || name.ends_with("scales"));
 }
 
-// Lists the tensors in the files, even if they are not a complete model; for synthetic
-// weights, those that would be made.
+// Lists the tensors in the files, even if they are not a complete model; for synthetic weights, those that
+// would be generated.
 std::vector<TensorLine> list_tensors(const ModelSource& source) {
   std::vector<TensorLine> lines;
   const auto add = [&](const std::string& name, DType dtype, const Shape& shape, size_t bytes) {

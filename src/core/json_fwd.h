@@ -8,7 +8,7 @@
 //   - When null becomes an array or object (operator[], push_back()), a failed allocation leaves a value
 //     whose type is array or object and whose pointer is null. Its destructor follows that pointer.
 // So these few types wait until the shortage has passed. Everything else that JSON allocates (nodes of
-// objects, strings) throws std::bad_alloc at once.
+// objects, strings) throws std::bad_alloc immediately.
 #pragma once
 
 #include <concepts>

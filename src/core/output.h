@@ -1,5 +1,5 @@
 // Writes text to stdout and stderr. stdout carries the output of a command: a failed write fails the command.
-// stderr carries messages for people: a failed write (2>/dev/full, 2>&-) is ignored, and the work goes on.
+// stderr carries messages for people: a failed write (2>/dev/full, 2>&-) is ignored, and the work continues.
 #pragma once
 
 #include <fmt/format.h>

@@ -36,7 +36,7 @@ class Drafting {
   // them.
   bool waits_for_tokens(const Launched& under_way) const;
   // Chooses the drafts for the sequences that have a place in the next step, and sets their number in `room`.
-  // `under_way`: the previous step if it has not ended; else null.
+  // `under_way`: the previous step if it has not ended; otherwise null.
   Trees plan(const DraftRoom& room, Sequences& sequences, const Launched* under_way);
   // Number of tokens that the step planned last must draft per sequence, for the step after it.
   int num_to_draft() const { return speculator_ ? speculator_->num_to_draft() : 0; }

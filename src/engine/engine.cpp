@@ -3,7 +3,7 @@
 // alone.
 //
 // If the backend can (Backend::steps_ahead), the next step is planned and launched before the tokens of the
-// current step are known: its stop rules, text and events are worked out while the next step runs. Drafts
+// current step are known: its stop rules, text and events are processed while the next step runs. Drafts
 // depend on known tokens, and so does the state of a constraint. While there is something to draft, or a
 // sequence has a constraint, a step therefore starts only after the previous step has ended. The exception is
 // drafts that the backend makes itself (Drafting::launches_before_drafts): they need not be known at launch.

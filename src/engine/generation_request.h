@@ -48,8 +48,8 @@ struct GenerationRequest {
   SampleParams sample{};
   StopParams stop{};
   Bans bans{};
-  // Null: the answer is free. Else the constraint that the answer satisfies from its first token on; each
-  // choice of the request has a fork of it.
+  // Null: the answer is free. Otherwise the constraint that the answer satisfies from its first token on;
+  // each choice of the request has a fork of it.
   std::shared_ptr<const grammar::Constraint> constraint{};
   // -1: none. n >= 0: return the log-probability of each prompt token except the first, and of the n
   // likeliest tokens at its place; at most kMaxLogprobs. The whole prompt is then run, even if the prefix

@@ -133,8 +133,8 @@ PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
 }
 
 bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Prefix& known) const {
-  // A sequence that runs alone has the whole cache. If its prompt does not fit at once, it is fed in smaller
-  // chunks.
+  // A sequence that runs alone has the whole cache. If its prompt does not fit as one chunk, it is fed in
+  // smaller chunks.
   if (cache.num_running == 0) return true;
   int full_left = cache.full.num_free(), sliding_left = cache.sliding.num_free();
   for (const Running& other : running_) {

@@ -8,7 +8,7 @@
 //   pages that the sequences running in it need for their known tokens and one spare page of each kind for
 //   each of them. The future tokens of answers are not counted, because most answers are shorter than their
 //   limit. A cache without running sequences admits any sequence. A sequence without room does not block the
-//   queue at once: up to kMaxOvertaking later ones may be admitted before it; then all wait until it has
+//   queue immediately: up to kMaxOvertaking later ones may be admitted before it; then all wait until it has
 //   room.
 //   Preemption. If pages run out, the running sequence that is last in order is preempted: it gives back its
 //   pages and waits. Later it is recomputed, prompt and answer so far, from its first token or from what the
@@ -64,7 +64,7 @@ namespace nibble {
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
   int max_shared_rows{0};     // most prompt rows of a step if several sequences run or wait; 0: no limit
-  int max_sequences{16};      // running at once; cut to max_batch_tokens, so that each can have a row
+  int max_sequences{16};      // limit of running sequences, cut to max_batch_tokens: each can have a row
   int num_kv_caches{1};
   // Of each KV cache. Page ids of cache c start at c * num_full_pages and at c * num_sliding_pages.
   int num_full_pages{0}, num_sliding_pages{0};
@@ -104,7 +104,7 @@ struct DraftRoom {
     int most{0};          // limit: drafts that have rows and pages and fit into the answer
     int num_drafts{0};    // out: set by PlanDrafts
   };
-  int num_rows{0}, num_sequences{0};  // of the step without drafts
+  int num_rows{0}, num_sequences{0};  // size of the step without drafts
   int num_rows_left{0};
   std::span<Place> places{};  // one for each slice that gives a token and has room
 };
@@ -119,7 +119,7 @@ struct SequenceNeeds {
   std::string cache_salt{};  // the sequence shares pages only with sequences of the same salt
 };
 
-// Totals since the scheduler was made. The tokens of a prompt are counted when its sequence is first
+// Totals since the scheduler was created. The tokens of a prompt are counted when its sequence is first
 // admitted.
 struct SchedulerCounts {
   uint64_t num_prompt_tokens{0};

@@ -46,7 +46,7 @@ class StepBatch {
   };
 
   // Fills `step` with the output rows of each sequence. `under_way`: the previous step if it has not ended;
-  // else null.
+  // otherwise null.
   StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head);
   ~StepBatch();  // removes the drafts from the sequences
   StepBatch(const StepBatch&) = delete;

@@ -21,7 +21,7 @@ struct RequestLimits {
 // no room for an answer.
 int max_output_tokens(const GenerationRequest& request, const RequestLimits& limits);
 
-// Returns nothing if the request can be run, else one line: what, where, what to do.
+// Returns nothing if the request can be run, otherwise one line: what, where, what to do.
 std::optional<std::string> find_fault(const GenerationRequest& request, const RequestLimits& limits);
 
 }  // namespace nibble

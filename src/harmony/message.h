@@ -57,7 +57,7 @@ struct DeveloperContent {
 // of the same name.
 struct Message {
   Role role{Role::kUser};
-  std::optional<std::string> author_name;   // a tool's: "functions.get_time"; else rendered "user:NAME"
+  std::optional<std::string> author_name;   // a tool's: "functions.get_time"; others: "user:NAME"
   std::optional<std::string> recipient;     // "functions.get_time", "assistant"
   std::optional<std::string> channel;       // "analysis", "commentary", "final"
   std::optional<std::string> content_type;  // "<|constrain|>json", "code"

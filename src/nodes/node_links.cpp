@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kRetryPause{50};
 // After this long, a node logs which other node it waits for.
 constexpr double kQuietSeconds{2};
 // Timeout for the watch to report the reason of a failed transfer. A killed process closes both of its
-// connections at once, so the watch learns of it immediately.
+// connections together, so the watch learns of it immediately.
 constexpr std::chrono::seconds kVerdictPatience{1};
 
 std::string text_of_endpoint(const tcp::endpoint& endpoint) {

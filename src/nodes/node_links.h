@@ -29,8 +29,8 @@ struct NodeOptions {
   tcp::endpoint head;
   Secret secret;
   Facts facts;
-  std::vector<Share> shares;  // of all nodes, by rank
-  int rank;                   // of this node
+  std::vector<Share> shares;  // one entry per node, by rank
+  int rank;                   // rank of this node
   GroupId group{};            // set on the head, which sends it to the followers
   // Called once if a node is lost, on the watch's thread, after all waiting calls were notified. The process
   // should end then.
@@ -75,7 +75,7 @@ class NodeLinks final : public RankLinks {
   enum class Kind : uint32_t { kReady, kStep, kSum, kLogits };
   struct Header {
     Kind kind;
-    uint32_t bytes;   // of the payload that follows
+    uint32_t bytes;   // size of the payload that follows
     uint64_t number;  // sequence number over messages of all kinds
   };
 

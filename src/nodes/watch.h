@@ -38,15 +38,15 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   asio::io_context& io() { return io_; }
-  // Starts to watch a node. Its connection must belong to io(). From any thread.
+  // Starts to watch a node. Its connection must belong to io(). Any thread may call it.
   void add(int rank, tcp::socket control);
 
   std::optional<End> end() const;
   // Waits up to `patience` for the end.
   std::optional<End> wait_end(std::chrono::milliseconds patience);
 
-  // Ends the group because a node was lost or this one can't go on, and tells the others. From any thread.
-  // Only the first end counts.
+  // Ends the group because a node was lost or this one can't continue, and tells the others. Any thread may
+  // call it. Only the first end counts.
   void lose(std::string why);
   // Tell the others that the head is done, or that this node ends with an error; nothing ends on this node.
   // Called once, last.

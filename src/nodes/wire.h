@@ -1,6 +1,6 @@
-// The data connections of a node, used by one thread at a time. Transfers overlap across connections and in
-// both directions of one: two nodes that both send more than the socket buffers hold would otherwise
-// deadlock.
+// The data connections of a node, used by one thread at a time. Transfers run at the same time on all
+// connections, and in both directions of each: otherwise two nodes that both send more than the socket
+// buffers hold would deadlock.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ class Wire {
   // Otherwise returns the node that failed and the reason, and all connections are closed.
   std::optional<Fault> wait(std::optional<std::chrono::seconds> patience);
 
-  // Closes all connections, so that wait() returns. From any thread.
+  // Closes all connections, so that wait() returns. Any thread may call it.
   void close();
 
  private:

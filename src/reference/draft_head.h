@@ -72,7 +72,7 @@ class HeadDrafter {
   std::vector<Drafts> draft(const Batch& batch, std::span<const BatchRow> rows,
                             std::span<const SampledToken> outputs, ThreadPool* pool);
 
-  static size_t num_bytes(const DraftHeadConfig& head, int num_full_pages);  // of the head's cache
+  static size_t num_bytes(const DraftHeadConfig& head, int num_full_pages);  // size of the head's cache
 
  private:
   DraftHead head_;

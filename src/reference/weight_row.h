@@ -30,7 +30,7 @@ __attribute__((no_sanitize("address", "undefined"))) inline double dot(const flo
   return sum;
 }
 
-// sum[i] += factor * x[i], in double. Not instrumented by sanitizers, for dot()'s reason.
+// sum[i] += factor * x[i], in double. Like dot(), not instrumented by sanitizers.
 __attribute__((no_sanitize("address", "undefined"))) inline void add_scaled(double factor, const float* x,
                                                                             double* sum, ptrdiff_t count) {
   for (ptrdiff_t i = 0; i < count; ++i) sum[i] += factor * double{x[i]};

@@ -106,7 +106,8 @@ constexpr Route kRoutes[] = {
     {"GET", "/tokenizer_info", &tokenizer_info, false, true, false},
 };
 
-// Returns the route of this method and path, else any route of the path, else null. HEAD matches GET.
+// Returns the route of this method and path, any route of the path if none has the method, or null if the
+// path is unknown. HEAD matches GET.
 const Route* find_route(std::string_view method, std::string_view path) {
   const Route* found = nullptr;
   for (const Route& route : kRoutes) {
@@ -182,7 +183,8 @@ std::string advice_for(const Exchange& exchange) {
   return fmt::format("available paths: {}", fmt::join(paths, ", "));
 }
 
-// Returns the key of "Authorization: Bearer KEY", else that of X-Api-Key (Anthropic) or api-key (Azure).
+// Returns the key of "Authorization: Bearer KEY"; without it, that of X-Api-Key (Anthropic) or api-key
+// (Azure).
 std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
   const std::string_view value = exchange.header("Authorization");

@@ -136,8 +136,8 @@ void Server::Impl::run_io() {
   }
 }
 
-// Called on the signal thread. While the model loads, no answer can be lost, so the process ends at once. The
-// signal's default action is not enough: it does not end process 1 of a container.
+// Called on the signal thread. While the model loads, no answer can be lost, so the process ends immediately.
+// The signal's default action is not enough: it does not end process 1 of a container.
 void Server::Impl::on_signal() {
   notify_service_manager("STOPPING=1\nSTATUS=Finishing running requests");
   if (!is_open) leave(kInterruptedCode);
@@ -209,8 +209,8 @@ void Server::Impl::end_as(ServerEnd end, int code) {
 }
 
 // Returns freed memory to the system. glibc keeps the memory of large bodies and answers in one heap per
-// thread: megabytes for each request of the largest number that ever ran at once. malloc_trim() takes
-// milliseconds per gigabyte, so it runs on the parse pool and not on the I/O thread.
+// thread: megabytes times the peak number of concurrent requests. malloc_trim() takes milliseconds per
+// gigabyte, so it runs on the parse pool and not on the I/O thread.
 asio::awaitable<void> Server::Impl::give_back_memory() {
   asio::steady_timer timer(*io);
   for (uint64_t num_answered = 0;;) {

@@ -25,7 +25,7 @@ class Signals {
   Signals& operator=(const Signals&) = delete;
 
   // Ends the process with `code` unless this object is destroyed within `limit`. Replaces an earlier limit.
-  // From any thread.
+  // Any thread may call it.
   void leave_after(std::chrono::milliseconds limit, int code);
 
  private:

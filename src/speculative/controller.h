@@ -31,7 +31,7 @@ struct DraftOffer {
   // chances[i]: probability that draft i and all its ancestors are accepted. Never ascending.
   std::vector<double> chances{};
   int num_taken{0};  // out: the number of drafts taken, from the first on
-  // depths[i]: how many of drafts 0 to i can be accepted at once. Empty: all, because they form a chain.
+  // depths[i]: how many of drafts 0 to i can be accepted together. Empty: all, because they form a chain.
   std::vector<int> depths{};
   int depth_taken() const { return depths.empty() || num_taken == 0 ? num_taken : depths[num_taken - 1]; }
 };

@@ -17,7 +17,7 @@
 
 namespace nibble::speculative {
 
-// What drafters are made from.
+// The data from which drafters are created.
 struct DrafterSources {
   const Prediction* prediction{nullptr};  // the answer that the client expects; null: none
   NgramLengths ngram{};

@@ -9,7 +9,7 @@
 namespace nibble::speculative {
 
 struct NgramLengths {
-  int least{3};  // shortest match; with 1 nearly every step has a draft, which is seldom accepted
+  int least{3};  // shortest match; with 1 nearly every step has a draft, which is rarely accepted
   int most{8};   // longest match that counts
 };
 

@@ -24,7 +24,7 @@ inline constexpr int kMaxTopk{8};
 
 struct SpeculationOptions {
   std::vector<MakeDrafter> drafters{};  // none: nothing is drafted
-  bool by_cost{true};                   // the controller decides; else every proposal is drafted
+  bool by_cost{true};                   // the controller decides; false: every proposal is drafted
   int max_drafts{16};                   // per sequence and step, at most kMaxDrafts
   // The most tokens for one place, up to kMaxTopk. More than 1: drafts are trees, if the backend takes trees.
   int topk{1};
@@ -47,7 +47,7 @@ class Track {
   // Classes of drafts with separate statistics: by the length of the match, or by the probability that the
   // drafter gives.
   static constexpr size_t kNumKinds{3};
-  // `probability`: of this token, given that its siblings before it are wrong.
+  // `probability` is that of this token, given that its siblings before it are wrong.
   static size_t kind_of(const Proposal& proposal, double probability);
   static std::vector<size_t> kinds_of(const Proposal& proposal);  // one for each token
 
@@ -125,8 +125,9 @@ class Speculator {
   FinishedTextsBySalt finished_;
   std::unique_ptr<DraftModel> model_;
   Controller controller_;
-  // Over all sequences, by drafter. acceptance_: of the first token proposed for a place, by place.
-  // acceptance_of_others_: of further tokens for the same place, given that the earlier ones were wrong.
+  // Statistics over all sequences, by drafter. acceptance_ counts the first token proposed for a place, by
+  // place; acceptance_of_others_ counts further tokens for the same place, given that the earlier ones were
+  // wrong.
   std::vector<std::array<Acceptance, Track::kNumKinds>> acceptance_, acceptance_of_others_;
   bool is_drafting_;
   bool has_head_alone_;

@@ -13,7 +13,7 @@ namespace nibble::cpu {
 // Number of token rows multiplied by a panel of weights together: they stay in L2 next to the panel (20b:
 // 0.25 MB in int8).
 inline constexpr int kTokenBlock{64};
-inline constexpr int kOutputRows{24};  // output rows whose logits are computed at once
+inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
 // Maximum number of attention pieces whose partial softmaxes wait to be merged: enough for one row at
 // position 131,071.
 inline constexpr int kParts{256};

@@ -1,4 +1,4 @@
-// The table of kernels: plain data. A backend chooses its rows once, when it is made.
+// The table of kernels: plain data. A backend chooses its rows once, when it is created.
 #pragma once
 
 #include <array>

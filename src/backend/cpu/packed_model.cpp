@@ -14,9 +14,9 @@ namespace nibble::cpu {
 namespace {
 
 // Returns whether matrices can be packed into strips, stacked by rows, as they are or quantised to `to`
-// (kBf16: as they are; else only kMxfp4 can be packed). Rows must be whole blocks. Kernels take one format
-// per panel, so all parts must have the same format. A strip must not span two parts, each of which has a
-// multiple of `part_rows` rows.
+// (kBf16: as they are; of the other formats only kMxfp4 can be packed). Rows must be whole blocks. Kernels
+// take one format per panel, so all parts must have the same format. A strip must not span two parts, each of
+// which has a multiple of `part_rows` rows.
 bool becomes_strips(std::span<const Matrix> parts, Format to, int part_rows, int strip_rows) {
   if (part_rows % strip_rows != 0 || parts[0].cols % kBlock != 0) return false;
   if (to != Format::kBf16) return to == Format::kMxfp4;

@@ -35,7 +35,7 @@ struct Card {
   OwnedStream stream;
   std::vector<std::unique_ptr<Rank>> ranks;
   StepGraphs graphs;
-  OwnedEvent end[2];  // of the launched steps, used alternately
+  OwnedEvent end[2];  // ends of the launched steps, used alternately
 
   // The shape of the step that was uploaded last. Only the members that all ranks share are valid for all:
   // each rank's own rows differ.
@@ -93,12 +93,12 @@ class CudaBackend final : public Backend {
   Rank& first_rank() const { return *first_card().ranks.front(); }
   bool is_shared() const { return num_ranks_ > 1; }
   bool is_first(const Card& card) const { return &card == &first_card(); }
-  // Whether tokens are sampled on this card: the card with rank 0 does that.
+  // Whether this card samples tokens: only the card of rank 0 does.
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect_ranks(const BackendOptions& options);
   void try_links();
-  // Throws BackendLost if the event takes too long. If a rank is lost, NCCL never returns: throws what the
-  // links, or NCCL, report.
+  // Waits for the event. Throws BackendLost on a timeout. If a rank is lost, NCCL's kernels never end; the
+  // failure that the links or NCCL report is then thrown.
   void wait_for(const OwnedEvent& event);
   void give_up_nccl();
 
@@ -551,8 +551,8 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
-// Returns the recipe of a step of the first rank, in words. Up to kOutputRows rows of logits are computed at
-// once.
+// Returns the recipe of a step of the first rank, in words. At most kOutputRows rows of logits are computed
+// at a time.
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.asks_for_nccl(), own.have_own_sequences};

@@ -26,8 +26,8 @@ struct CudaOptions {
   // cache for its sequences (BackendOptions::num_kv_caches).
   bool have_own_sequences{false};
 
-  // If set, each part is in a process of its own, which has one GPU, and this is the part of this process.
-  // Not set: all parts are in this process.
+  // If set, each part runs in a process of its own with one GPU, and this is the part of this process. Not
+  // set: all parts are in this process.
   std::optional<int> node_rank{};
   // NCCL connects nodes, and GPUs that cannot write into each other's memory. If `nccl` names its library, it
   // connects other GPUs too. `interface`: see Nccl::load().

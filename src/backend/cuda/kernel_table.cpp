@@ -95,7 +95,7 @@ constexpr TableRow kEmbedRows[]{
     {.activations = kF32, .launcher = &embed, .kernel = "embed"},
 };
 
-// Norms, for steps in which the kernels that read them no longer compute them.
+// Norms, for steps in which the kernels that read them do not compute them.
 constexpr TableRow kNormRows[]{
     {.rows = {kOwnNorms + 1, kAnyRows}, .activations = kF32, .launcher = &rms_norm,
      .kernel = "rms_norm: a CTA for each row"},

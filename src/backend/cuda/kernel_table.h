@@ -57,7 +57,7 @@ enum class MatrixEngine {
 // One pass of a kernel over its weights.
 struct Pass {
   int columns{0};           // tokens, or pairs of a token and an expert, that share the pass; 0: no weights
-  bool takes_norm{false};   // reads a norm that another launch computed; else computes the norm itself
+  bool takes_norm{false};   // reads a norm that another launch computed; false: computes it itself
   bool leaves_parts{true};  // leaves sums that another kernel reads in two parts (dense/args.h)
   bool takes_image{false};  // reads activations from an image (layout/image.h)
   bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (dense/dealt.cuh)
@@ -100,7 +100,8 @@ struct KernelRow {
   Families families;
   Pass pass;
   Launcher launcher;
-  // Minimum dynamic shared memory of a CTA, in bytes; null: little. A plan with a smaller budget is refused.
+  // Minimum dynamic shared memory of a CTA, in bytes; null: counted as 0. A plan with a smaller budget is
+  // refused.
   size_t (*shared_bytes)(const Config& config, Format weights);
   // Why the kernel cannot run a model of this configuration on the target; empty: it can. Null: it runs every
   // model that limits.h accepts.
@@ -136,7 +137,7 @@ std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const Kern
 // contains code for sm_90a.
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows);
 
-// Room for the groups of any step of up to `max_tokens` tokens, whichever row routes it.
+// Space for the groups of any step of up to `max_tokens` tokens, whichever row of the table routes it.
 struct GroupRoom {
   int num_groups, num_pairs;  // the most groups, and the most pairs that they hold
 };

@@ -292,7 +292,7 @@ void unembed(const Step& step, int first, int count) {
                        step.model.config.rms_eps};
   const int* rows = parts_of(work.input, step.shape).output_rows + first;
   const Activations normed = work.normed.in(recipe.activations);
-  if (recipe.norm == NormIn::kOwnLaunch)  // of these rows only
+  if (recipe.norm == NormIn::kOwnLaunch)  // norms these rows only
     step.plan.rms_norm(step.stream, {norm, count, nullptr, normed, {}, rows});
   step.plan.unembed(step.stream, {norm, rows, count, step.model.weights.unembedding,
                                   step.model.logits + step.model.weights.first_of_vocab, normed,

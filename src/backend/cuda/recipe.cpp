@@ -49,7 +49,7 @@ StreamIn stream_after_attention(const Sharing& sharing, NormIn experts_norm) {
 }
 
 // Sets which pages qkv prefetches: the last ones of each row of a full-attention layer, 16 MB in all.
-// Attention's CTAs request 17 MB at once on Hopper, whose L2 has 50 MB. Not measured on other chips.
+// Attention's CTAs request 17 MB at the same time on Hopper, whose L2 has 50 MB. Not measured on other chips.
 void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   constexpr int kBytes{16 << 20};
   if (plan.target().family != Family::kSm90) return;

@@ -132,7 +132,7 @@ class Client {
     return request;
   }
 
-  // Returns an idle connection if one is open, else a new one. Its timeout starts now.
+  // Returns an idle connection if one is open, otherwise a new one. Its timeout starts now.
   asio::awaitable<std::unique_ptr<Connection>> connect() {
     while (!idle_.empty()) {
       std::unique_ptr<Connection> connection = std::move(idle_.back());

@@ -20,8 +20,8 @@ class LineEditor {
   // for a pipe and for TERM=dumb.
   static bool works_here();
 
-  // Loads the history from `history_file` and saves it after each line. If the path is empty, the history
-  // lasts only as long as the editor.
+  // Loads the history from `history_file` and saves it after each line. If the path is empty, the history is
+  // lost with the editor.
   LineEditor(const CatchInterrupt& interrupt, std::filesystem::path history_file);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;

@@ -15,7 +15,7 @@ struct QualityComparison {
   size_t num_scored{0};  // tokens
 };
 
-// `report` counts scored tokens. Both backends must have been made with `room`, except for its formats.
+// `report` counts scored tokens. Both backends must have been created with `room`, except for its formats.
 QualityComparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
                                  const TextWindows& windows, const ReportProgress& report = {});
 

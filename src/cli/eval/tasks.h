@@ -37,8 +37,8 @@ struct TaskResult {
   int num_output_tokens{0};
 };
 
-// Submits all requests at once; the engine decides how many run concurrently. `requests` are in the order of
-// the tasks; `report` counts finished tasks.
+// Submits all requests before it waits for any; the engine decides how many run concurrently. `requests` are
+// in the order of the tasks; `report` counts finished tasks.
 std::vector<TaskResult> run_tasks(Engine& engine, const Tokenizer& tokenizer, const std::vector<Task>& tasks,
                                   std::vector<GenerationRequest> requests, const ReportProgress& report = {});
 

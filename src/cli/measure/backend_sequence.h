@@ -37,8 +37,8 @@ class BackendSequence {
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
   // Like run_repeatable_step(), but samples a token at every row, as in a step that verifies drafts.
   void run_checking_step(std::span<const TokenId> tokens, int offset);
-  // Returns the run of a repeatable step, for a batch of several sequences. It points into this
-  // object and into the arguments.
+  // Returns this sequence's run of a step that can be repeated, as in run_repeatable_step(), for a batch of
+  // several sequences. The run points into this object and into the arguments.
   Run run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const;
 
  private:

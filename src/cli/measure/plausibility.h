@@ -22,7 +22,8 @@ struct Reuse {
 };
 
 // Returns a note on a share of the memory bandwidth: "in caches" if the data fits in them, so that the share
-// says nothing about the memory; "over 100 %" if it does not fit and the share is impossible; else empty.
+// says nothing about the memory; "over 100 %" if it does not fit and the share is impossible; otherwise
+// empty.
 std::string_view note_of_share(double share, const Reuse& reuse);
 
 // Returns a sentence about a share that is over 100 % although the data does not fit into the

@@ -9,7 +9,7 @@ namespace nibble::cli {
 struct SampleStatistics {
   double mean{0}, median{0};
   double standard_deviation{0};  // estimate for the population (divides by n - 1); 0 for one sample
-  std::string_view note;         // reason to doubt the samples: "noisy", "suspiciously equal"; else empty
+  std::string_view note;         // doubts about the samples: "noisy", "suspiciously equal"; empty if none
 };
 
 SampleStatistics statistics_of(std::span<const double> samples);  // at least one

@@ -12,7 +12,7 @@
 
 namespace nibble::cli {
 
-// Return escape sequences if `stream` is a terminal that understands them, else empty. NO_COLOR
+// Return escape sequences if `stream` is a terminal that understands them, otherwise empty. NO_COLOR
 // (no-color.org) disables them.
 std::string_view dim_on(std::FILE* stream);
 std::string_view dim_off(std::FILE* stream);

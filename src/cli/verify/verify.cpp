@@ -48,8 +48,8 @@ Examples:
   compute-sanitizer nibble verify --row qkv/BF16
   nibble verify --probe rates)"};
 
-constexpr std::chrono::minutes kLimit{5};       // per kernel; an H100 needs one second
-constexpr std::chrono::minutes kProbeLimit{1};  // per probe; usually less than a second
+constexpr std::chrono::minutes kLimit{5};       // timeout of a check, which takes a second on an H100
+constexpr std::chrono::minutes kProbeLimit{1};  // timeout of a probe, which usually takes less than a second
 constexpr auto kReplace = Json::error_handler_t::replace;
 
 struct VerifyOptions {
@@ -58,7 +58,7 @@ struct VerifyOptions {
   bool prints_json() const { return json_file && json_file->empty(); }
 };
 
-// Returns the backend that --backend names, else all backends whose kernels can be checked.
+// Returns the backend that --backend names; without the flag, all backends whose kernels can be checked.
 std::vector<const BackendRow*> choose_backends(const Settings& settings) {
   std::vector<const BackendRow*> chosen;
   std::string missing;

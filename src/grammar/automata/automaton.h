@@ -1,4 +1,4 @@
-// A deterministic automaton over bytes whose states are made when first reached. A state consists of a row
+// A deterministic automaton over bytes whose states are created when first reached. A state consists of a row
 // (an expression: what the rest of the text may be) and a place inside a character. The transition table is
 // by class of character; the decoder turns bytes into classes. From every state except kDead a text can still
 // be completed, so a prefix that has not failed yet never has to fail.

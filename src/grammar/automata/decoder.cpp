@@ -59,7 +59,8 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
           classes.class_of(first, std::min<char32_t>(first + 64 * each - 1, kLastCodePoint));
       known != CharacterClasses::kMixed)
     uniform = Step::to(Kind::kCharacter, known);
-  // Most code points are in one class: the places inside such characters are made once and shared (uniform_).
+  // Most code points are in one class: the places inside such characters are created once and shared
+  // (uniform_).
   const bool is_whole =
       first >= least && first + 64 * each - 1 <= kLastCodePoint && (first < 0xD000 || first > 0xDFFF);
   const std::pair key{uniform, num_bytes};

@@ -1,8 +1,8 @@
 // Regular expressions over code points, with intersection, complement and counts, and their derivatives
 // (Brzozowski, "Derivatives of Regular Expressions", JACM 1964; Owens, Reppy, Turon, "Regular-expression
 // derivatives re-examined", JFP 2009). The derivative of an expression by a character is the expression of
-// the texts that may follow that character. So the states of an automaton are expressions, and each is made
-// when a text first reaches it: x{0,1000000} is one node and costs nothing until it is read.
+// the texts that may follow that character. So the states of an automaton are expressions, and each is
+// created when a text first reaches it: x{0,1000000} is one node and costs nothing until it is read.
 //
 // Nodes are immutable and shared: equal expressions have equal ids, which bounds the number of states.
 #pragma once

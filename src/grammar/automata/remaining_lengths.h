@@ -1,7 +1,7 @@
 // The numbers of further characters after which a text that an automaton reads can end. A count of characters
 // (minLength, maxLength) next to a pattern is kept as a number, not as states: a text may continue while some
 // number of further characters is allowed by the count and leads to an end of the pattern. These numbers are
-// computed for all expressions at once. A(n), the set of expressions that can end after exactly n more
+// computed for all expressions together. A(n), the set of expressions that can end after exactly n more
 // characters, depends only on A(n - 1), so the sequence of sets becomes periodic.
 #pragma once
 

@@ -83,7 +83,7 @@ void MaskWalk::from_item(const Item& item, Nodes nodes, KeptMask& within) {
 }
 
 // Finds which bytes may follow the end of an item's text, for a walk in which the text can end in many
-// places. The row of what follows is made on first use. `is_same_everywhere`: the same bytes may follow at
+// places. The row of what follows is added on first use. `is_same_everywhere`: the same bytes may follow at
 // every end.
 class Behind {
  public:

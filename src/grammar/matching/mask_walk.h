@@ -1,9 +1,9 @@
 // Walks a tree of tokens and finds those that may follow a row or one of its items. Matcher::fill_mask uses
 // it where no mask can be copied.
 //
-// While the text belongs to one item, a step is one look-up in its automaton, and no row is made: the walk
+// While the text belongs to one item, a step is one look-up in its automaton, and no row is added: the walk
 // keeps one state per depth of the tree. Where the automaton's text may end, what may follow is computed once
-// for the whole walk, and a row is made only if a token really continues there.
+// for the whole walk, and a row is added only if a token really continues there.
 #pragma once
 
 #include <cstddef>

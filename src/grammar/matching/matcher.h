@@ -8,8 +8,8 @@
 //   }
 //
 // The state is an index into arrays that only grow: rollback() truncates them, and a copy of the matcher is a
-// fork. Different threads may use matchers of one grammar at once; they wait for each other. One matcher may
-// be used by only one thread at a time.
+// fork. Different threads may use matchers of one grammar at the same time; they wait for each other. One
+// matcher may be used by only one thread at a time.
 //
 // A matcher takes some kilobytes, and at most kMaxArenaBytes (limits.h). A call takes microseconds, and at
 // most kMaskFuel steps, some tens of milliseconds. All functions except rollback(), num_steps() and

@@ -58,8 +58,8 @@ NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
 }
 
 // Alternatives with the same first part share it, as in `list: item | item "," list`. Otherwise a text of the
-// first part would be at two positions of the grammar at once, which a mask has to follow byte by byte. Only
-// first parts are compared, and only once, so nodes do not nest deep.
+// first part would be at two positions of the grammar at the same time, which a mask has to follow byte by
+// byte. Only first parts are compared, and only once, so nodes do not nest deep.
 NodeId GrammarBuilder::choice(std::vector<NodeId> parts) {
   std::map<NodeId, std::vector<NodeId>> alike;  // by first part
   std::vector<NodeId> beginnings;

@@ -47,8 +47,8 @@ class GrammarBuilder {
     std::vector<NodeId> first;   // items 0, 1, ...
     std::optional<NodeId> rest;  // all further items; absent: there are none
     uint32_t min{0}, max{kUnlimited};
-    // If set, one item must be a needed item: `first[i]` at index i, else `rest`. It replaces the usual item
-    // at its index.
+    // If set, one item must be a needed item: `first[i]` at index i, `rest` after those. It replaces the
+    // usual item at its index.
     struct Needed {
       std::vector<NodeId> first;
       std::optional<NodeId> rest;

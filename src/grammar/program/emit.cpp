@@ -195,7 +195,7 @@ uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t
   before.rest = behind.rest;
   before.min = kUnlimited;
   if (array.max != kUnlimited) before.max = array.max - 1;
-  // The first list has at most as many usual items as fit before the last possible index of the needed item.
+  // The first list is limited to the usual items that fit before the last possible index of the needed item.
   if (!places[num_first])
     before.max = to_index(
         static_cast<size_t>(std::find(places.rbegin(), places.rend(), true).base() - places.begin() - 1));

@@ -102,7 +102,7 @@ class Rows {
   std::vector<Row> rows_;
   std::vector<Frame> frames_;
 
-  // State of the row that is being made.
+  // State of the row under construction.
   std::vector<Pending> pending_;
   std::vector<Item> marks_;  // items already followed
   struct Slot {

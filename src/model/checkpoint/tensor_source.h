@@ -26,7 +26,7 @@ struct TensorSource {
 TensorSource open_source(const std::filesystem::path& path);
 
 // Returns the smallest dtype that holds a tensor exactly: BF16 if the source has BF16, or has F32 values that
-// are all representable in BF16; else F32. Reads F32 tensors. Not for codes.
+// are all representable in BF16; otherwise F32. Reads F32 tensors. Not for codes.
 DType exact_dtype(const TensorSource& source, const TensorSpec& spec, Buffer& room);
 // Returns the elements in `dtype`: in place, or narrowed into `narrow` from F32 values that are all
 // representable in BF16.

@@ -100,7 +100,7 @@ class Maker {
     });
   }
 
-  // Vectors count as rows of one element if gate and up must be separated, else as one row.
+  // Vectors count as rows of one element if gate and up must be separated, otherwise as one row.
   void make_plain(const Part& part) {
     const StoredTensor stored = source_.read(part.spec, room_);
     const size_t count = *num_elements(part.entry.shape),

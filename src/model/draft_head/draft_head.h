@@ -36,7 +36,7 @@ struct DraftHeadConfig {
   int hidden{0};                      // H, the model's
   int vocab{0};                       // V, the model's
   int draft_vocab{0};                 // rows of the head's own unembedding
-  int intermediate{0};                // of its MLP
+  int intermediate{0};                // width of its MLP
   int num_heads{0}, num_kv_heads{0};  // query head j reads key/value head j / (num_heads / num_kv_heads)
   int head_dim{0};                    // D
   std::array<int, kNumTaps> taps{};   // the layers of the model whose outputs the head reads, ascending
@@ -51,7 +51,7 @@ struct DraftHeadConfig {
 };
 
 // Parses a head's config.json in any of the three formats. Throws InputError that names the file (`origin`),
-// the field, its value and the accepted values, also if the head was made for a model other than `model`.
+// the field, its value and the accepted values, also if the head was trained for another model than `model`.
 DraftHeadConfig parse_draft_head_config(std::string_view json, const std::string& origin,
                                         const Config& model);
 
@@ -70,7 +70,7 @@ struct DraftHead {
   DraftHeadConfig config;
   Vector features_norm;  // [3 H]; empty without norm_before_fc
   Matrix fc;             // [H, 3 H]: maps the outputs of the three layers to one feature vector
-  // [H] each. token_norm: of the token's embedding. hidden_norm: of the features or, in a chain, of the
+  // [H] each. token_norm norms the token's embedding; hidden_norm norms the features or, in a chain, the
   // previous output.
   Vector token_norm, hidden_norm;
   Matrix q, k, v;         // [heads D, 2 H]: the input is the embedding, then the features

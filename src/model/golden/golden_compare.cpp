@@ -48,8 +48,9 @@ struct TopDifference {
   int num_compared{0}, num_wrong{0};
 };
 
-// Compares those places of one position's top 5 whose adjacent tokens differ too much to have swapped with
-// them. The sixth token is not recorded; our best token outside the golden five is used instead.
+// Compares the top 5 of one position. Skips places whose golden log-probability is within `top_gap` of an
+// adjacent place: those two tokens may have swapped. Golden data have no sixth place: below the fifth, the
+// gap in our logits to our best token outside the golden five is used.
 TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span<const float> logits,
                           double top_gap) {
   const auto golden_ids = std::span(golden.top_ids).subspan(position * kGoldenTop, kGoldenTop);

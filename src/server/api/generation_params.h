@@ -32,7 +32,7 @@ struct GenerationParams {
   // after a space.
   std::vector<std::string> bad_words;
   std::optional<std::vector<TokenId>> allowed_tokens;  // ascending
-  std::optional<int> truncate_prompt;                  // number of prompt tokens to keep; -1: as many as fit
+  std::optional<int> truncate_prompt;                  // number of prompt tokens to keep; -1: all that fit
   bool truncates_end{false};                           // keep the first tokens, not the last
   OutputFormat format;
   std::optional<int> max_reasoning_tokens;  // for chats; absent: no limit

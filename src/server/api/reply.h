@@ -36,8 +36,8 @@ struct Usage {
 };
 Json to_json(const Usage& usage);
 
-// Makes the member "usage" of a stream's chunks: null if only the last chunk has the usage, else the usage so
-// far.
+// Makes the member "usage" of a stream's chunks: null if only the last chunk has the usage, otherwise the
+// usage so far.
 struct ChunkUsage {
   bool is_included{false}, is_continuous{false};
   Usage so_far{};
@@ -45,7 +45,7 @@ struct ChunkUsage {
   void add_to(Json& chunk) const;
 };
 
-// Returns "length" at a limit, "tool_calls" if a complete call ends the answer, else "stop".
+// Returns "length" at a limit, "tool_calls" if a complete call ends the answer, otherwise "stop".
 std::string_view finish_reason(FinishReason reason, bool ends_in_call);
 
 // Returns {"content": [...], "refusal": null}: the log-probabilities of the content's tokens.

@@ -33,8 +33,8 @@ std::string output_from(const Field& output) {
   return harmony::content_text(output, {.is_result = true, .accepted = kPartTypes});
 }
 
-// Returns the last message if it is the assistant's and `may_join` accepts it; else adds a new message of the
-// assistant.
+// Returns the last message if it is the assistant's and `may_join` accepts it; otherwise adds a new message
+// of the assistant.
 template <typename MayJoin>
 ChatMessage& assistant(std::vector<ChatMessage>& messages, MayJoin may_join) {
   if (messages.empty() || messages.back().role != Role::kAssistant || !may_join(messages.back())) {

@@ -35,7 +35,7 @@ Connection::Connection(asio::generic::stream_protocol::socket socket, const Conn
       buffer_(buffer_bytes(context.limits)),
       place_(context.places, [this] { stream_.close(); }) {
   error_code ignored;
-  // Sends each event at once. Fails on Unix sockets, which don't need it.
+  // Sends each event immediately. Fails on Unix sockets, which don't need it.
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
 }
 

@@ -29,7 +29,8 @@ struct RequestRecord {
   int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
   Stopwatch clock;  // started when the request was read
   std::optional<double> first_token_seconds;
-  std::string_view finish_reason;  // stop, length, abort or error; with several choices, of the last to end
+  // stop, length, abort or error; of several choices, that of the last one to end.
+  std::string_view finish_reason;
 };
 
 // The functions that write throw boost::system::system_error if the client has disconnected.
@@ -46,7 +47,7 @@ class Exchange {
   virtual void free_body() = 0;  // frees the body, but keeps its share for what was parsed from it
   // Adds bytes to the body's share of the budget. Throws HttpError (429) if the budget is exhausted.
   virtual void reserve_more(uint64_t num_bytes) = 0;
-  // The client's X-Request-Id if it has only letters, digits and "-_.", else a random id.
+  // The client's X-Request-Id if it has only letters, digits and "-_.", otherwise a random id.
   virtual const std::string& id() const = 0;
   // The status of the answer; 0 before it, kClientGone if the client disconnected.
   virtual int status() const = 0;
@@ -63,8 +64,8 @@ class Exchange {
   virtual asio::awaitable<void> write_events(std::string events) = 0;
   virtual asio::awaitable<void> end_events(int status) = 0;
 
-  // Sets a function that is called once if the client disconnects before the answer is complete; at once if
-  // it already has. Replaces an earlier function.
+  // Sets a function that is called once if the client disconnects before the answer is complete; immediately
+  // if it already has. Replaces an earlier function.
   virtual void on_disconnect(std::function<void()> function) = 0;
 
   RequestRecord& record() { return record_; }

@@ -25,7 +25,7 @@ struct RequestHead {
 };
 
 // Returns the length of the header at the start of `bytes`, with its final empty line; nullopt if its end has
-// not arrived. Stops early at a byte that no header may contain, so that read_head() refuses it at once.
+// not arrived. Stops early at a byte that no header may contain, so that read_head() refuses it immediately.
 // `num_scanned`: how many bytes earlier calls have scanned.
 std::optional<size_t> head_length(std::string_view bytes, size_t num_scanned);
 

@@ -124,7 +124,7 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
   if (!has_events_) {
     if (!is_chunked) keep_alive_ = false;  // without chunks, closing the connection ends the answer
     std::string head = head_lines(200, stream_type_);
-    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // makes nginx forward each event at once
+    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // stops buffering by nginx
     head += is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
     events.insert(0, head);
   }

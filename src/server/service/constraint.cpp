@@ -44,7 +44,7 @@ std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const Offere
                                                IgnoredFields& ignored) {
   if (tool.input) try {
       return shelf.get(*tool.input).grammar;
-    } catch (const InputError& error) {  // the prompt still describes the format, and agents can go on
+    } catch (const InputError& error) {  // the prompt still describes the format, and agents can continue
       ignored.add("tools." + tool.name + ".format", error.what());
     }
   if (!tool.parameters) return shelf.get({Language::kJsonObject, "", false}).grammar;

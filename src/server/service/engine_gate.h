@@ -1,4 +1,4 @@
-// Connects the engine to the coroutines of the I/O thread: limits how many answers run at once, and
+// Connects the engine to the coroutines of the I/O thread: limits the number of concurrent answers, and
 // delivers each event of the engine to the request that waits for it. I/O thread only.
 #pragma once
 
@@ -47,8 +47,9 @@ class EngineGate {
   struct Listener {
     Generation* generation;  // null: cancelled, but the engine's last event has not arrived
     size_t choice;
-    Outcome dropped_as{Outcome::kAbort};  // outcome to count; kAbort: the one that the engine reports
-    Stopwatch clock;                      // started when the answer was submitted
+    // How to count an answer that was dropped. kAbort: by the reason that the engine reports.
+    Outcome dropped_as{Outcome::kAbort};
+    Stopwatch clock;  // started when the answer was submitted
     double last_token_seconds{0};
     int num_tokens{0};
   };
@@ -86,7 +87,7 @@ class Generation {
   // string ended it.
   void drop_choice(size_t choice, Outcome outcome);
 
-  // The client has disconnected: cancels all choices at once and wakes next().
+  // The client has disconnected: cancels all choices and wakes next().
   void abandon();
   bool is_abandoned() const { return is_abandoned_; }
 

@@ -35,8 +35,8 @@ std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words,
   return runs;
 }
 
-// Keeps the end or the start of the prompt: truncate_prompt tokens, or with -1 as many tokens as leave room
-// for the answer.
+// Keeps the end or the start of the prompt: truncate_prompt tokens, or with -1 all that leave room for the
+// answer.
 void truncate(std::vector<TokenId>& prompt, const GenerationParams& params, int max_context) {
   if (!params.truncate_prompt) return;
   const int room = std::max(1, max_context - std::max(1, params.max_tokens.value_or(1)));

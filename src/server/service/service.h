@@ -56,7 +56,7 @@ struct Service {
   std::unique_ptr<EngineGate> gate;
 };
 
-// Runs `work`: at once for a short body, on the parse pool for a long one. Parsing megabytes takes seconds,
+// Runs `work`: directly for a short body, on the parse pool for a long one. Parsing megabytes takes seconds,
 // and the I/O thread must keep sending other answers. On the pool `work` may use only immutable state. If the
 // client leaves before `work` has started, it does not run, and this throws system_error.
 asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work);

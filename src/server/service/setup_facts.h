@@ -19,7 +19,7 @@ struct SetupFacts {
   std::string backend;  // "cpu"
   std::string device;   // description in one line
   std::vector<Kernel> kernels;
-  std::vector<Memory> memory;  // parts of the memory plan; with several GPUs, of the fullest
+  std::vector<Memory> memory;  // parts of the memory plan of the fullest device
   size_t memory_budget{0};     // these parts, plus the room left at the start on the fullest device
 };
 

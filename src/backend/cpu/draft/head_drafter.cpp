@@ -141,7 +141,7 @@ void HeadDrafter::embed_and_norm(View<const float, 2> features, std::span<const 
 }
 
 // Returns the residual that the layer adds to, for the rows in `outputs`: the normed features with
-// norm_before_residual, else the features.
+// norm_before_residual, otherwise the features.
 HeadDrafter::Rows HeadDrafter::residuals_of(View<const float, 2> features, std::span<const int> outputs) {
   const ptrdiff_t hidden = head_.config.hidden, half = padded(hidden);
   Rows residuals;

@@ -42,8 +42,8 @@ const FamilyRow& row_for(const DeviceProperties& properties) {
   return *nearest;
 }
 
-// From vendors' datasheets. Memory is in units of 1e9 bytes, as sold, except that of the H200: as its driver
-// counts it. The first chip of a family represents it.
+// From vendors' datasheets. Memory is in units of 1e9 bytes, as sold; that of the H200 is what its driver
+// reports. The first chip of a family represents it.
 struct ChipRow {
   const char *name, *product;
   int compute_capability, num_multiprocessors;

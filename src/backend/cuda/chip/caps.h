@@ -36,8 +36,8 @@ struct DeviceCaps : DeviceProperties {
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
-// A compute capability of no family takes the nearest family below it whose code is PTX or of the same
-// generation: that code runs on later chips too. Throws InputError below 80.
+// A compute capability without a family of its own gets the nearest family below it whose code is PTX or of
+// the same generation: that code runs on later chips too. Throws InputError below 80.
 DeviceCaps caps_of(const DeviceProperties& properties);
 // Returns the caps for a program whose code for the chip is that of this compute capability only (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
@@ -46,8 +46,8 @@ std::string describe(const DeviceCaps& caps);  // one line
 
 // The speeds of a chip, for predictions (predict/predict.h). Rates are per SM.
 struct ChipSpeeds {
-  double read_bandwidth{0};  // bytes per second: the best that any program was seen to read
-  // false: estimated from what chips of its kind reach of their datasheet's figure
+  double read_bandwidth{0};  // bytes per second: the fastest that any program was seen to read
+  // false: estimated from the share of the datasheet's figure that similar chips reach
   bool is_read_measured{false};
   double clock_hz{0};            // under load
   double products_per_clock{0};  // mma.sync.m16n8k16 of bfloat16, summed in float32

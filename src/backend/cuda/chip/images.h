@@ -1,4 +1,5 @@
-// Images: the forms of the kernels in this program (NIBBLE_CUDA_ARCHITECTURES), and which of them a GPU runs.
+// Images: the kernels of this program as compiled for one architecture each (NIBBLE_CUDA_ARCHITECTURES), and
+// which image a GPU runs. Unrelated to the images of activations in layout/image.h.
 #pragma once
 
 #include <optional>
@@ -31,7 +32,7 @@ struct ImageChoice {
 };
 std::optional<ImageChoice> choose_image(std::span<const Image> images, int compute_capability);
 
-std::span<const Image> images();  // of this program
+std::span<const Image> images();  // the images in this program
 std::string images_text();        // "cuda 13.0: sm_80 (also PTX), sm_90a"
 
 // Throws InputError if the GPU can run none of the images, or if the driver would have to compile an image

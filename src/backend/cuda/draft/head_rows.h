@@ -68,7 +68,7 @@ void draft_input(const LaunchContext& gpu, int num_rows, const DraftInputArgs& a
 // gated = silu(gate) * up.
 struct DraftGateArgs {
   const float* parts;  // [1 or 2, rows, 2 I]: gate, then up
-  bool has_rest;       // whether it is in two parts
+  bool has_rest;       // whether `parts` has two partial sums to add
   int intermediate;
   __nv_bfloat16* gated;  // [rows, I]
 };

@@ -2,8 +2,8 @@
 // to the next: rows of codes, and rows of scales for each 32 columns (ptx/quantise_block.h computes both).
 // C++17, for device code.
 //
-// A row is padded with zeros to whole tiles of 64 columns. A tile's codes are ordered so that lane t of a
-// quad loads its operands (block_codes.h) at once: eight adjacent columns of the first 32, the corresponding
+// A row is padded with zeros to whole tiles of 64 columns. A tile's codes are ordered so that the operands of
+// lane t of a quad (block_codes.h) are contiguous: eight adjacent columns of the first 32, the corresponding
 // eight of the second 32, then the same for lane t + 1. In MXFP8x2 all first terms of the tile precede all
 // second terms. A tile has one word of scales: bytes 0 and 1 belong to its blocks of 32 columns, bytes 2 and
 // 3 to the second terms of these blocks, or are 0.

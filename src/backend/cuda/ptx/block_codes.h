@@ -9,14 +9,14 @@
 //            rows g and g + 8, columns 4 t + {0..3}; a2, a3: the same rows, columns 16 + 4 t + {0..3}; b0,
 //            b1: column g, the same 4 + 4 places of the contraction.
 //   kMxfp4   m16n8k64: both are E2M1, eight codes per register, low nibble first. a0, a1: rows g and g + 8,
-//            columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: column g, likewise.
+//            columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: column g, the same places.
 //
 // The columns of a block of 32 may come in any order that A and B share. So a lane keeps the eight adjacent
 // columns 8 t .. 8 t + 7 that it has in strips.h, in the order that is cheapest to unpack. Write the number
 // of a column among the eight as c = 4 m + 2 j + h (bits m, j, h):
 //
-//   kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. Neighbours by place: 0 4 1 5 2 6 3 7.
-//   kMxfp4   place 4 h + 2 m + j: byte 2 h + m, nibble j. Neighbours by place: 0 2 4 6 1 3 5 7.
+//   kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. Columns by place: 0 4 1 5 2 6 3 7.
+//   kMxfp4   place 4 h + 2 m + j: byte 2 h + m, nibble j. Columns by place: 0 2 4 6 1 3 5 7.
 //
 // Activations are stored in this order, in groups of eight, so a lane loads its B registers without
 // reordering.

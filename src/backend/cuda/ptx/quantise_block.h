@@ -155,7 +155,7 @@ __host__ __device__ inline Mxfp4Errors mxfp4_errors(const float (&x)[8], uint32_
   }
   return errors;
 }
-// Returns the candidate scale with the smaller error. `errors`: of the whole block.
+// Returns the candidate scale with the smaller error. `errors` are those of the whole block.
 constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {
   return static_cast<uint8_t>(mxfp4_scale(largest) + (errors.of_twice < errors.of_scale ? 1 : 0));
 }

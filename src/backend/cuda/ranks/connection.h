@@ -15,8 +15,8 @@ namespace nibble::cuda {
 
 struct Connection {
   std::shared_ptr<const Nccl> nccl{};  // null: direct writes, or a single rank
-  std::vector<Share> shares{};         // of all ranks
-  std::shared_ptr<RankLinks> links{};  // of ranks that are processes; null: all ranks are in this process
+  std::vector<Share> shares{};         // one entry per rank
+  std::shared_ptr<RankLinks> links{};  // set if each rank is a process; null: all ranks are in this process
 };
 
 // Returns the connection of the ranks on these GPUs. Throws InputError if NCCL is needed and unavailable.

@@ -105,8 +105,8 @@ struct RowOfCta {
   static __device__ void add(const float4 (&more)[kFours], int hidden, float4 (&to)[kFours]) {
     for_fours(hidden, [&](int n, int) { add_to(to[n], more[n]); });
   }
-  // Adds up the rank's own parts of a row of the step, in order. After the first, `at_once` parts are loaded
-  // at the same time; each takes 4 kFours registers.
+  // Sums the rank's own parts of a row of the step, in order. Loads part 0 alone, then `at_once` parts at a
+  // time; each part takes 4 * kFours registers.
   template <int at_once>
   static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
     const int hidden = args.links.hidden, from = part_row(args, row);

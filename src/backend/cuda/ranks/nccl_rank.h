@@ -18,8 +18,8 @@ size_t nccl_rank_bytes(int hidden, int num_ranks, int max_batch_tokens);
 
 class NcclRank {
  public:
-  // Uses the current device. Returns once all ranks of the group have been constructed; `shares`: of all
-  // ranks, in order.
+  // Uses the current device. Returns once all ranks of the group have been constructed; `shares` has one
+  // entry per rank, in order of rank.
   NcclRank(std::shared_ptr<const Nccl> nccl, const GroupId& group, const std::vector<Share>& shares, int rank,
            int hidden, int max_batch_tokens);
   NcclRank(const NcclRank&) = delete;

@@ -20,12 +20,13 @@ namespace nibble::cuda {
 inline constexpr int kMaxRanks{8};
 // Up to this number of rows, a sum is sent as tagged words, each a float and a tag. Tagged words need no
 // fence and cross the link once, but (N - 1) R H words of 8 bytes leave each rank, for N ranks and R rows of
-// H numbers; with owners, (N - 1) / N R H numbers of 4 bytes and as many of 2 bytes leave it. With NVLink,
-// 387 GB/s, and rows of 2,880 numbers this takes 0.060 and 0.022 us per row for two ranks, after a latency of
-// 3 and 10 us: computed, not measured. The break-even is 188 rows for two ranks, 78 for three, 48 for four,
-// 18 for eight; a smaller limit is safe, because a slower link lowers the break-even.
+// H numbers; with owners, (N - 1) / N R H numbers of 4 bytes and the same number of 2 bytes leave it. With
+// NVLink, 387 GB/s, and rows of 2,880 numbers this takes 0.060 and 0.022 us per row for two ranks, after a
+// latency of 3 and 10 us: computed, not measured. The break-even is 188 rows for two ranks, 78 for three, 48
+// for four, 18 for eight; a smaller limit is safe, because a slower link lowers the break-even.
 constexpr int tagged_rows(int num_ranks) { return 128 / (num_ranks - 1); }
-// More rows than this take several sums. Decides the size of an inbox.
+// The maximum number of rows in one sum; a step with more rows runs several sums. Determines the size of an
+// inbox.
 inline constexpr int kSumRows{8192};
 inline constexpr int kInboxSlots{2};
 

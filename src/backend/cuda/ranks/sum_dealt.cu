@@ -10,8 +10,8 @@
 // 4 parts per token are 94 MB, 49 us at 3.1 TB/s, and 77 MB after attention. All of this overlaps: half of
 // the CTAs send and wait, the other half add up, and both halves start with the launch.
 //
-// A rank launches as many CTAs as its chip holds at once, because they poll. Flags are per row, so other
-// ranks may have other numbers of CTAs.
+// The CTAs poll, so a rank launches only the number that its chip can run at the same time. Flags are per
+// row, so ranks may launch different numbers of CTAs.
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"
@@ -22,9 +22,9 @@ namespace {
 
 // An SM holds one CTA that sends, and one that adds up.
 constexpr int kDealtWarps{16}, kOfEach{1};
-constexpr int kPartsAtOnce{2};  // parts loaded at once, after part 0: more do not fit into registers
+constexpr int kPartsAtOnce{2};  // parts loaded at a time, after part 0: more do not fit into registers
 // Rows that a CTA sends per fence. A fence takes 2 us: with one row per fence, 132 CTAs would send at most
-// 430 GB/s, and the link takes 387.
+// 430 GB/s, and the link carries 387.
 constexpr int kSentAtOnce{2};
 using DealtRow = RowOfCta<kDealtWarps>;
 
@@ -57,7 +57,7 @@ __device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) 
   }
 }
 
-// Waits for the rows whose terms send_terms() sent.
+// Waits until the owners of the rows that send_terms() sent have returned their sums.
 __device__ void wait_for_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
   const Links& links = args.links;
   const int most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);

@@ -14,7 +14,7 @@ constexpr int kFewThreads{128}, kMeetThreads{256};
 // Shape of the kernel with one CTA per row. Polling CTAs must all be resident: one CTA per SM, because with
 // two per SM each would have too few registers.
 constexpr int kWarps{16}, kResidents{1};
-constexpr int kPartsAtOnce{3};  // at once, after part 0: 1 + 3 are the experts per token of gpt-oss
+constexpr int kPartsAtOnce{3};  // at a time, after part 0: 1 + 3 are the experts per token of gpt-oss
 using WordRow = RowOfCta<kWarps>;
 
 __device__ TwoWords two_words(float first, float second, uint32_t tag) {

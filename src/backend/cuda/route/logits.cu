@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(32 * kWarps)
     struct {
       uint4 of[RouterSegment::kTiles][2];
       __device__ uint4 operator()(int tile, int group) const { return of[tile][group]; }
-    } b;  // all requested at once
+    } b;  // all requested before the first use
 #pragma unroll
     for (int tile = 0; tile < RouterSegment::kTiles; ++tile)
 #pragma unroll

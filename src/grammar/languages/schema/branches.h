@@ -79,7 +79,7 @@ class Branches {
 
  private:
   using Alternatives = std::vector<Terms>;
-  // A branch that is being made.
+  // A branch under construction.
   struct Open {
     Branch branch;
     std::set<Term> seen;

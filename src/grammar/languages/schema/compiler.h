@@ -21,7 +21,7 @@ class SchemaCompiler {
   SchemaCompiler(const Json& schema, const SchemaOptions& options, const std::set<std::string>& widened = {});
   Compiled compile();
 
-  // For code that widens a schema that did not compile: JSON pointers of schemas.
+  // Each returns the JSON pointer of a schema to simplify if compilation fails (widening.h).
   std::string dearest_place() const;     // the schema that took the most work
   std::string impossible_place() const;  // the deepest schema that no text satisfies
   uint64_t fuel_left() { return builder_.expressions().fuel().left(); }

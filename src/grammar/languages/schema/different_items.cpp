@@ -56,7 +56,7 @@ std::optional<std::vector<Json>> SchemaCompiler::few_values(const Terms& terms, 
   return found;
 }
 
-// Returns a list that contains all values of the branch, and maybe others; nullopt if there are too many.
+// Returns a list that contains all values of the branch, and possibly others; nullopt if there are too many.
 std::optional<std::vector<Json>> SchemaCompiler::values_to_filter(const Branch& branch, uint32_t depth) {
   const Facts facts = facts_of(branch, document_, warnings_);
   std::vector<Json> values;
@@ -82,8 +82,8 @@ std::optional<std::vector<Json>> SchemaCompiler::values_to_filter(const Branch& 
   return values;
 }
 
-// Returns a list that contains all arrays that satisfy the facts, and maybe others; nullopt if there are too
-// many, or they nest too deep.
+// Returns a list that contains all arrays that satisfy the facts, and possibly others; nullopt if there are
+// too many, or they nest too deep.
 std::optional<std::vector<Json>> SchemaCompiler::few_arrays(const ArrayFacts& arrays, uint32_t depth) {
   constexpr uint32_t kMaxLength{16};
   const uint32_t most = arrays.most();

@@ -74,8 +74,8 @@ void SchemaCompiler::warn_of_formats(const StringFacts& facts, const std::vector
 }
 
 // Returns `text` limited to the allowed lengths, as one automaton. Its many states count characters, but each
-// is made only when a text reaches it. A count kept next to the automaton is cheaper, but needs a list of all
-// states (automata/remaining_lengths.h).
+// is created only when a text reaches it. A count kept next to the automaton is cheaper, but needs a list of
+// all states (automata/remaining_lengths.h).
 Expression SchemaCompiler::with_lengths(const StringFacts& facts, Expression text) {
   if (facts.min_length == 0 && facts.max_length == kUnlimited) return text;
   if (facts.min_length > facts.max_length) return Expression::kNothing;
