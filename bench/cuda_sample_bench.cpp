@@ -5,7 +5,9 @@
 
 #include <vector>
 
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/input/sample_input.h"
+#include "backend/cuda/sample/args.h"
 #include "backend/cuda/sample/sample_rows.h"
 #include "core/random.h"
 

@@ -8,10 +8,6 @@ if(NOT NIBBLE_CUDA_ARCHITECTURES MATCHES "^[0-9]+a?(-real|-virtual)?(;[0-9]+a?(-
 endif()
 # PTX of an architecture with "a" would run only on that architecture, where the machine code runs anyway.
 string(REGEX REPLACE "a(;|$)" "a-real\\1" CMAKE_CUDA_ARCHITECTURES "${NIBBLE_CUDA_ARCHITECTURES}")
-set(NIBBLE_PACE "" CACHE STRING "pretend memory of so many GB/s for weights (src/backend/cuda/chip/pace.cuh); for predictions, not for use")
-if(NIBBLE_PACE)
-  add_compile_definitions(NIBBLE_PACE=${NIBBLE_PACE})
-endif()
 find_program(NVCC nvcc HINTS /usr/local/cuda/bin REQUIRED)
 set(CMAKE_CUDA_COMPILER ${NVCC})
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)

@@ -8,8 +8,11 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernel_table.h"
 #if NIBBLE_CUDA
+#include "backend/cuda/chip/device.h"
+#include "backend/cuda/chip/device_facts.h"
 #include "backend/cuda/chip/images.h"
 #include "backend/cuda/chip/predict.h"
+#include "backend/cuda/chip/read_bandwidth.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/limits.h"

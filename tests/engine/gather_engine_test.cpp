@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/engine/toy_engine.h"
+#include "tests/wait_until.h"
 
 namespace nibble {
 namespace {
@@ -53,7 +54,7 @@ struct NotingBackend : ToyBackend {
 RequestId submit_and_wait_until_taken(Engine& engine, const GenerationRequest& asked) {
   const int num_before = engine.state().num_waiting;
   const RequestId id = engine.submit(asked);
-  while (engine.state().num_waiting == num_before) std::this_thread::yield();
+  test::wait_until([&] { return engine.state().num_waiting != num_before; });
   return id;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/engine/toy_engine.h"
+#include "tests/wait_until.h"
 
 namespace nibble {
 namespace {
@@ -80,8 +81,7 @@ TEST_P(LostEngine, CountsNoTimeWithoutWork) {
   Toy toy;
   EXPECT_EQ(toy.engine.state().progress.seconds, 0);
   toy.ask(request(tokens_of("abc"), 5));
-  while (toy.engine.state().progress.seconds > 0) {
-  }
+  test::wait_until([&] { return toy.engine.state().progress.seconds == 0; });
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "tests/error_of.h"
 #include "tests/model/small_model.h"
 #include "tests/nodes/group.h"
+#include "tests/wait_until.h"
 
 namespace nibble::nodes {
 namespace {
@@ -109,11 +110,13 @@ TEST_F(Join, IsRefusedToWhoDiffersAndTheHeadGoesOnWaiting) {
 
 tcp::socket connected(asio::io_context& io, const tcp::endpoint& head) {
   tcp::socket socket(io);
-  for (error_code error;; std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+  test::wait_until([&] {
+    error_code error;
     socket.connect(head, error);
-    if (!error) return socket;
-    socket.close();
-  }
+    if (error) socket.close();
+    return !error;
+  });
+  return socket;
 }
 
 // Strangers send nothing, noise, or an incomplete greeting.

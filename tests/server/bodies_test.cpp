@@ -55,15 +55,17 @@ TEST(Server, BodiesShareOneLimitAndShortOnesAreTakenNextToLargeOnes) {
   }
   std::string answer;
   // The bytes sent may not have arrived yet.
-  do {
+  test::wait_until([&] {
     const Connection refused(port);
     answer = refused.announce("/v1/completions", kMega);
-    if (answer == kGoOn) continue;
-    EXPECT_THAT(answer, StartsWith("HTTP/1.1 429 "));
-    EXPECT_THAT(answer, HasSubstr("\r\nRetry-After: 1\r\n"));
-    EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
-    EXPECT_THAT(refused.read(), HasSubstr("the bodies of other requests use the 3145728 bytes of memory"));
-  } while (answer == kGoOn);
+    if (answer == kGoOn) return false;
+    answer += refused.read();
+    return true;
+  });
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 429 "));
+  EXPECT_THAT(answer, HasSubstr("\r\nRetry-After: 1\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
+  EXPECT_THAT(answer, HasSubstr("the bodies of other requests use the 3145728 bytes of memory"));
   EXPECT_THAT(running.ask(completion_of(16 << 10)), HasSubstr("\"text\":\"!!!!\""));
 
   goes.reset();
@@ -100,7 +102,7 @@ TEST(Server, ABodyInChunksIsCountedAsItComes) {
   // The body of a request to /v1/responses counts until the response ends.
   first.send(in_a_chunk("/v1/responses", R"({"input": "abc", "max_output_tokens": 4, "pad": ")" +
                                              std::string(2 * kMega, 'x') + "\"}"));
-  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  running.wait_for_step(1);
   second.send(in_a_chunk("/v1/completions", completion_of(2 * kMega)));
   EXPECT_THAT(second.read(), StartsWith("HTTP/1.1 429 "));
   small.send(in_a_chunk("/v1/completions", completion_of(16 << 10)));
@@ -131,10 +133,11 @@ TEST(Server, AConversationThatIsGoneOnWithIsCountedAsABody) {
   running.backend.is_gated = true;
   const Connection first(running.server.port());
   first.post("/v1/responses", "{" + next + "}");
-  while (running.server.metrics()
-             .text(running.engine.state())
-             .find("num_requests_running{model_name=\"toy\"} 1") == std::string::npos)
-    std::this_thread::sleep_for(1ms);
+  test::wait_until([&] {
+    return running.server.metrics()
+               .text(running.engine.state())
+               .find("num_requests_running{model_name=\"toy\"} 1") != std::string::npos;
+  });
   EXPECT_THAT(respond(next), StartsWith("HTTP/1.1 429 "));
 }
 
@@ -147,7 +150,7 @@ TEST(Server, ABodyIsHeldNoLongerThanItTakesToReadIt) {
     running.backend.is_gated = true;
     const Connection connection(running.server.port());
     connection.post(path, body);
-    while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+    running.wait_for_step(1);
     expect_all_room_for_bodies(running);
     running.open_gate();
     EXPECT_THAT(connection.read(), StartsWith("HTTP/1.1 200 "));

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -21,8 +22,9 @@ class Connection {
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const timeval patience{60, 0};
+    const timeval patience{kPatience.count(), 0};
     ::setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    ::setsockopt(handle_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     EXPECT_EQ(::connect(handle_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
   ~Connection() { close(); }
@@ -43,8 +45,11 @@ class Connection {
   }
   // Reads until `end` has arrived, the connection ends, or a minute has passed.
   std::string read_until(std::string_view end) const {
+    const auto latest = Clock::now() + kPatience;
     std::string text;
-    for (char byte{}; text.find(end) == std::string::npos && ::recv(handle_, &byte, 1, 0) == 1;) text += byte;
+    for (char byte{};
+         text.find(end) == std::string::npos && Clock::now() < latest && ::recv(handle_, &byte, 1, 0) == 1;)
+      text += byte;
     return text;
   }
   // Announces a body of `num_bytes` bytes and waits for "100 Continue". Returns the answer up to the end of
@@ -55,16 +60,21 @@ class Connection {
         num_bytes));
     return read_until("\r\n\r\n");
   }
+  // Reads until the connection ends, or a minute has passed.
   std::string read() const {
+    const auto latest = Clock::now() + kPatience;
     std::string text;
     for (char bytes[4096];;) {
       const ssize_t num_bytes = ::recv(handle_, bytes, sizeof bytes, 0);
-      if (num_bytes <= 0) return text;
+      if (num_bytes <= 0 || Clock::now() > latest) return text;
       text.append(bytes, static_cast<size_t>(num_bytes));
     }
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kPatience{60};
+
   int handle_;
 };
 

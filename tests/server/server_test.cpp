@@ -58,7 +58,7 @@ TEST(Server, AnEngineFaultFailsTheRequestsOfItsStepAndServingGoesOn) {
   running.backend.is_gated = true;
   const Connection touched(running.server.port()), waiting(running.server.port());
   touched.post("/v1/completions", R"({"prompt": "X marks the spot", "max_tokens": 4})");
-  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  running.wait_for_step(1);
   waiting.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})");
   running.open_gate();
   const std::string failed = touched.read();
@@ -82,7 +82,7 @@ TEST(Server, StepsAreCountedByHowTheBackendLaunchedThemWhereItHasSeveralWays) {
     EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})"),
                 HasSubstr("\"text\":\"!!!!\""));
     // The last step is counted too.
-    while (running.engine.state().num_running > 0) std::this_thread::sleep_for(1ms);
+    test::wait_until([&] { return running.engine.state().num_running == 0; });
     return running.server.metrics().text(running.engine.state());
   };
   EXPECT_THAT(metrics_after_an_answer(), testing::Not(HasSubstr("backend_steps_total")));
@@ -168,15 +168,17 @@ TEST(Server, AClientThatGoesWhileItsPromptIsReadCostsOneStepMore) {
   for (int i = 1; i < 400; ++i) prompt += ",1";
   connection.post("/v1/completions", R"({"prompt": )" + prompt + "]}");
   running.backend.gate.release(2);
-  while (running.backend.num_begun < 3) std::this_thread::sleep_for(1ms);
+  running.wait_for_step(3);
   EXPECT_THAT(running.ask(R"({"prompt": "a"})"), HasSubstr("Retry-After: "));
   connection.close();
   running.wait_until_someone_has_gone();  // during the blocked step
   running.open_gate();
   std::string answer;
-  do answer = running.ask(R"({"prompt": "a", "max_tokens": 1})");
-  // Compares the status only: ids and times may contain these digits.
-  while (answer.starts_with("HTTP/1.1 429 "));
+  test::wait_until([&] {
+    answer = running.ask(R"({"prompt": "a", "max_tokens": 1})");
+    // Compares the status only: ids and times may contain these digits.
+    return !answer.starts_with("HTTP/1.1 429 ");
+  });
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
   EXPECT_EQ(running.backend.num_begun, 4);
 }
@@ -254,14 +256,16 @@ TEST(Server, ReportsItsStateAndItsSetup) {
   running.backend.is_gated = true;
   const Connection runs(running.server.port()), waits(running.server.port());
   runs.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})");
-  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  running.wait_for_step(1);
   waits.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})");
-  while (status().find("\"tokens\":0},{") == std::string::npos) std::this_thread::sleep_for(1ms);
+  test::wait_until([&] { return status().find("\"tokens\":0},{") != std::string::npos; });
   running.backend.gate.release(1);
   std::string told;
-  do told = status();
-  while (told.find("\"waiting\":1") == std::string::npos || told.find("\"tokens\":1}") == std::string::npos ||
-         told.find("\"steps\":1,") == std::string::npos);
+  test::wait_until([&] {
+    told = status();
+    return told.find("\"waiting\":1") != std::string::npos &&
+           told.find("\"tokens\":1}") != std::string::npos && told.find("\"steps\":1,") != std::string::npos;
+  });
   EXPECT_THAT(told, HasSubstr("\"state\":\"ready\""));
   EXPECT_THAT(told, HasSubstr("\"engine\":{\"running\":1,"));
   EXPECT_THAT(told, HasSubstr("\"generated_tokens\":1,"));

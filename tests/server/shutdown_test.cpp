@@ -35,7 +35,7 @@ TEST(Server, EndsInTheMiddleOfEverything) {
                              R"({"prompt": "abc", "pad": ")" + (i < 3 ? "" : padding) + "\"}");
   }
   // Otherwise the server may have nothing to wait for.
-  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  running.wait_for_step(1);
   ::kill(::getpid(), SIGTERM);
   running.thread.join();
   EXPECT_EQ(running.end, ServerEnd::kCancelled);
@@ -52,8 +52,10 @@ TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
   EXPECT_THAT(health_of(running), StartsWith("HTTP/1.1 200 "));
   ::kill(::getpid(), SIGTERM);
   std::string told;
-  do told = health_of(running);
-  while (told.starts_with("HTTP/1.1 200 "));
+  test::wait_until([&] {
+    told = health_of(running);
+    return !told.starts_with("HTTP/1.1 200 ");
+  });
   EXPECT_THAT(told, EndsWith("{\"status\":\"draining\"}\n"));
   EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})"),
               StartsWith("HTTP/1.1 200 "));
@@ -83,7 +85,7 @@ std::unique_ptr<Connection> ask_a_model_that_hangs(Running& running) {
   running.backend.is_gated = true;
   auto connection = std::make_unique<Connection>(running.server.port());
   connection->post("/v1/completions", R"({"prompt": "abc"})");
-  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  running.wait_for_step(1);
   return connection;
 }
 
@@ -126,7 +128,7 @@ TEST(Server, ReloadsAtEachHangupAndGoesOn) {
   running.server.on_reload([&] { ++num_reloads; });
   for (int n = 1; n <= 3; ++n) {
     ::kill(::getpid(), SIGHUP);
-    while (num_reloads < n) std::this_thread::sleep_for(1ms);
+    test::wait_until([&] { return num_reloads >= n; });
   }
   EXPECT_THAT(health_of(running), StartsWith("HTTP/1.1 200 "));
 }

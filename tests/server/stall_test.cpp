@@ -60,7 +60,7 @@ struct Asked {
   explicit Asked(Running& running) : connection(running.server.port()) {
     running.backend.is_gated = true;
     connection.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 2})");
-    while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+    running.wait_for_step(1);
   }
   Connection connection;
 };
@@ -77,8 +77,7 @@ TEST(Server, SaysThatItStandsStillWhileAModelHangsAndRecoversWithIt) {
                     testing::Not(HasSubstr("nibble:engine_seconds_without_step{model_name=\"toy\"} 0\n"))));
   running.open_gate();
   EXPECT_THAT(asked.connection.read(), StartsWith("HTTP/1.1 200 "));
-  while (get(running, "/health").starts_with("HTTP/1.1 503 ")) {
-  }
+  test::wait_until([&] { return !get(running, "/health").starts_with("HTTP/1.1 503 "); });
   EXPECT_THAT(get(running, "/live"), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(get(running, "/metrics"),
               HasSubstr("nibble:engine_seconds_without_step{model_name=\"toy\"} 0\n"));
@@ -102,8 +101,7 @@ TEST(Server, EndsWithAnErrorForEveryRequestWhereTheDeviceIsLost) {
     connections.back()->post("/v1/completions", R"({"prompt": "abc"})");
   }
   // The engine updates its own counts only between steps.
-  while (get(running, "/load").find(R"({"server_load":20})") == std::string::npos) {
-  }
+  test::wait_until([&] { return get(running, "/load").find(R"({"server_load":20})") != std::string::npos; });
   running.open_gate();
   for (const auto& connection : connections)
     EXPECT_THAT(connection->read(),

@@ -19,6 +19,7 @@
 #include "tests/engine/toy_backend.h"
 #include "tests/server/connection.h"
 #include "tests/server/tiny.h"
+#include "tests/wait_until.h"
 
 namespace nibble::server {
 
@@ -90,25 +91,26 @@ struct Running {
   }
 
   void wait_until_someone_has_gone() {
-    while (server.metrics().text(std::nullopt).find("status=\"499\"") == std::string::npos)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    test::wait_until(
+        [&] { return server.metrics().text(std::nullopt).find("status=\"499\"") != std::string::npos; });
   }
 
   // For a closed gate: wait_for_step() returns when the step with this number has begun, wait_for_answers()
   // when the engine works on `number` answers.
   void wait_for_step(int number) const {
-    while (backend.num_begun < number) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    test::wait_until([&] { return backend.num_begun >= number; });
   }
   void wait_for_answers(size_t number) const {
-    for (size_t num_here = 0; num_here < number;) {
+    test::wait_until([&] {
       const test::Connection connection(server.port());
       connection.send("GET /status.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
       const std::string status = connection.read();
-      num_here = 0;
+      size_t num_here = 0;
       for (size_t at = status.find("\"seconds\""); at != std::string::npos;
            at = status.find("\"seconds\"", at + 1))
         ++num_here;
-    }
+      return num_here >= number;
+    });
   }
 
   std::string ask(const std::string& body) const {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include <cstdlib>
@@ -17,8 +18,9 @@ using test::any_port;
 using test::Connection;
 using testing::StartsWith;
 
-// The service manager's socket, named in NOTIFY_SOCKET during this object's lifetime, with a watchdog
-// interval of 10 ms.
+// The service manager's socket, named in NOTIFY_SOCKET during this object's lifetime. The watchdog interval
+// of 50 ms is long enough to read every message: the kernel keeps 11, and the server drops a message if there
+// is no room for it for 200 ms.
 class ServiceManager {
  public:
   ServiceManager() : handle_(::socket(AF_UNIX, SOCK_DGRAM, 0)) {
@@ -30,19 +32,23 @@ class ServiceManager {
                      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())),
               0);
     ::setenv("NOTIFY_SOCKET", name.c_str(), 1);
-    ::setenv("WATCHDOG_USEC", "10000", 1);
+    ::setenv("WATCHDOG_USEC", "50000", 1);
+    const timeval patience{60, 0};
+    ::setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   }
   ~ServiceManager() {
     ::unsetenv("NOTIFY_SOCKET");
     ::unsetenv("WATCHDOG_USEC");
     ::close(handle_);
   }
-  // Waits for the next message.
+  // Waits for the next message, for a minute at most.
   std::string next() const { return receive(0); }
   std::string next_but_watchdogs() const {
     std::string message;
-    do message = next();
-    while (message == "WATCHDOG=1");
+    test::wait_until([&] {
+      message = next();
+      return message != "WATCHDOG=1";
+    });
     return message;
   }
   // Reads the messages that have arrived and returns their number.
@@ -84,16 +90,15 @@ TEST(Watchdog, IsNotFedWhileTheEngineStandsStill) {
   running.backend.is_gated = true;
   const Connection waiting(running.server.port());
   waiting.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 1})");
-  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  running.wait_for_step(1);
   const auto live = [&] {
     const Connection connection(running.server.port());
     connection.send("GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     return connection.read();
   };
-  while (!live().starts_with("HTTP/1.1 503 ")) {
-  }
+  test::wait_until([&] { return live().starts_with("HTTP/1.1 503 "); });
   manager.take_all();
-  std::this_thread::sleep_for(50ms);  // ten times the interval between watchdog messages
+  std::this_thread::sleep_for(250ms);  // ten times the interval between watchdog messages
   EXPECT_EQ(manager.take_all(), 0u);
   running.open_gate();
   EXPECT_THAT(waiting.read(), StartsWith("HTTP/1.1 200 "));

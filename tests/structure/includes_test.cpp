@@ -73,6 +73,44 @@ constexpr Room kRooms[] = {
     // Its configuration and its reports are rooms of their own.
     {"cli/serve", 4},
     {"cli/main", 5},
+    // Kernels lie in rooms by operation, above what they share: instructions, layouts of weights and
+    // activations, the chip, and pipelines. Arguments and launch functions (args.h) of an operation are
+    // seen by the others, its kernels are not; except for the device code of routing, which the experts'
+    // kernels use too. The host's part of a step is above the kernels.
+    {"backend/cuda/ptx/", 0},
+    {"backend/cuda/layout/", 1},
+    {"backend/cuda/cuda_options", 2},
+    {"backend/cuda/input/", 2},
+    {"backend/cuda/chip/", 3},
+    {"backend/cuda/pipeline/", 4},  //
+    {"backend/cuda/attention/args", 5},
+    {"backend/cuda/route/args", 5},
+    {"backend/cuda/sample/args", 5},
+    {"backend/cuda/dense/args", 6},
+    {"backend/cuda/experts/args", 6},  //
+    {"backend/cuda/route/", 7},
+    {"backend/cuda/attention/", 8},
+    {"backend/cuda/dense/", 8},
+    {"backend/cuda/experts/", 8},
+    {"backend/cuda/sample/", 8},  //
+    {"backend/cuda/kernel_table", 9},
+    {"backend/cuda/plan", 10},
+    {"backend/cuda/recipe", 11},
+    {"backend/cuda/recipe_text", 12},
+    {"backend/cuda/step/", 12},
+    {"backend/cuda/memory/", 13},  //
+    {"backend/cuda/operations", 14},
+    {"backend/cuda/draft/", 14},
+    {"backend/cuda/ranks/", 14},
+    {"backend/cuda/forward", 15},
+    {"backend/cuda/chip/predict", 15},
+    {"backend/cuda/prepare", 15},
+    {"backend/cuda/limits", 15},
+    {"backend/cuda/ranks/connection", 16},
+    {"backend/cuda/rank", 16},
+    {"backend/cuda/verify/", 16},
+    {"backend/cuda/cuda_backend", 17},
+    {"backend/cuda/tune/", 18},  //
     // A compiled grammar is a program over automata, which share classes of characters with the vocabulary.
     // The compilers from texts in several languages and the matcher that runs programs for masks do not see
     // each other.
@@ -140,7 +178,7 @@ std::optional<Folder> folder_of(std::string_view file) {
 
 bool has_rooms(std::string_view folder) {
   return std::any_of(std::begin(kRooms), std::end(kRooms),
-                     [&](const Room& room) { return lies_in(room.path, folder); });
+                     [&](const Room& room) { return folder_of(room.path)->path == folder; });
 }
 
 std::string_view stem_of(std::string_view file) { return file.substr(0, file.rfind('.')); }
@@ -303,6 +341,19 @@ TEST(Rooms, TheSetupsPointFromDraftersToLoadToMemoryToResolvedSettingsToTheModel
   EXPECT_THAT(complaints_about("setup/load.cpp", "setup/drafters.h"), testing::SizeIs(1));
   EXPECT_THAT(complaints_about("setup/load.cpp", "setup/memory.h"), testing::IsEmpty());
   EXPECT_THAT(complaints_about("setup/resolve.cpp", "setup/speculation.h"), testing::IsEmpty());
+}
+
+TEST(Rooms, KernelsOfAnOperationSeeTheArgumentsOfOthersAndNotTheirKernels) {
+  for (const char* target : {"backend/cuda/route/args.h", "backend/cuda/route/choice.cuh",
+                             "backend/cuda/pipeline/stream.cuh", "backend/cuda/ptx/mma.cuh"})
+    EXPECT_THAT(complaints_about("backend/cuda/experts/stream.cu", target), testing::IsEmpty()) << target;
+  for (const char* target : {"backend/cuda/dense/items.cuh", "backend/cuda/attention/page.cuh",
+                             "backend/cuda/kernel_table.h", "backend/cuda/step/step_input.h"})
+    EXPECT_THAT(complaints_about("backend/cuda/experts/stream.cu", target), testing::SizeIs(1)) << target;
+  EXPECT_THAT(complaints_about("backend/cuda/pipeline/inputs.cuh", "backend/cuda/dense/args.h"),
+              testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("backend/cuda/layout/strips.h", "backend/cuda/chip/target.h"),
+              testing::SizeIs(1));
 }
 
 TEST(Rooms, AFolderThatIsNoRoomOfTheTableIsFound) {

@@ -9,19 +9,11 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/cuda_options.h"
-#include "backend/device_facts.h"
 
 namespace nibble::cuda {
 
 // Returns in one line why this machine cannot run the backend; empty: it can.
 std::string why_not();
-
-// Returns what the GPU is, and its present state, for records.
-DeviceFacts device_facts();
-
-// Returns the bytes per second that all multiprocessors together read from the GPU's memory: the best of
-// several passes over 2 GB.
-double read_bandwidth();
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaOptions& own);
 // Throws InputError if there is no GPU, too little memory on it, or no kernel for the model's shapes or

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/block_format.h"
+#include "backend/cuda/layout/block_format.h"
 
 namespace nibble::cuda {
 

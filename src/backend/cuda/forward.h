@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "backend/cuda/operations.h"
+#include "backend/cuda/pipeline/norm_input.h"
 
 namespace nibble::cuda {
 

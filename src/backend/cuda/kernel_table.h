@@ -10,8 +10,13 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/dense/args.h"
+#include "backend/cuda/experts/args.h"
+#include "backend/cuda/pipeline/row_limits.h"
+#include "backend/cuda/route/args.h"
+#include "backend/cuda/sample/args.h"
 #include "model/weights.h"
 
 namespace nibble::cuda {
@@ -53,9 +58,9 @@ enum class MatrixEngine {
 struct Pass {
   int columns{0};           // tokens, or pairs of a token and an expert, that share the pass; 0: no weights
   bool takes_norm{false};   // reads a norm that another launch computed; else computes the norm itself
-  bool leaves_parts{true};  // leaves sums that another kernel reads in two parts (kernels.h)
+  bool leaves_parts{true};  // leaves sums that another kernel reads in two parts (dense/args.h)
   bool takes_image{false};  // reads activations from an image (layout/image.h)
-  bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (decode/dealt.cuh)
+  bool deals_out{false};    // schedules strips dynamically: fast CTAs take more (dense/dealt.cuh)
   bool makes_norm{false};   // computes the norm that it takes if no other launch has done so
 };
 inline constexpr Pass kNoPass{};

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/draft/head_drafter.h"
 #include "backend/cuda/memory/device_weights.h"
 #include "backend/cuda/memory/uploader.h"
 #include "backend/cuda/memory/workspace.h"
+#include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/ranks/inbox.h"
 #include "backend/cuda/ranks/nccl_rank.h"
+#include "backend/cuda/route/args.h"
 #include "core/error.h"
 
 namespace nibble::cuda {

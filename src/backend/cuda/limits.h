@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda/chip/caps.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/cuda/plan.h"
 #include "model/shares/share.h"
 

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/memory/device_weights.h"
 #include "backend/cuda/memory/workspace.h"
+#include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/recipe.h"
 #include "backend/cuda/step/step_input.h"
 

@@ -7,7 +7,12 @@
 #include <span>
 #include <vector>
 
+#include "backend/cuda/attention/args.h"
+#include "backend/cuda/dense/args.h"
+#include "backend/cuda/experts/args.h"
 #include "backend/cuda/kernel_table.h"
+#include "backend/cuda/route/args.h"
+#include "backend/cuda/sample/args.h"
 
 namespace nibble::cuda {
 

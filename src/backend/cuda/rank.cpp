@@ -28,7 +28,7 @@ Rank::Rank(const Weights& weights, const Share& share, const BackendOptions& opt
       weights_(upload(weights, share, options.dense, options.num_threads)),
       kv_(config_, options, stream),
       work_(config_, options, own, stream),
-      input_(config_, options, *work_, share.rank),
+      input_(config_, options, work_->exchange, work_->step, share.rank),
       max_batch_tokens_(options.max_batch_tokens),
       logits_(work_->logits) {}
 

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "backend/cuda/dense/launch.h"
+#include "backend/cuda/experts/args.h"
+#include "backend/cuda/experts/launch.h"
 #include "backend/cuda/layout/layout_of.h"
+#include "backend/cuda/pipeline/row_limits.h"
 
 namespace nibble::cuda {
 namespace {

@@ -5,7 +5,8 @@
 // prints it.
 #pragma once
 
-#include "backend/cuda/decode/launch_shapes.h"
+#include "backend/cuda/dense/launch.h"
+#include "backend/cuda/experts/launch.h"
 #include "backend/cuda/plan.h"
 
 namespace nibble::cuda {
@@ -52,7 +53,7 @@ struct StepRecipe {
   // Whether the norm gathers the rank's own rows from the residual stream, which stays unchanged.
   bool gathers_own_rows{false};
   ActivationLayout attention_activations;  // read by qkv and project
-  int num_parts;                           // partial sums that qkv and project leave: 1 or 2 (kernels.h)
+  int num_parts;                           // partial sums that qkv and project leave: 1 or 2 (dense/args.h)
   // What qkv of a full-attention layer prefetches for attention: bytes per page, 0 if nothing, and pages per
   // row.
   int ahead_page_bytes{0}, num_pages_ahead{0};

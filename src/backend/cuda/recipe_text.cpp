@@ -5,6 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "backend/cuda/dense/launch.h"
+#include "backend/cuda/experts/launch.h"
+
 namespace nibble::cuda {
 namespace {
 

@@ -1,6 +1,7 @@
 // Tests the CUDA backend against the contract of all backends, and against golden data. Needs a GPU
 // (docs/gpu.md); ./test runs a few of these tests on an emulated one.
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/chip/device.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/verify/checks.h"
 

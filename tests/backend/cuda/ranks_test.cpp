@@ -12,8 +12,11 @@
 #include <thread>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/dense/args.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/layout/image.h"
+#include "backend/cuda/pipeline/row_limits.h"
+#include "backend/cuda/prepare.h"
 #include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/ranks/inbox.h"
 #include "core/error.h"

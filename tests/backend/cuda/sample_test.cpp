@@ -11,7 +11,9 @@
 #include <numeric>
 #include <vector>
 
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/input/row_input.h"
+#include "backend/cuda/input/sample_input.h"
+#include "backend/cuda/sample/args.h"
 #include "backend/cuda/sample/sample_rows.h"
 #include "backend/sample.h"
 #include "core/random.h"

@@ -1,6 +1,9 @@
 // Tests that embed() copies to the device the input that the host wrote for its step, even after failed
 // launches. Needs a GPU, or an emulated one.
 #include "backend/cuda/step/step_input.h"
+#include "backend/cuda/input/draft_slots.h"
+#include "backend/cuda/input/row_input.h"
+#include "backend/cuda/input/step_exchange.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +11,6 @@
 #include <optional>
 #include <vector>
 
-#include "backend/cuda/kernels.h"
 #include "backend/cuda/memory/workspace.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/draft_tree.h"
@@ -34,7 +36,7 @@ class StepInputs : public testing::Test {
       work_.exchange.outputs[turn] = outputs_[turn].as<StepOutput>();
     }
     work_.step = step_.data();
-    upload_.emplace(config_, options_, work_);
+    upload_.emplace(config_, options_, work_.exchange, work_.step);
   }
 
   StepShape upload(TokenId token) {
@@ -147,7 +149,7 @@ TEST_F(StepInputs, ALaunchThatFailedAfterItsEmbedTakesATurn) {
 // page ids relative to its own KV cache. Its rows are padded with spare ones.
 TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   options_.num_kv_caches = 2;
-  upload_.emplace(config_, options_, work_, /*rank=*/1);
+  upload_.emplace(config_, options_, work_.exchange, work_.step, /*rank=*/1);
   const SampleParams greedy;
   const OutputRow output{.token_index = 0, .sample = &greedy};
   const TokenId tokens[]{11, 12, 13, 14};
@@ -193,7 +195,7 @@ TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
     inputs_[turn] = PinnedBuffer(sizeof(InputHeader) + max_input_bytes(options_));
     work_.exchange.inputs[turn] = inputs_[turn].as<InputHeader>();
   }
-  upload_.emplace(config_, options_, work_);
+  upload_.emplace(config_, options_, work_.exchange, work_.step);
   const std::vector<TokenId> tokens{5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const std::vector<int> parents{-1, 0, 1, 1, 3, 4, 2, 6, 7, 4, 9};
   const PageId pages[]{PageId{3}, PageId{9}};

@@ -6,8 +6,10 @@
 #include <optional>
 #include <vector>
 
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/keep_drafts.h"
 #include "backend/cuda/kernel_table.h"
+#include "backend/cuda/prepare.h"
 #include "backend/cuda/verify/cache.h"
 #include "backend/cuda/verify/values.h"
 #include "backend/draft_tree.h"

@@ -1,5 +1,6 @@
 // Writes the keys and values of a step's rows to the cache before attention runs, for steps in which some
 // sequence has several rows, which attend to each other. In other steps attend_rows() writes them.
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
 #include "backend/cuda/layout/image.h"
 

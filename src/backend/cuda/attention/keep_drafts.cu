@@ -1,6 +1,7 @@
 // Moves keys and values of accepted drafts of trees to the cache slots of their positions, where later steps
 // read them. The bits there are then those that a chain of drafts would have written: a key is rotated by its
 // position, not by its slot.
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/keep_drafts.h"
 #include "backend/cuda/attention/page.cuh"
 

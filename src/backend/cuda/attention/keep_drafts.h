@@ -1,8 +1,11 @@
 // The launch function of keep_drafts. C++17, for device code.
 #pragma once
 
-#include "backend/cuda/draft/slots.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/attention/args.h"
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/input/draft_slots.h"
+#include "backend/cuda/input/row_input.h"
+#include "backend/cuda/input/step_exchange.h"
 
 namespace nibble::cuda {
 
@@ -19,5 +22,7 @@ struct KeepDraftsArgs {
   StepExchange exchange;
 };
 void keep_drafts(const LaunchContext& gpu, int num_runs, int num_layers, const KeepDraftsArgs& args);
+
+void prepare_keep_drafts();  // sets the kernel's shared memory limit (prepare.h)
 
 }  // namespace nibble::cuda

@@ -11,10 +11,11 @@
 
 #include <cuda_fp8.h>
 
-#include "backend/cuda/device/pdl.cuh"
-#include "backend/cuda/device/warp_reduce.cuh"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/attention/args.h"
+#include "backend/cuda/input/row_input.h"
 #include "backend/cuda/layout/fragments.cuh"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "backend/cuda/pipeline/warp_reduce.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
 
 namespace nibble::cuda {
@@ -80,7 +81,8 @@ __device__ inline __nv_bfloat16 query_of(float rotated) {
   return __float2bfloat16_rn(__fmul_rn(rotated, kLog2E / 8));
 }
 
-// A row of q, k and v, as qkv() writes it: one or two partial sums (kernels.h). Reading an element adds them.
+// A row of q, k and v, as qkv() writes it: one or two partial sums (dense/args.h). Reading an element adds
+// them.
 struct QkvRow {
   const float* row;
   size_t rest;  // distance from the first partial sum to the second; 0: only one partial sum

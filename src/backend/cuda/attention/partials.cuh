@@ -4,8 +4,9 @@
 // resident, the last CTA to finish merges all of them.
 #pragma once
 
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
-#include "backend/cuda/device/mailbox.cuh"
+#include "backend/cuda/pipeline/mailbox.cuh"
 
 namespace nibble::cuda {
 

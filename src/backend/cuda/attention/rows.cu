@@ -12,9 +12,10 @@
 // n of tile j is element 8 n + j of D.
 #include <algorithm>
 
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/partials.cuh"
-#include "backend/cuda/device/ticket.cuh"
 #include "backend/cuda/layout/image.h"
+#include "backend/cuda/pipeline/ticket.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
 

@@ -15,6 +15,7 @@
 
 #include <cub/block/block_scan.cuh>
 
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 
 namespace nibble::cuda {

@@ -10,9 +10,10 @@
 // memory, which it accesses once per 8 pages.
 #pragma once
 
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/page.cuh"
-#include "backend/cuda/device/mailbox.cuh"
 #include "backend/cuda/layout/image.h"
+#include "backend/cuda/pipeline/mailbox.cuh"
 
 namespace nibble::cuda {
 

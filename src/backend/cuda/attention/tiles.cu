@@ -3,6 +3,7 @@
 //
 // Work for 8 heads: 4 D FLOP per head, row and position. A warp's 32 products of a page take as long as
 // reading them from shared memory, 256 bytes each.
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/load.cuh"

@@ -15,8 +15,9 @@
 // three warpgroups share.
 #include <algorithm>
 
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/stretch.cuh"
-#include "backend/cuda/device/stages.cuh"
+#include "backend/cuda/pipeline/stages.cuh"
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/registers.cuh"

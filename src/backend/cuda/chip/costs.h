@@ -16,8 +16,8 @@ namespace nibble::cuda {
 // count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
 //
 //   cd build/cuda/CMakeFiles/nibble_cuda_kernels.dir
-//   cuobjdump -sass -arch sm_90a src/backend/cuda/decode/dense.cu.o
-//   (the same for prompt/dense.cu.o, prompt/experts.cu.o and prompt/image_experts.cu.o; the loops are those
+//   cuobjdump -sass -arch sm_90a src/backend/cuda/dense/stream.cu.o
+//   (the same for dense/mma.cu.o, experts/mma.cu.o and experts/wgmma.cu.o; the loops are those
 //   with HMMA in them)
 struct LoopCost {
   Layout layout;

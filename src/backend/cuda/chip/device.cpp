@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/chip/images.h"
-#include "backend/cuda/chip/pace.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/chip/wait.h"
 #include "core/available_bytes.h"
 #include "core/check.h"
@@ -114,6 +114,8 @@ const DeviceCaps& device_caps() {
   return caps[index];
 }
 
+size_t device_shared_bytes() { return device_caps().shared_bytes; }
+
 size_t free_device_bytes(const DeviceCaps& caps) {
   if (caps.is_integrated) return available_bytes();
   size_t free_bytes = 0, total_bytes = 0;
@@ -149,16 +151,5 @@ OwnedStream::OwnedStream() {
 }
 OwnedStream::~OwnedStream() { cudaStreamDestroy(stream_); }
 void OwnedStream::wait() const { wait_for_stream(stream_, "running the model"); }
-
-#ifdef NIBBLE_PACE
-Bus memory_bus() {
-  static const DeviceBuffer clock = [] {
-    DeviceBuffer cleared(sizeof(unsigned long long));
-    fill_on_device(cleared.as<void>(), 0, cleared.bytes(), "pretending a slower memory");
-    return cleared;
-  }();
-  return {clock.as<unsigned long long>()};
-}
-#endif
 
 }  // namespace nibble::cuda

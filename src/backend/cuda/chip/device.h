@@ -8,17 +8,9 @@
 #include <string>
 
 #include "backend/cuda/chip/caps.h"
-#include "backend/cuda/step/recorder.h"
+#include "backend/cuda/chip/stream.h"
 
 namespace nibble::cuda {
-
-// A CUDA stream, and the recorder of its launches' timestamps (null unless profiling).
-struct Stream {
-  cudaStream_t handle{nullptr};
-  Recorder* recorder{nullptr};
-  bool is_draft{false};  // its launches are recorded as a draft head's
-  operator cudaStream_t() const { return handle; }
-};
 
 // Returns, in one line, why no GPU is usable; empty if one is.
 std::string why_no_device();

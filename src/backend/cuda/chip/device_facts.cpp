@@ -1,11 +1,13 @@
 // Facts of the GPU. The runtime knows what it is. The management library (NVML) reports driver, current
 // clocks, power and temperature; it comes with the driver and is loaded only here. If it is missing, these
 // stay unknown.
+#include "backend/cuda/chip/device_facts.h"
+
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "backend/cuda/chip/check.h"
 #include "backend/cuda/chip/device.h"
-#include "backend/cuda/cuda_backend.h"
 
 namespace nibble::cuda {
 namespace {

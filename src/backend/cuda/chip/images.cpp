@@ -6,6 +6,7 @@
 #include <charconv>
 #include <tuple>
 
+#include "backend/cuda/chip/caps.h"
 #include "core/check.h"
 #include "core/error.h"
 #include "core/log.h"

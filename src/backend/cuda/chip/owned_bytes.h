@@ -6,12 +6,9 @@
 #include <cstddef>
 #include <utility>
 
-namespace nibble::cuda {
+#include "backend/cuda/chip/check.h"
 
-// Checks the result of a CUDA runtime call. Throws BackendLost after an error that every later call of this
-// process would return too (an illegal address, a failed launch, uncorrectable memory, a lost device),
-// otherwise InputError. Both name what was attempted.
-void check(cudaError_t error, const char* what);
+namespace nibble::cuda {
 
 struct DeviceMemory {
   static void* allocate(size_t bytes);

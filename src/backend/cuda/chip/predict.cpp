@@ -6,14 +6,18 @@
 #include <span>
 #include <utility>
 
+#include "backend/cuda/attention/args.h"
+#include "backend/cuda/chip/caps.h"
 #include "backend/cuda/chip/costs.h"
-#include "backend/cuda/decode/stream_shape.h"
-#include "backend/cuda/groups.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/cuda_options.h"
+#include "backend/cuda/input/row_input.h"
 #include "backend/cuda/layout/layout_of.h"
-#include "backend/cuda/prompt/prompt_warps.h"
+#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/pipeline/prompt_warps.h"
+#include "backend/cuda/pipeline/row_limits.h"
+#include "backend/cuda/pipeline/stream_shape.h"
 #include "backend/cuda/ranks/protocol.h"
-#include "backend/cuda/step/row_input.h"
 #include "core/check.h"
 #include "core/error.h"
 #include "model/shares/share.h"

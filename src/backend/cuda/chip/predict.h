@@ -15,7 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/cuda/chip/caps.h"
 #include "backend/cuda/chip/target.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/prediction.h"
 #include "model/ops.h"
 

@@ -1,7 +1,8 @@
-// Measures how fast the GPU's memory is read.
+#include "backend/cuda/chip/read_bandwidth.h"
+
+#include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/chip/read_memory.h"
 #include "backend/cuda/chip/stream_timer.h"
-#include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/kernels.h"
 
 namespace nibble::cuda {
 

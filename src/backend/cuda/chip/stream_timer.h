@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/chip/check.h"
 #include "backend/cuda/chip/device.h"
 
 namespace nibble::cuda {

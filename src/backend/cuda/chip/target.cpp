@@ -1,5 +1,6 @@
 #include "backend/cuda/chip/target.h"
 
+#include "backend/cuda/chip/caps.h"
 #include "core/error.h"
 
 namespace nibble::cuda {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "backend/cuda/chip/budget.h"
-#include "backend/cuda/chip/caps.h"
-#include "backend/cuda/chip/device.h"
+#include "backend/cuda/chip/family.h"
+#include "backend/cuda/chip/stream.h"
 #include "backend/cuda/cuda_options.h"
 
 namespace nibble::cuda {
+
+struct DeviceCaps;
 
 struct Target {
   Family family{Family::kSm80};

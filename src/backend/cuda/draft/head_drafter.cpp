@@ -5,7 +5,11 @@
 #include <numeric>
 #include <type_traits>
 
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/wait.h"
+#include "backend/cuda/dense/args.h"
+#include "backend/cuda/pipeline/norm_input.h"
+#include "backend/cuda/pipeline/row_limits.h"
 #include "backend/draft_chain.h"
 
 namespace nibble::cuda {

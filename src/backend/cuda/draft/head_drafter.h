@@ -1,11 +1,11 @@
 // Runs a draft head after the steps of the model that it drafts for. Its formulas are in
 // reference/draft_head.h, the contract with a step in backend/draft_chain.h, and how the device finds where
-// drafts begin in draft/slots.h.
+// drafts begin in input/draft_slots.h.
 //
 // The head's kernels are launched after those of the step, in the same stream or graph, without waiting for
 // the host: the tokens that the rows chose and the tokens that the head drafts stay on the device until the
 // step's results are copied. The head uses the model's product kernels: up to 16 rows stream the weights as
-// decode does (decode/dense.cu); for more rows, many share a pass over the weights (prompt/dense.cu, by
+// decode does (dense/stream.cu); for more rows, many share a pass over the weights (dense/mma.cu, by
 // mma.sync on every chip). Keys and values are BF16, in the head's own pages.
 #pragma once
 
@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/draft/head_rows.h"
 #include "backend/cuda/draft/head_weights.h"
 #include "backend/cuda/memory/workspace.h"
+#include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/step/step_input.h"
 
 namespace nibble::cuda {

@@ -1,8 +1,8 @@
 // The row-wise kernels of a draft head, between its products. A row's numbers do not depend on other rows.
-#include "backend/cuda/device/inputs.cuh"
-#include "backend/cuda/device/pdl.cuh"
-#include "backend/cuda/device/warp_reduce.cuh"
 #include "backend/cuda/draft/head_rows.h"
+#include "backend/cuda/pipeline/inputs.cuh"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "backend/cuda/pipeline/warp_reduce.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
 
 namespace nibble::cuda {

@@ -4,8 +4,11 @@
 
 #include <cuda_bf16.h>
 
-#include "backend/cuda/draft/slots.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/input/draft_slots.h"
+#include "backend/cuda/input/row_input.h"
+#include "backend/cuda/input/sample_input.h"
+#include "backend/cuda/pipeline/norm_input.h"
 
 namespace nibble::cuda {
 

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
-#include "backend/cuda/decode/stream_shape.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/attention/args.h"
+#include "backend/cuda/chip/target.h"
 #include "backend/cuda/layout/layout_of.h"
+#include "backend/cuda/layout/strips.h"
 #include "backend/cuda/memory/arena.h"
 #include "backend/cuda/memory/uploader.h"
+#include "backend/cuda/pipeline/stream_shape.h"
 #include "core/error.h"
 
 namespace nibble::cuda {

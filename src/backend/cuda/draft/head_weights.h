@@ -4,6 +4,7 @@
 #include <cuda_bf16.h>
 
 #include "backend/backend.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/memory/device_weights.h"
 

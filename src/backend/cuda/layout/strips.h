@@ -33,7 +33,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "backend/cuda/chip/pace.h"
 #include "backend/cuda/layout/divisor.h"
 
 namespace nibble::cuda {
@@ -68,9 +67,6 @@ inline constexpr int kTileCodeBytes{512};  // MXFP4 codes of a tile; its scales 
 constexpr int tile_bytes(Layout layout) {
   return layout == Layout::kBf16 ? 2048 : layout == Layout::kE4m3 ? 1024 : kTileCodeBytes + 32;
 }
-// The largest E8M0 scale that the MXFP4 layout can store is 2^1; the largest weight is then 12. gpt-oss has
-// none above 2^-3.
-inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
 // One matrix in strips, or several contiguous ones of the same shape (experts).
 struct Strips {
@@ -89,7 +85,6 @@ struct Strips {
   // the strip, it goes back by the segments of one strip and forward by wrap_bytes.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
   Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
-  Bus bus{};
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };
@@ -134,8 +129,8 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned c
           static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
 // Returns the segment of the strip at which a second CTA's share begins, so that the strip has two partial
-// sums (kernels.h); num_segments if the strip is not cut. There are no more CTAs than strips, so no strip is
-// cut twice.
+// sums (dense/args.h); num_segments if the strip is not cut. There are no more CTAs than strips, so no
+// strip is cut twice.
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),
              first = static_cast<unsigned>(strip * strips.num_segments);

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/chip/device.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/layout/strips.h"
 #include "core/progress.h"
 #include "model/shares/share.h"
@@ -31,10 +32,6 @@ struct DeviceWeights {
   int first_of_vocab{0};  // the token of the unembedding's first row
   DeviceBuffer storage;
 };
-
-inline Strips router_strips(const Config& config) {
-  return make_strips(Layout::kBf16, config.num_experts, config.hidden, kRouterSegmentTiles);
-}
 
 // Returns the bytes that a share of the weights of `whole` takes on the device.
 size_t device_weight_bytes(const Config& whole, const Share& share, const DenseFormats& dense);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/cuda/chip/wait.h"
+#include "backend/cuda/ptx/block_codes.h"
 #include "core/bytes_text.h"
 #include "core/check.h"
 #include "core/error.h"

@@ -9,7 +9,8 @@
 #include <string>
 
 #include "backend/cuda/chip/device.h"
-#include "backend/cuda/layout/pack.h"
+#include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/memory/pack.h"
 #include "core/clock.h"
 #include "core/mapped_file.h"
 #include "core/thread_pool.h"

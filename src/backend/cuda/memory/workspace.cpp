@@ -3,10 +3,17 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/wait.h"
+#include "backend/cuda/dense/args.h"
 #include "backend/cuda/kernel_table.h"
+#include "backend/cuda/layout/block_rows.h"
 #include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/memory/device_weights.h"
+#include "backend/cuda/pipeline/row_limits.h"
+#include "backend/cuda/route/args.h"
+#include "backend/cuda/sample/args.h"
 #include "backend/cuda/step/step_input.h"
 #include "model/batch.h"
 #include "model/rope.h"

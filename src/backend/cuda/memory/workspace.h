@@ -7,14 +7,17 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda/attention/args.h"
+#include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/cuda_options.h"
+#include "backend/cuda/input/sample_input.h"
+#include "backend/cuda/input/step_exchange.h"
 #include "backend/cuda/kernel_table.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/layout/activations.h"
 
 namespace nibble::cuda {
 
 inline constexpr int kOutputRows{64};  // rows of logits computed at a time
-// Spare pages of each kind, after those of sequences (graph_rows in step_input.h).
-inline constexpr int kSparePages{1};
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 // Returns the maximum rows of one launch of attend_rows(): their partial softmaxes must fit in
 // kAttendScratchBytes.

@@ -26,9 +26,11 @@
 
 #include <cstdint>
 
-#include "backend/cuda/layout/strips.h"
-
 namespace nibble::cuda {
+
+// The largest E8M0 scale of weights that the MXFP4 layout (layout/strips.h) can store is 2^1; the largest
+// weight is then 12. gpt-oss has none above 2^-3.
+inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
 enum class BlockForm { kMxfp8, kMxfp4 };  // named after the activations; weights are MXFP4 in both
 

@@ -1,8 +1,9 @@
 #include "backend/cuda/ranks/add_parts.h"
 
-#include "backend/cuda/device/pdl.cuh"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/chip/target.h"
 #include "backend/cuda/layout/divisor.h"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/ranks/links.cuh"
 #include "backend/cuda/ranks/protocol.h"
 #include "core/check.h"

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
+#include "backend/cuda/chip/recorder.h"
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/step/recorder.h"
 
 namespace nibble::cuda {
 

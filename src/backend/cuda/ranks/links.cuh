@@ -4,8 +4,10 @@
 
 #include <type_traits>
 
-#include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/layout/image.h"
+#include "backend/cuda/pipeline/inputs.cuh"
+#include "backend/cuda/pipeline/norm_input.h"
+#include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/ptx/registers.cuh"
 #include "backend/cuda/ptx/system.cuh"
 #include "backend/cuda/ranks/sum.h"

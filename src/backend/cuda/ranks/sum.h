@@ -6,13 +6,14 @@
 // Links::failure and continues with incomplete sums.
 #pragma once
 
+#include <cuda_bf16.h>
+
 #include <cstddef>
 #include <cstdint>
 
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/input/step_exchange.h"
 #include "backend/cuda/ranks/protocol.h"
-#include "backend/cuda/step/step_exchange.h"
 
 namespace nibble::cuda {
 

@@ -12,7 +12,8 @@
 //
 // A rank launches as many CTAs as its chip holds at once, because they poll. Flags are per row, so other
 // ranks may have other numbers of CTAs.
-#include "backend/cuda/device/pdl.cuh"
+#include "backend/cuda/chip/device.h"
+#include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"
 #include "core/check.h"
 

@@ -21,12 +21,15 @@
 #include <cub/warp/warp_scan.cuh>
 #include <cuda/functional>
 
-#include "backend/cuda/device/ordered.cuh"
-#include "backend/cuda/device/pdl.cuh"
-#include "backend/cuda/device/ticket.cuh"
-#include "backend/cuda/device/warp_reduce.cuh"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/input/sample_input.h"
+#include "backend/cuda/input/step_exchange.h"
+#include "backend/cuda/pipeline/ordered.cuh"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "backend/cuda/pipeline/ticket.cuh"
+#include "backend/cuda/pipeline/warp_reduce.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
+#include "backend/cuda/sample/args.h"
 #include "core/random.h"
 
 namespace nibble::cuda {

@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "backend/cuda/chip/device.h"
-#include "backend/cuda/sample/sample_input.h"
+#include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/input/sample_input.h"
 #include "model/batch.h"
 
 namespace nibble::cuda {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/attention/args.h"
 #include "core/log.h"
 
 namespace nibble::cuda {

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/wait.h"
-#include "backend/cuda/kernels.h"
-#include "backend/cuda/memory/workspace.h"
+#include "backend/cuda/input/draft_slots.h"
+#include "backend/cuda/input/row_input.h"
+#include "backend/cuda/input/sample_input.h"
+#include "backend/cuda/input/step_exchange.h"
 #include "backend/draft_tree.h"
 #include "core/check.h"
 
@@ -157,7 +160,8 @@ size_t max_input_bytes(const BackendOptions& options) {
 
 int chunks_for(int num_pages) { return (num_pages + kChunkPages - 1) / kChunkPages; }
 
-InputUpload::InputUpload(const Config& config, const BackendOptions& options, const Workspace& work, int rank)
+InputUpload::InputUpload(const Config& config, const BackendOptions& options, const StepExchange& exchange,
+                         const uint32_t* device_step, int rank)
     : max_tokens_(options.max_batch_tokens),
       num_kv_caches_(options.num_kv_caches),
       first_full_(num_kv_caches_ > 1 ? static_cast<uint32_t>(rank * options.num_full_pages) : 0),
@@ -166,8 +170,8 @@ InputUpload::InputUpload(const Config& config, const BackendOptions& options, co
       spare_full_{static_cast<PageId>(options.num_full_pages)},
       spare_sliding_{static_cast<PageId>(options.num_sliding_pages)},
       max_page_ids_(max_page_ids(options)),
-      exchange_(work.exchange),
-      device_step_(work.step),
+      exchange_(exchange),
+      device_step_(device_step),
       sample_rows_(config.vocab) {}
 
 // Whether this rank computes the run's attention, that is, whether its pages are in this rank's KV cache.

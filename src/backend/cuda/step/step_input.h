@@ -5,15 +5,16 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cuda/draft/slots.h"
-#include "backend/cuda/groups.h"
+#include "backend/cuda/input/draft_slots.h"
+#include "backend/cuda/input/row_input.h"
+#include "backend/cuda/input/step_exchange.h"
+#include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/sample/sample_rows.h"
-#include "backend/cuda/step/row_input.h"
-#include "backend/cuda/step/step_exchange.h"
 
 namespace nibble::cuda {
 
-struct Workspace;
+// Spare pages of each kind, after those of sequences (graph_rows()).
+inline constexpr int kSparePages{1};
 
 inline constexpr int kMaxGraphTokens{64};
 // Returns the number of rows of the graph that runs num_tokens rows: few sizes, so that few graphs serve all
@@ -100,9 +101,10 @@ struct TreeOfStep {
 // embed, and a failed launch may have none.
 class InputUpload {
  public:
-  // `work`: the workspace of the steps; its `step` and `exchange` are used. `rank`: if ranks have KV caches
-  // of their own, the rank whose input this is.
-  InputUpload(const Config& config, const BackendOptions& options, const Workspace& work, int rank = 0);
+  // `device_step`: the step number that the steps' embed increments (EmbedArgs::step). `rank`: if ranks have
+  // KV caches of their own, the rank whose input this is.
+  InputUpload(const Config& config, const BackendOptions& options, const StepExchange& exchange,
+              const uint32_t* device_step, int rank = 0);
 
   // Prepares a batch's input for the next embed. Step n - 2 must have ended when the input of step n is
   // uploaded: both use the same buffer.

@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "backend/cuda/chip/images.h"
+#include "backend/cuda/chip/recorder.h"
 #include "backend/cuda/forward.h"
 #include "backend/cuda/limits.h"
+#include "backend/cuda/prepare.h"
 #include "backend/cuda/ranks/cards.h"
-#include "backend/cuda/step/recorder.h"
 #include "backend/cuda/step/step_graph.h"
 #include "backend/cuda/tune/step_kernels.h"
 #include "backend/cuda/verify/checks.h"
@@ -99,7 +100,7 @@ class TrialModel {
                         options.num_threads)),
         kv_(config, options, stream_),
         work_(config, options, own, stream_, rows),
-        input_(config, options, *work_) {
+        input_(config, options, work_->exchange, work_->step) {
     stream_.wait();
   }
 

@@ -4,9 +4,13 @@
 #include <cmath>
 #include <utility>
 
+#include "backend/cuda/attention/args.h"
+#include "backend/cuda/chip/check.h"
+#include "backend/cuda/chip/target.h"
 #include "backend/cuda/chip/wait.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/input/row_input.h"
 #include "backend/cuda/layout/image.h"
+#include "backend/cuda/prepare.h"
 #include "backend/cuda/verify/attention_truth.h"
 #include "backend/cuda/verify/cache.h"
 #include "backend/cuda/verify/checks.h"

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "backend/cuda/block_rows.h"
+#include "backend/cuda/layout/block_rows.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/matrix.h"
 

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/attention/args.h"
+#include "backend/cuda/input/row_input.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/values.h"
 #include "model/weights.h"

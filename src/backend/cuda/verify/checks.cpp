@@ -1,5 +1,12 @@
 #include "backend/cuda/verify/checks.h"
 
+#include "backend/cuda/attention/args.h"
+#include "backend/cuda/chip/device.h"
+#include "backend/cuda/dense/args.h"
+#include "backend/cuda/experts/args.h"
+#include "backend/cuda/route/args.h"
+#include "backend/cuda/sample/args.h"
+
 namespace nibble::cuda::verify {
 namespace {
 

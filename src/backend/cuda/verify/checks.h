@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "backend/cuda/cuda_options.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/kernel_check.h"
 

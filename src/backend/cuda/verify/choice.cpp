@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "backend/cuda/layout/image.h"
+#include "backend/cuda/route/args.h"
 
 namespace nibble::cuda::verify {
 namespace {

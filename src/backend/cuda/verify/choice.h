@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/route/args.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/matrix.h"
 #include "core/index_range.h"

@@ -4,9 +4,16 @@
 #include <iterator>
 #include <optional>
 
+#include "backend/cuda/chip/check.h"
+#include "backend/cuda/chip/target.h"
 #include "backend/cuda/chip/wait.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/dense/args.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/layout/image.h"
+#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/pipeline/norm_input.h"
+#include "backend/cuda/pipeline/row_limits.h"
+#include "backend/cuda/route/args.h"
 #include "backend/cuda/verify/blocks.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/choice.h"

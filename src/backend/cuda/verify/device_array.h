@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/cuda/chip/device.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/verify/comparison.h"
 
 namespace nibble::cuda::verify {

@@ -5,8 +5,13 @@
 #include <limits>
 #include <numeric>
 
+#include "backend/cuda/chip/target.h"
 #include "backend/cuda/chip/wait.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/dense/args.h"
+#include "backend/cuda/input/row_input.h"
+#include "backend/cuda/input/sample_input.h"
+#include "backend/cuda/input/step_exchange.h"
+#include "backend/cuda/sample/args.h"
 #include "backend/cuda/sample/sample_rows.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/device_array.h"

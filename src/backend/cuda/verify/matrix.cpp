@@ -6,6 +6,7 @@
 
 #include "backend/cuda/chip/wait.h"
 #include "backend/cuda/layout/layout_of.h"
+#include "backend/cuda/ptx/block_codes.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/host_threads.h"
 #include "core/check.h"

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "backend/cuda/chip/device.h"
-#include "backend/cuda/layout/pack.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/layout/strips.h"
+#include "backend/cuda/memory/pack.h"
 #include "backend/cuda/verify/values.h"
 #include "model/weights.h"
 

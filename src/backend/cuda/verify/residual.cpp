@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/verify/host_threads.h"
 
 namespace nibble::cuda::verify {

@@ -1,9 +1,10 @@
-// The residual stream as its producers leave it (kernels.h), and its norm.
+// The residual stream as its producers leave it (dense/args.h), and its norm.
 #pragma once
 
 #include <vector>
 
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/layout/activations.h"
+#include "backend/cuda/pipeline/norm_input.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/matrix.h"
 #include "backend/cuda/verify/shapes.h"

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/chip/device.h"
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/pipeline/row_limits.h"
+#include "backend/cuda/prepare.h"
 
 namespace nibble::cuda::verify {
 namespace {

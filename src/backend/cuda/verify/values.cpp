@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backend/cuda/layout/image.h"
+#include "backend/cuda/ptx/block_codes.h"
 #include "backend/cuda/verify/host_threads.h"
 #include "core/check.h"
 #include "core/e4m3.h"

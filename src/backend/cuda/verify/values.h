@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cuda/activations.h"
+#include "backend/cuda/layout/activations.h"
 #include "backend/cuda/verify/comparison.h"
 #include "core/bf16.h"
 

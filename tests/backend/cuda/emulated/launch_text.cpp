@@ -148,7 +148,7 @@ void put(Text& to, const LaunchedArgs& a) {
   put(to, static_cast<const AttendArgs&>(a));
   to("num_joining", a.num_joining);
 }
-struct DealtUnembedArgs {  // decode/unembed.cu
+struct DealtUnembedArgs {  // dense/unembed_dealt.cu
   UnembedArgs of;
   struct {
     Strips hand;
@@ -159,7 +159,7 @@ void put(Text& to, const DealtUnembedArgs& a) {
   put(to, a.of);
   to("matrix", a.matrix);
 }
-struct SplitArgs {  // prompt/split_dense.cu
+struct SplitArgs {  // dense/wgmma_split.cu
   Strips weights;
   const __nv_bfloat16* activations;
   int image_rows, num_tokens;

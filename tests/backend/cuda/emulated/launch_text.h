@@ -1,7 +1,7 @@
 // Launches as text: kernel, grid, threads, shared memory, attributes, and the values of all arguments.
 //
 // An address is written as the name of its array and the offset in bytes. Zeros and null pointers are left
-// out, so that a missing field and a zero one read the same. The arguments of the functions in kernels.h are
+// out, so that a missing field and a zero one read the same. The arguments of the functions in args.h are
 // written field by field, by names that stay the same when fields move. Everything else is written as it lies
 // in memory: words, each after its index.
 #pragma once

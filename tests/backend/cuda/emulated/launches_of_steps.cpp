@@ -14,9 +14,13 @@
 #include <optional>
 #include <utility>
 
+#include "backend/cuda/attention/args.h"
+#include "backend/cuda/dense/launch.h"
+#include "backend/cuda/experts/launch.h"
 #include "backend/cuda/forward.h"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/layout/layout_of.h"
+#include "backend/cuda/prepare.h"
 #include "model/shares/share.h"
 #include "tests/backend/cuda/emulated/kernel_names.h"
 #include "tests/backend/cuda/emulated/launch_text.h"

@@ -5,8 +5,11 @@
 #include <map>
 #include <mutex>
 
+#include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/device.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/dense/args.h"
+#include "backend/cuda/input/row_input.h"
+#include "backend/cuda/prepare.h"
 #include "backend/cuda/verify/matrix.h"
 #include "tests/backend/cuda/emulated/emulated_gpu.h"
 #include "tests/backend/cuda/pretended.h"

@@ -1,4 +1,4 @@
-// The shared memory that kernels were allowed before their launch (device/pdl.cuh). A GPU refuses a launch
+// The shared memory that kernels were allowed before their launch (pipeline/pdl.cuh). A GPU refuses a launch
 // that takes more. A kernel without the step's split of L1 and shared memory is not refused, by a GPU or
 // here: it only makes the step slower.
 #pragma once

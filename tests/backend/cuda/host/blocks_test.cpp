@@ -140,8 +140,8 @@ struct StripTile {
   }
 };
 
-// Returns the registers of a warp for one product of a tile, loaded as in prompt/block_columns.cuh. `x` is a
-// tile of eight rows.
+// Returns the registers of a warp for one product of a tile, loaded as in pipeline/block_columns.cuh. `x`
+// is a tile of eight rows.
 WarpRegisters registers_of_stage(const StripTile& tile, const HostBlocks& x, int term, int group) {
   const bool is_mxfp4 = x.format == BlockFormat::kMxfp4;
   WarpRegisters warp{};

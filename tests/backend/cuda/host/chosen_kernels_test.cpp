@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/chip/caps.h"
 #include "backend/cuda/plan.h"
 #include "tests/folders.h"
 

@@ -1,6 +1,6 @@
-// Compares how the device computes the slots of a step (draft/slots.h) with draft_slots() on the host, on
-// random runs. Needs no GPU.
-#include "backend/cuda/draft/slots.h"
+// Compares how the device computes the slots of a step (input/draft_slots.h) with draft_slots() on the
+// host, on random runs. Needs no GPU.
+#include "backend/cuda/input/draft_slots.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests the numbers of groups (groups.h) by brute force.
-#include "backend/cuda/groups.h"
+#include "backend/cuda/pipeline/row_limits.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 #include "backend/cuda/chip/images.h"
+#include "backend/cuda/chip/caps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

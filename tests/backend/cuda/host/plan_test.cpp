@@ -1,5 +1,8 @@
 // Tests which kernels a model uses on every kind of GPU. Needs no GPU.
 #include "backend/cuda/plan.h"
+#include "backend/cuda/chip/caps.h"
+#include "backend/cuda/dense/args.h"
+#include "backend/cuda/pipeline/row_limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // Tests the recipe of a step for every number of tokens, family and way to share a model. Needs no GPU.
 #include "backend/cuda/recipe.h"
+#include "backend/cuda/chip/caps.h"
 
 #include <gtest/gtest.h>
 

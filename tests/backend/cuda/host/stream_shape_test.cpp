@@ -1,11 +1,12 @@
 // Tests the launch shapes of kernels that stream weights. Needs no GPU.
-#include "backend/cuda/decode/stream_shape.h"
+#include "backend/cuda/pipeline/stream_shape.h"
+#include "backend/cuda/experts/launch.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
-#include "backend/cuda/decode/group_share.h"
+#include "backend/cuda/experts/group_share.h"
 
 namespace nibble::cuda {
 namespace {
@@ -38,7 +39,7 @@ TEST(CudaStreamShape, OnHopperIsTheOneThatWasMeasured) {
   EXPECT_EQ(shape.columns, 8);
 }
 
-// So experts_down() can load the activations of the next expert while it multiplies (decode/experts.cu).
+// So experts_down() can load the activations of the next expert while it multiplies (experts/stream.cu).
 TEST(CudaStreamShape, OnHopperHoldsTheActivationsOfTwoGroups) {
   const StreamShape shape = stream_shape(Budget::k227, make_strips(Layout::kMxfp4, 2880, 2880), 2880, 8, 360,
                                          /*buffers=*/2);

@@ -1,5 +1,7 @@
 // Tests shared-memory budgets, and the launch target where options pretend a smaller GPU. Needs no GPU.
 #include "backend/cuda/chip/target.h"
+#include "backend/cuda/chip/caps.h"
+#include "backend/cuda/cuda_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 #include "backend/cuda/verify/probes/block_products.h"
 
+#include "backend/cuda/chip/check.h"
 #include "backend/cuda/ptx/block_mma.cuh"
 
 namespace nibble::cuda::verify {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cuda/chip/owned_bytes.h"
 #include "core/random.h"
 
 namespace nibble::cuda::verify {

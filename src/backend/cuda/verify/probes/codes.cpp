@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "backend/cuda/layout/pack.h"
+#include "backend/cuda/memory/pack.h"
 #include "backend/cuda/ptx/quantise_block.h"
 #include "backend/cuda/verify/blocks.h"
 #include "backend/cuda/verify/device_array.h"

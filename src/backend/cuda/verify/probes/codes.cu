@@ -1,5 +1,6 @@
 #include "backend/cuda/verify/probes/codes.h"
 
+#include "backend/cuda/chip/check.h"
 #include "backend/cuda/ptx/quantise_block.cuh"
 
 namespace nibble::cuda::verify {

@@ -5,8 +5,9 @@
 
 #include <cstdint>
 
+#include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/chip/read_bandwidth.h"
 #include "backend/cuda/chip/stream_timer.h"
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/verify/probes/probes.h"
 #include "core/available_bytes.h"
 
@@ -45,8 +46,7 @@ ProbeFinding probe_ring_reads() {
         "measuring its memory");
   check(cudaMemsetAsync(sum.as<void>(), 0, sizeof(uint32_t), stream), "measuring its memory");
   const float best = StreamTimer(stream).least_milliseconds(kPasses, "measuring its memory", [&] {
-    read_through_rings(stream,
-                       {bytes.as<uint8_t>(), static_cast<int>(num_slots), sum.as<uint32_t>(), memory_bus()});
+    read_through_rings(stream, {bytes.as<uint8_t>(), static_cast<int>(num_slots), sum.as<uint32_t>()});
   });
   uint32_t total = 0;
   check(cudaMemcpy(&total, sum.as<void>(), sizeof total, cudaMemcpyDeviceToHost), "copying results");

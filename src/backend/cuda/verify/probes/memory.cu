@@ -1,5 +1,5 @@
-#include "backend/cuda/decode/stream.cuh"
-#include "backend/cuda/device/pdl.cuh"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "backend/cuda/pipeline/stream.cuh"
 #include "backend/cuda/verify/probes/memory.h"
 
 namespace nibble::cuda::verify {
@@ -15,8 +15,7 @@ __global__ void __launch_bounds__(32 * kReaders.warps, 1) read_kernel(const Ring
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const auto share = [&](unsigned cta) { return static_cast<int>(1ll * args.num_slots * cta / gridDim.x); };
   const int last = share(blockIdx.x + 1);
-  BandwidthRing ring(rings + warp * warp_ring_bytes(Layout::kBf16, kReaders.slots), threadIdx.x % 32,
-                     args.bus);
+  BandwidthRing ring(rings + warp * warp_ring_bytes(Layout::kBf16, kReaders.slots), threadIdx.x % 32);
   int to_prefetch = share(blockIdx.x) + warp;
   const auto prefetch = [&] {
     if (to_prefetch < last) ring.prefetch(args.from + size_t{1} * to_prefetch * kSlotBytes, kSlotBytes);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "backend/cuda/chip/device.h"
-#include "backend/cuda/chip/pace.h"
 
 namespace nibble::cuda::verify {
 
@@ -11,7 +10,6 @@ struct RingReadArgs {
   const uint8_t* from;
   int num_slots;  // number of ring slots that the data fills
   uint32_t* sum;
-  Bus bus;
 };
 size_t ring_slot_bytes();
 void read_through_rings(Stream stream, const RingReadArgs& args);

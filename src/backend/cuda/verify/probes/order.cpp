@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "backend/cuda/chip/device.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/verify/probes/probes.h"
 
 namespace nibble::cuda::verify {

@@ -1,4 +1,4 @@
-#include "backend/cuda/device/pdl.cuh"
+#include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/verify/probes/order.h"
 
 namespace nibble::cuda::verify {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/verify/probes/probes.h"
 

@@ -1,3 +1,4 @@
+#include "backend/cuda/chip/check.h"
 #include "backend/cuda/ptx/block_mma.cuh"
 #include "backend/cuda/ptx/mma.cuh"
 #include "backend/cuda/verify/probes/rates.h"

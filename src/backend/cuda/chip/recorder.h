@@ -1,0 +1,33 @@
+// Timestamps of a step's launches, for profile(). Kernels write them to device memory; a launch that is not
+// recorded costs one comparison.
+#pragma once
+
+#include <vector>
+
+#include "backend/cuda/chip/owned_bytes.h"
+#include "backend/cuda/chip/stream.h"
+#include "backend/timed_work.h"
+
+namespace nibble::cuda {
+
+class Recorder {
+ public:
+  Recorder();
+  // Reserves the timestamps of the next launch. `is_draft`: see TimedWork.
+  Timestamps next(const Label& label, bool is_draft);
+  // Resets all timestamps. Must be called before the launches run.
+  void clear(cudaStream_t stream);
+  // Reads the timestamps in launch order, after all have run.
+  std::vector<TimedWork> read() const;
+
+ private:
+  static constexpr size_t kMaxLaunches{4096};  // per step
+  struct Launch {
+    Label label;
+    bool is_draft;
+  };
+  std::vector<Launch> launches_;
+  DeviceBuffer times_;  // [3, kMaxLaunches]: Timestamps
+};
+
+}  // namespace nibble::cuda

@@ -1,0 +1,226 @@
+// The products of dense matrices with a step's tokens, for any shape (pipeline.cuh): qkv, project, the
+// router's logits and unembed.
+#pragma once
+
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/dense/args.h"
+#include "backend/cuda/dense/launch.h"
+#include "backend/cuda/layout/activations.h"
+#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/pipeline/inputs.cuh"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "backend/cuda/pipeline/pipeline.cuh"
+#include "backend/cuda/route/args.h"
+
+namespace nibble::cuda {
+
+// Items of a dense matrix: a block of rows with a block of tokens. Items with the same rows follow each
+// other, so that memory delivers each strip once.
+template <typename Shape>
+struct TokenItems {
+  static constexpr bool kAreReadOnce{false};  // weights: blocks of tokens share them
+  int num_row_blocks, num_tokens;
+
+  __host__ __device__ int num_token_blocks() const {
+    return (num_tokens + Shape::kColumns - 1) / Shape::kColumns;
+  }
+  __host__ __device__ TokenItems(const Strips& weights, int tokens)
+      : num_row_blocks(row_blocks<Shape>(weights)), num_tokens(tokens) {}
+  __host__ __device__ int count() const { return num_row_blocks * num_token_blocks(); }
+  __device__ PromptItem at(int index) const {
+    const int token_blocks = num_token_blocks(), first = index % token_blocks * Shape::kColumns;
+    return {0, index / token_blocks * Shape::kStrips, first, min(Shape::kColumns, num_tokens - first), first};
+  }
+  __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
+};
+
+// Items of a dense matrix that are one segment each, of a block of rows, with all tokens: the shape must have
+// a column for every token. Segments of the same rows follow each other, so that CTAs that run at the same
+// time read adjacent weights.
+template <typename Shape>
+struct SegmentItems {
+  static constexpr bool kAreReadOnce{true};
+  const Strips& weights;
+  int num_tokens;
+
+  __host__ __device__ int count() const { return row_blocks<Shape>(weights) * weights.num_segments; }
+  __device__ SegmentItem at(int index) const {
+    const auto block = static_cast<int>(weights.by_segments.quotient(static_cast<unsigned>(index)));
+    return {{0, block * Shape::kStrips, 0, num_tokens}, index - block * weights.num_segments};
+  }
+};
+
+// Returns activations of `cols` columns, in rows or, for a shape that takes it, in an image.
+template <typename Shape>
+__device__ typename Shape::Rows rows_of(const Activations& activations, int cols) {
+  return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
+}
+
+// The output of a dense product: out[token, row] = (x + bias) + sum, for that token and row. `out` and `x`
+// must not overlap: a partial sum may be in `out` before x is read.
+struct DenseOutput {
+  float* out;         // [T, rows]
+  const float* bias;  // [rows] or null
+  const float* x;     // [T, rows] or null
+  int rows;           // rows of `out`: the rows of the matrix, or more
+};
+
+// Writes a strip's sums to their place. If the matrix may be cut within strips (`cuts`), decode/ leaves two
+// partial sums, which the reader adds. This class adds the second partial sum, or zero if the strip is whole,
+// immediately, in the same order.
+template <typename Shape>
+class DenseSums {
+ public:
+  __device__ DenseSums(const DenseOutput& to, const Strips& weights, const PromptItem& item, int strip,
+                       bool cuts)
+      : to_(to), cuts_(cuts) {
+    const int first_row = strip * kStripRows + static_cast<int>(threadIdx.x) % 32 / 4;
+    place_ = size_t{1} * (item.first_column + first_column_of_lane<Shape>()) * to.rows + first_row;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = first_row + 8 * half;
+      const bool is_there = row < weights.rows;
+      counts_[half] = is_there ? item.columns - first_column_of_lane<Shape>() : 0;
+      bias_[half] = is_there && to.bias ? to.bias[row] : 0;
+      scale_[half] = is_there && Shape::kLayout == Layout::kE4m3 ? weights.row_scales[row] : 1;
+    }
+  }
+
+  template <int tiles>
+  __device__ void operator()(int part, bool is_whole, const float (&sums)[tiles][4]) const {
+    const auto scaled = [&](float sum, int half) {
+      // __fmul_rn: the product is rounded separately, as in decode, and not fused with the addition.
+      return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
+    };
+    // Keep the first of two partial sums in `out`, where the result will be. Do not add x and bias yet: the
+    // warp would have to wait for them, and so would the other warps of its warpgroup, whose strips are cut
+    // elsewhere.
+    if (part == 0 && !is_whole)
+      return visit(0, tiles, to_.out,
+                   [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });
+    // All of a run's loads are issued before its first sum is stored: one at a time, each would take the
+    // latency of memory.
+    constexpr int kRun{Shape::kTakesImage ? tiles : 4};
+#pragma unroll
+    for (int run = 0; run < tiles; run += kRun) {
+      const int end = min(run + kRun, tiles);
+      float residuals[kRun][4]{}, first_parts[kRun][4]{};
+      if (to_.x)
+        visit(run, end, to_.x,
+              [&](int n, int i, int, const float& x) { residuals[n - run][i] = __ldcg(&x); });
+      if (part)
+        visit(run, end, to_.out,
+              [&](int n, int i, int, const float& out) { first_parts[n - run][i] = __ldcg(&out); });
+      visit(run, end, to_.out, [&](int n, int i, int half, float& out) {
+        const float join = to_.x ? residuals[n - run][i] + bias_[half] : bias_[half];
+        const float sum = scaled(sums[n][i], half);
+        if (part)
+          out = join + first_parts[n - run][i] + sum;
+        else
+          out = cuts_ ? join + sum + 0.0f : join + sum;
+      });
+    }
+  }
+
+ private:
+  // Calls f(n, i, half, element) for each sum of tiles [first, last) that exists, with its element of
+  // [T, rows]. A pointer advances from token to token: with addresses computed from n and i, an item of qkv
+  // ended with 64 times 20 instructions (docs/decisions/0014).
+  template <typename Element, typename F>
+  __device__ __forceinline__ void visit(int first, int last, Element* elements, const F& f) const {
+    Element* of_token = elements + place_ + size_t{8} * first * to_.rows;
+#pragma unroll
+    for (int n = first; n < last; ++n) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          if (8 * n + c < counts_[half]) f(n, 2 * half + c, half, of_token[c * to_.rows + 8 * half]);
+      of_token += 8 * to_.rows;
+    }
+  }
+
+  const DenseOutput& to_;
+  const bool cuts_;
+  int counts_[2];  // for rows g and g + 8: the lane's columns 0, 1, 8, 9, ... below this exist
+  size_t place_;
+  float bias_[2], scale_[2];
+};
+
+template <typename Shape>
+__device__ void multiply_tokens(const Timestamps& timestamps, const Strips& weights,
+                                const typename Shape::Rows& activations, int num_tokens, unsigned cuts,
+                                const DenseOutput& to) {
+  const TokenItems<Shape> items(weights, num_tokens);
+  multiply_items<Shape>(timestamps, weights, activations, items, cuts,
+                        [&](const PromptItem& item, int strip) {
+                          return DenseSums<Shape>(to, weights, item, strip, cuts != 0);
+                        });
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
+    qkv_many_kernel(const __grid_constant__ QkvArgs args, unsigned cuts, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.normed, args.norm.residual.hidden),
+                         args.num_tokens, cuts, {args.parts, args.bias, nullptr, args.weights.rows});
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
+    project_many_kernel(const __grid_constant__ ProjectArgs args, unsigned cuts, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.attended, args.cols), args.num_tokens,
+                         cuts, {args.parts, args.bias, args.residual.x, args.residual.hidden});
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
+    logits_many_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.normed, args.hidden), args.num_tokens,
+                         0, {args.logits, args.bias, nullptr, args.weights.rows});
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
+    unembed_many_kernel(const __grid_constant__ UnembedArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.normed, args.norm.residual.hidden),
+                         args.num_rows, 0, {args.logits, nullptr, nullptr, args.row_stride});
+}
+
+template <typename Shape>
+LaunchShape shape_for(const Target& target, const Strips& weights, int num_tokens) {
+  return shape_for_items<Shape>(target, TokenItems<Shape>(weights, num_tokens).count());
+}
+
+template <typename Shape>
+void launch_qkv(const LaunchContext& gpu, const QkvArgs& args) {
+  launch(gpu, {Operation::kQkv, "qkv"}, qkv_many_kernel<Shape>,
+         shape_for<Shape>(gpu.target, args.weights, args.num_tokens), args,
+         num_ctas_for(gpu.target, args.weights));
+}
+template <typename Shape>
+void launch_project(const LaunchContext& gpu, const ProjectArgs& args) {
+  launch(gpu, {Operation::kProject, "project"}, project_many_kernel<Shape>,
+         shape_for<Shape>(gpu.target, args.weights, args.num_tokens), args,
+         num_ctas_for(gpu.target, args.weights));
+}
+template <typename Shape>
+void launch_logits(const LaunchContext& gpu, const RouteArgs& args) {
+  launch(gpu, {Operation::kRoute, "route"}, logits_many_kernel<Shape>,
+         shape_for<Shape>(gpu.target, args.weights, args.num_tokens), args);
+}
+template <typename Shape>
+void launch_unembed(const LaunchContext& gpu, const UnembedArgs& args) {
+  launch(gpu, {Operation::kUnembed, "unembed"}, unembed_many_kernel<Shape>,
+         shape_for<Shape>(gpu.target, args.weights, args.num_rows), args);
+}
+template <typename Shape>
+void prepare_dense() {
+  allow_shared_bytes(qkv_many_kernel<Shape>, Shape::kBytes);
+  allow_shared_bytes(project_many_kernel<Shape>, Shape::kBytes);
+}
+
+}  // namespace nibble::cuda

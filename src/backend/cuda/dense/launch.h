@@ -1,0 +1,30 @@
+// The shapes of dense launches for few tokens: grid and warps. Used by the recipe of a step (recipe.h) and by
+// the launch functions. Needs no GPU. C++17, for device code.
+#pragma once
+
+#include <algorithm>
+
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/pipeline/stream_shape.h"
+
+namespace nibble::cuda {
+
+// Returns the number of CTAs that share a dense matrix: each gets at least one unit.
+inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
+  return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
+}
+
+// A dense product whose strips are shared evenly (dense.cu): the CTAs of a pass, and the passes.
+struct DenseLaunch {
+  unsigned num_ctas{0}, num_passes{0};
+  StreamShape stream{};
+};
+inline DenseLaunch dense_launch(const Target& target, const Strips& weights, int cols, int num_tokens) {
+  const unsigned ctas = num_ctas_for(target, weights);
+  const int units =
+      weights.num_strips * weights.num_segments / static_cast<int>(ctas) + 1 + weights.num_segments;
+  const StreamShape stream = stream_shape(target.budget, weights, cols, num_tokens, units);
+  return {ctas, static_cast<unsigned>((num_tokens + stream.columns - 1) / stream.columns), stream};
+}
+
+}  // namespace nibble::cuda

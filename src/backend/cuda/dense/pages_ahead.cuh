@@ -1,0 +1,48 @@
+// Prefetches the pages of the KV cache that the attention after qkv() reads (PagesAhead in attention/args.h).
+#pragma once
+
+#include "backend/cuda/attention/args.h"
+#include "backend/cuda/input/row_input.h"
+#include "backend/cuda/pipeline/stream.cuh"
+#include "backend/cuda/ptx/copy.cuh"
+
+namespace nibble::cuda {
+
+// Each of the launch's first threads prefetches one page of one row. Pages are taken last to first, because
+// attention begins with the last. A thread reads the page's id well before: after wait_for_predecessor(), and
+// after other loads for which the thread waits anyway.
+class PageAhead {
+ public:
+  __device__ PageAhead(const PagesAhead& ahead, int num_rows) : ahead_(ahead), num_rows_(num_rows) {}
+
+  __device__ void read_row() {
+    if (from_last() >= ahead_.max_pages) return;
+    const RowInput& row = ahead_.input.rows[own() - from_last() * num_rows_];
+    position_ = row.position;
+    id_ = row.full_pages;
+  }
+  // Skips short rows: attention requests all of their pages at once.
+  __device__ void read_id() {
+    const int page = position_ / kPagePositions - from_last();
+    id_ = position_ >= kChunkPages * kPagePositions && page >= 0
+              ? ahead_.input.page_ids[id_ + static_cast<uint32_t>(page)]
+              : kNone;
+  }
+  __device__ void ask() const {
+    if (id_ != kNone)
+      bulk_prefetch(static_cast<const uint8_t*>(ahead_.pages.data) + size_t{id_} * ahead_.page_bytes,
+                    ahead_.page_bytes);
+  }
+
+ private:
+  static constexpr uint32_t kNone{~0u};
+  static __device__ int own() { return static_cast<int>(threadIdx.x * gridDim.x + blockIdx.x); }
+  __device__ int from_last() const { return divide(own(), num_rows_); }
+
+  const PagesAhead& ahead_;
+  const int num_rows_;
+  int position_{0};
+  uint32_t id_{kNone};  // first the index at which the row's page ids begin, then the page's id
+};
+
+}  // namespace nibble::cuda

@@ -1,0 +1,267 @@
+// The dense matrix products: qkv, project, unembed.
+#include <algorithm>
+#include <type_traits>
+
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/dense/args.h"
+#include "backend/cuda/dense/launch.h"
+#include "backend/cuda/dense/pages_ahead.cuh"
+#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/pipeline/inputs.cuh"
+#include "backend/cuda/pipeline/norm_input.h"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "backend/cuda/pipeline/with_warps.h"
+#include "backend/cuda/ptx/load.cuh"
+
+namespace nibble::cuda {
+namespace {
+
+// Streams this CTA's share of a matrix past the activations.
+//
+//   load(shared, first column, count, fill)   loads the activations, and calls fill() once more weights no
+//       longer delay them: that fills the rest of the rings
+//   prepare(row, column)   returns what joins the sum, such as a bias. It is called before streaming, which
+//       hides its latency
+//   take(row, column, sum, prepared, part, is_whole)   is called for each sum of the CTA's strips
+//   at_end()   is called when the last weights have arrived, before their sums are taken
+//
+// `spares`: prefetches one slot per ring fewer before the activations.
+template <Layout layout, int warps, int slots, bool is_short, typename Load, typename Prepare, typename Take,
+          typename AtEnd>
+__device__ void stream_matrix(const Timestamps& timestamps, const Strips& weights, int cols, int num_tokens,
+                              int pass_columns, bool whole_strips, const Load& load, const Prepare& prepare,
+                              const Take& take, const AtEnd& at_end, bool spares = false) {
+  const CtaMemory shared = cta_memory<layout, warps, slots>(cols, pass_columns);
+  const int first_column = static_cast<int>(blockIdx.y) * pass_columns;
+  const int count = min(pass_columns, num_tokens - first_column);
+  const UnitRange range = share_of(weights, whole_strips, blockIdx.x);
+  UnitStream<layout, warps, slots, OneMatrix, is_short> stream(weights, OneMatrix{weights.data}, range.first,
+                                                               range.last, shared.ring);
+  constexpr int kFewer{slots_ahead(slots) - 1};
+  spares ? stream.template start_prefetch<kFewer>() : stream.start_prefetch();
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  load(shared.activations, first_column, count,
+       [&] { spares ? stream.template fill_ring<kFewer>() : stream.fill_ring(); });
+
+  const int segments = weights.num_segments, capacity = shared.num_partials / (kStripRows * count);
+  for (int from = range.first; from < range.last;) {
+    const int end = batch_end(from, range.last, segments, capacity);
+    const int first_strip = from / segments, num_strips = (end - 1) / segments - first_strip + 1;
+    const auto row_of = [&](int i) { return first_strip * kStripRows + divide(i, count); };
+    const int own = static_cast<int>(threadIdx.x), num_sums = num_strips * kStripRows * count;
+    std::invoke_result_t<Prepare, int, int> ready{};
+    float ready_scale = 1;
+    const auto scale_of_row = [&](int row) {
+      return layout == Layout::kE4m3 ? load_now(weights.row_scales + row) : 1.0f;
+    };
+    if (own < num_sums && row_of(own) < weights.rows) {
+      ready = prepare(row_of(own), first_column + own - divide(own, count) * count);
+      ready_scale = scale_of_row(row_of(own));
+    }
+    stream.run(end, {shared.activations, activation_stride(cols), count}, shared.partials, from);
+    if (end == range.last) at_end();
+    __syncthreads();
+    for (int i = own; i < num_sums; i += 32 * warps) {
+      const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
+      if (row >= weights.rows) continue;
+      float sum = sum_segments(shared.partials, from, end, strip, segments, row % kStripRows, column, count);
+      if constexpr (layout == Layout::kE4m3)  // rounded separately, not fused into an FMA, as in prompt/
+        sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
+      const int part = strip * segments < from;
+      take(row, first_column + column, sum, i == own ? ready : prepare(row, first_column + column), part,
+           !part && (strip + 1) * segments <= end);
+    }
+    __syncthreads();
+    from = end;
+  }
+}
+
+// Whether a warp has few units of qkv() and project(). In MXFP4, whose slots hold a whole unit, it has one or
+// two on Hopper. In BF16 and FP8 a unit takes several slots.
+template <Layout layout>
+inline constexpr bool kIsShort{layout == Layout::kMxfp4};
+
+// Whether qkv() fills its rings as soon as the norm's terms have arrived; otherwise only after it has
+// computed the norm. On an H100 filling them early saved 0.4 us per layer in BF16, and cost 0.3 us in FP8 and
+// 0.1 us in MXFP4 (docs/decisions/0016).
+template <Layout layout>
+inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
+
+__device__ float bias_at(const float* bias, int row) { return bias ? bias[row] : 0.0f; }
+
+struct Ignore {
+  template <typename... Args>
+  __device__ void operator()(const Args&...) const {}
+};
+
+// Batches of sums end where strips end, or where the CTA's range ends. The previous CTA may own the beginning
+// of the first strip: then its partial sum is part 0, and this CTA's is part 1. If a CTA has a whole strip,
+// it writes 0 as part 1.
+template <Layout layout, int warps, int slots>
+__global__ void __launch_bounds__(32 * warps, 1)
+    qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  const int cols = args.norm.residual.hidden, rows = args.weights.rows;
+  const NormWeights<warps> norm_weights(args.norm.weights, cols);
+  PageAhead page(args.ahead, args.num_tokens);
+  stream_matrix<layout, warps, slots, kIsShort<layout>>(
+      timestamps, args.weights, cols, args.num_tokens, pass_columns, false,
+      [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
+        page.read_row();
+        norm_weights.load(
+            args.norm, count, [&](int column) { return first + column; }, to, activation_stride(cols),
+            Ignore{},
+            [&] {
+              if (kFillsUnderNorm<layout>) fill();
+            });
+        if (!kFillsUnderNorm<layout>) fill();
+        page.read_id();
+      },
+      [&](int row, int) { return bias_at(args.bias, row); },
+      [&](int row, int token, float sum, float bias, int part, bool is_whole) {
+        const size_t rest = size_t{1} * args.num_tokens * rows, at = size_t{1} * token * rows + row;
+        args.parts[part * rest + at] = part ? sum : sum + bias;
+        if (is_whole) args.parts[rest + at] = 0;
+      },
+      [&] { page.ask(); });
+}
+
+// Whether project() prefetches one slot per ring fewer while attention may still run, whose reads queue up
+// after the prefetches. If attention is short, this helps in FP8: on an H100 steps of 1, 2, 4 and 8 rows took
+// 0.4, 1.1, 0.8 and 0.4 % less. With more chunks it gained nothing. With one row it cost 0.8 % in BF16, and
+// 0.4 % in MXFP4, whose rings have one slot to spare (docs/decisions/0016).
+template <Layout layout, int slots>
+__device__ bool spares_attention(int chunks) {
+  constexpr int kShort{4};
+  return layout == Layout::kE4m3 && slots > 2 && chunks > 0 && chunks <= kShort;
+}
+
+// The terms that project() adds to a sum.
+struct ProjectTerms {
+  ResidualTerms<float> residual;
+  float bias;
+};
+
+template <Layout layout, int warps, int slots>
+__global__ void __launch_bounds__(32 * warps, 1)
+    project_kernel(const __grid_constant__ ProjectArgs args, int pass_columns, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  const Residual residual(args.residual);
+  stream_matrix<layout, warps, slots, kIsShort<layout>>(
+      timestamps, args.weights, args.cols, args.num_tokens, pass_columns, false,
+      [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
+        ask_for_rows(args.attended.data + size_t{1} * first * args.cols, args.cols, count, to,
+                     activation_stride(args.cols), static_cast<int>(threadIdx.x), 32 * warps);
+        fill();
+        wait_for_rows();
+      },
+      [&](int row, int token) {
+        return ProjectTerms{residual.x ? residual.ask<float>(token, row) : ResidualTerms<float>{},
+                            bias_at(args.bias, row)};
+      },
+      [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
+        const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
+                     at = size_t{1} * token * residual.hidden + row;
+        // Keep the compiler from adding the terms earlier: the warp would then wait for them before the
+        // products.
+        terms.residual.x = from_here(terms.residual.x);
+        const float x_and_bias = (residual.x ? residual.sum(terms.residual) : 0.0f) + terms.bias;
+        args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
+        if (is_whole) args.parts[rest + at] = 0;
+      },
+      [] {}, spares_attention<layout, slots>(args.attended_chunks));
+}
+
+template <Layout layout, int warps, int slots>
+__global__ void __launch_bounds__(32 * warps, 1)
+    unembed_kernel(const __grid_constant__ UnembedArgs args, int pass_columns, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  const int cols = args.norm.residual.hidden;
+  const NormWeights<warps> norm_weights(args.norm.weights, cols);
+  stream_matrix<layout, warps, slots, /*is_short=*/false>(
+      timestamps, args.weights, cols, args.num_rows, pass_columns, true,
+      [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
+        norm_weights.load(
+            args.norm, count, [&](int column) { return args.rows[first + column]; }, to,
+            activation_stride(cols), Ignore{});
+        fill();
+      },
+      [](int, int) { return 0.0f; },
+      [&](int row, int output, float sum, float, int, bool) {
+        args.logits[size_t{1} * output * args.row_stride + row] = sum;
+      },
+      [] {});
+}
+
+// Launches a dense product. kernel(warps, slots) returns the kernel for these constants.
+template <Layout layout, typename Args, typename Kernel>
+void launch_linear(const LaunchContext& gpu, const Label& label, int cols, int num_tokens, Args args,
+                   const Kernel& kernel) {
+  const Strips& weights = args.weights;
+  const DenseLaunch shape = dense_launch(gpu.target, weights, cols, num_tokens);
+  args.weights = shape.stream.strips(weights, shape.num_ctas);
+  with_warps_for<layout>(shape.stream.of, [&](auto warps, auto slots) {
+    launch(gpu, label, kernel(warps, slots), alone(shape.stream, {shape.num_ctas, shape.num_passes}), args,
+           shape.stream.columns);
+  });
+}
+
+}  // namespace
+
+void qkv(const LaunchContext& gpu, const QkvArgs& args) {
+  with_layout(args.weights.layout, [&](auto l) {
+    constexpr Layout layout = decltype(l)::value;
+    launch_linear<layout>(
+        gpu, {Operation::kQkv, "qkv"}, args.norm.residual.hidden, args.num_tokens, args,
+        [](auto w, auto s) { return qkv_kernel<layout, decltype(w)::value, decltype(s)::value>; });
+  });
+}
+namespace {
+void launch_project(const LaunchContext& gpu, const Label& label, const ProjectArgs& args) {
+  with_layout(args.weights.layout, [&](auto l) {
+    constexpr Layout layout = decltype(l)::value;
+    launch_linear<layout>(gpu, label, args.cols, args.num_tokens, args, [](auto w, auto s) {
+      return project_kernel<layout, decltype(w)::value, decltype(s)::value>;
+    });
+  });
+}
+}  // namespace
+
+void project(const LaunchContext& gpu, const ProjectArgs& args) {
+  ProjectArgs launched = args;
+  if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;  // not measured on other families
+  launch_project(gpu, {Operation::kProject, "project"}, launched);
+}
+// The same matrix product as project(), with norms as activations and without a residual.
+void qkv_normed(const LaunchContext& gpu, const QkvArgs& args) {
+  ResidualInput none;
+  none.hidden = args.weights.rows;
+  launch_project(
+      gpu, {Operation::kQkv, "qkv"},
+      {args.normed, args.norm.residual.hidden, none, args.weights, args.bias, args.num_tokens, args.parts});
+}
+void unembed(const LaunchContext& gpu, const UnembedArgs& args) {
+  with_layout(args.weights.layout, [&](auto l) {
+    constexpr Layout layout = decltype(l)::value;
+    launch_linear<layout>(
+        gpu, {Operation::kUnembed, "unembed"}, args.norm.residual.hidden, args.num_rows, args,
+        [](auto w, auto s) { return unembed_kernel<layout, decltype(w)::value, decltype(s)::value>; });
+  });
+}
+
+void prepare_linear() {
+  for (const StreamWarps of : kStreamWarps) {
+    for_each_layout([&](auto l) {
+      constexpr Layout layout = decltype(l)::value;
+      with_warps_for<layout>(of, [&](auto w, auto s) {
+        constexpr int warps = decltype(w)::value, slots = decltype(s)::value;
+        allow_all_shared_bytes(qkv_kernel<layout, warps, slots>);
+        allow_all_shared_bytes(project_kernel<layout, warps, slots>);
+        allow_all_shared_bytes(unembed_kernel<layout, warps, slots>);
+      });
+    });
+  }
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,95 @@
+// Launch functions of the experts' products. Each kernel waits for the kernels before it (pipeline/pdl.cuh).
+//
+// Dimensions: T tokens, H hidden size, E experts of which K are chosen, I units of an expert. Activations are
+// bfloat16 unless their layout says otherwise, sums are float32.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "backend/cuda/pipeline/norm_input.h"
+#include "backend/cuda/route/args.h"
+
+namespace nibble::cuda {
+
+// [E, 2 I, H]: a strip is 8 gate rows and their 8 up rows.
+struct UpWeights {
+  Strips weights;
+  const float* bias;  // [E, 2 I], interleaved
+  int hidden, intermediate;
+  float limit;
+};
+
+// gated = swiglu(W[e] normed + b[e])
+struct ExpertsUpArgs {
+  Activations normed;  // [T, H]
+  Groups groups;
+  int num_tokens, experts_per_token, max_groups;  // max_groups: grid size
+  UpWeights up;
+  Activations gated;  // [T K, I], in the layout of `normed`; an image holds the pairs of groups
+  // Scratch of experts_up_images(): an image into which it gathers the rows of the groups' pairs.
+  Activations gathered{};  // [pairs of groups, H]
+  // If `routing` is set, the experts are not chosen yet (are_matched): each CTA of experts_up() ranks the
+  // experts of all tokens by these logits and groups the pairs itself. The first CTA also passes the routing
+  // on. `groups` then holds only its size.
+  const float* logits{nullptr};  // [T, E]
+  RoutingMailbox routing{};
+  int num_experts{0};  // E, of all ranks
+  IndexRange own{};    // the experts whose weights are here
+};
+void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
+
+// The norm, the router and experts_up() of up to kOwnNorms tokens in one launch. Its CTAs wait for each
+// other, so all of them must be resident at once: at most one per multiprocessor.
+struct RouteAndExpertsUpArgs {
+  NormInput norm;  // input: the two parts of project()
+  Strips router;   // [E, H]
+  const float* router_bias;
+  int num_tokens, experts_per_token;
+  IndexRange own;  // the experts whose weights are here
+  float* x;        // [T, H], output: the sum of the two parts
+  RoutingMailbox routing;
+  UpWeights up;
+  __nv_bfloat16* gated;  // [T K, I]
+};
+void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
+// Returns whether route_and_experts_up() can run: its CTAs must be enough for the router's segments, and few
+// enough to be resident at once.
+bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
+                              int experts_per_token);
+
+// out = weight (W[e] gated + b[e]), for pairs whose expert this rank holds.      W [E, H, I]
+struct ExpertsDownArgs {
+  Activations gated;       // [T K, I], as experts_up() writes it
+  Groups groups;           // its lists are read only if `routing` is not set
+  RoutingMailbox routing;  // set for few tokens (are_matched), and always for a single one
+  IndexRange own;          // the experts whose weights this rank holds, read with `routing`
+  int num_experts;         // E, of all ranks
+  int num_tokens, experts_per_token, max_groups;
+  int hidden, intermediate;
+  Strips weights;
+  const float* bias;         // [E, H]
+  float* out;                // [T K, H]
+  unsigned* turns{nullptr};  // [K], 0 before and after: experts_down() counts its CTAs here
+};
+void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
+
+// For many tokens by mma.sync: weights are read once per kManyColumns tokens.
+void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
+void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
+// For many tokens by wgmma.
+void experts_up_images(const LaunchContext& gpu, const ExpertsUpArgs& args);
+void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args);
+// For many tokens by block-scaled products, in the format of the activations.
+void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
+void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
+
+size_t block_shared_bytes(BlockFormat format);  // dynamic shared memory of a CTA of block-scaled products
+
+// Set the kernels' shared memory limits (prepare.h).
+void prepare_experts();
+void prepare_route_and_experts_up();
+void prepare_prompt_experts();
+void prepare_prompt_blocks();
+void prepare_image_experts();
+
+}  // namespace nibble::cuda

@@ -1,0 +1,136 @@
+// The items of the experts' products (pipeline.cuh): a group with a block of rows of its expert. The items of
+// a group follow each other, so that memory delivers its activations once, and each strip once or, if an
+// expert has several groups, again soon after.
+#pragma once
+
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/experts/args.h"
+#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "backend/cuda/pipeline/pipeline.cuh"
+#include "backend/cuda/route/args.h"
+
+namespace nibble::cuda {
+
+// `first_column` is where the group's pairs begin in Groups::pairs. A lane holds the pairs of some of its
+// warp's columns: column `lane` of each 32. The pairs are loaded with the item, long before its sums are
+// ready: at the end of an item, a warp would have to wait for the pairs, and then for the data that they
+// index.
+template <typename Shape>
+struct GroupItem : PromptItem {
+  static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
+  int pairs[kParts];
+};
+// Returns the column of an item whose pair the lane holds.
+template <typename Shape>
+__device__ int column_of_lane(int part) {
+  return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
+         min(32 * part + static_cast<int>(threadIdx.x) % 32, Shape::kWarpColumns - 1);
+}
+
+// Kernels by wgmma read groups before the previous launch has ended, but the groups are complete by then. The
+// launch that ranks the experts writes them. After it come the launches that gather pairs, experts_up and
+// experts_down. Each of these launches waits for its predecessor before it lets the next launch start
+// (pdl.cuh), and a launch starts only after every CTA of the previous launch has allowed it. So when
+// experts_up starts, each CTA that gathers has seen the ranking end. The data that a launch stored is in L2
+// when the wait for the launch is over, and __ldcg reads it from there. experts_down starts later still.
+template <typename Shape, typename RowOf>
+struct GroupItems {
+  static constexpr bool kAreReadOnce{true};  // weights, except of experts with several groups
+  const Groups& groups;
+  const RowOf& row_of;  // returns a pair's row of the activations
+  int num_row_blocks;
+
+  __device__ GroupItems(const Groups& all, const Strips& weights, const RowOf& row)
+      : groups(all), row_of(row), num_row_blocks(row_blocks<Shape>(weights)) {}
+  __device__ int count() const { return __ldcg(groups.count) * num_row_blocks; }
+  __device__ GroupItem<Shape> at(int index) const {
+    const int group = index / num_row_blocks, first = group * groups.size;
+    GroupItem<Shape> item{
+        {__ldcg(groups.expert + group), index % num_row_blocks * Shape::kStrips, first,
+         __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0},
+        {}};
+#pragma unroll
+    for (int part = 0; part < item.kParts; ++part)  // undefined past the group's last pair
+      item.pairs[part] = __ldcg(groups.pairs + first + column_of_lane<Shape>(part));
+    return item;
+  }
+  __device__ int pair(const PromptItem& item, int column) const {
+    return __ldcg(groups.pairs + item.first_column + column);
+  }
+  __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
+};
+
+// Takes the sums of rows g and g + 8 of a strip: store(pair, load(pair), upper, lower) is called for each
+// pair of the lane.
+template <typename Load, typename Store>
+struct PairSums {
+  Load load;
+  Store store;
+};
+template <typename Load, typename Store>
+PairSums(Load, Store) -> PairSums<Load, Store>;
+// The pairs that a lane holds, and the data that it loaded for each pair, until the item's sums are ready.
+template <typename Shape, typename Loaded>
+struct PairsOfLane {
+  int pair[GroupItem<Shape>::kParts];
+  Loaded loaded[GroupItem<Shape>::kParts]{};
+};
+
+// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. The lane
+// that holds a pair requests the pair's data (PairSums: load) before the products; after the products the
+// lanes exchange the data.
+template <typename Shape, typename RowOf, typename Begin>
+__device__ void multiply_groups(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
+                                const typename Shape::Rows& activations, const RowOf& row_of,
+                                const Begin& begin) {
+  const GroupItems<Shape, RowOf> items(groups, weights, row_of);
+  multiply_items<Shape>(
+      timestamps, weights, activations, items, 0, [&](const GroupItem<Shape>& item, int strip) {
+        const auto take = begin(item.matrix, strip, static_cast<int>(threadIdx.x) % 32 / 4);
+        PairsOfLane<Shape, decltype(take.load(0))> pairs;
+#pragma unroll
+        for (int part = 0; part < item.kParts; ++part) {
+          pairs.pair[part] = item.pairs[part];
+          if (column_of_lane<Shape>(part) < item.columns) pairs.loaded[part] = take.load(item.pairs[part]);
+        }
+        return [take, pairs, columns = item.columns](int, bool, const auto& sums) {
+          const int first = first_column_of_lane<Shape>(), in_warp = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+          for (int n = 0; n < static_cast<int>(sizeof(sums) / sizeof(sums[0])); ++n)
+#pragma unroll
+            for (int c = 0; c < 2; ++c) {
+              const int part = n / 4, from = 8 * n % 32 + in_warp + c;
+              const int pair = __shfl_sync(~0u, pairs.pair[part], from);
+              const auto loaded = __shfl_sync(~0u, pairs.loaded[part], from);
+              if (first + 8 * n + c < columns) take.store(pair, loaded, sums[n][c], sums[n][c + 2]);
+            }
+        };
+      });
+}
+
+// Returns the biases of a gate row and its up row.
+__device__ inline float2 up_bias(const UpWeights& up, int expert, int unit) {
+  return reinterpret_cast<const float2*>(up.bias + size_t{2} * expert * up.intermediate)[unit];
+}
+
+// Returns the PairSums that write rows g and g + 8 of a strip to the result of experts_down().
+__device__ inline auto take_down(const ExpertsDownArgs& args, int expert, int strip, int g) {
+  const int row = strip * kStripRows + g;
+  const float* bias = args.bias + size_t{1} * expert * args.hidden + row;
+  const bool has_upper = row < args.hidden, has_lower = row + 8 < args.hidden;
+  const float upper_bias = has_upper ? bias[0] : 0, lower_bias = has_lower ? bias[8] : 0;
+  return PairSums{[&args](int pair) { return __ldcg(args.groups.weight + pair); },
+                  [=, &args](int pair, float weight, float upper, float lower) {
+                    float* out = args.out + size_t{1} * pair * args.hidden + row;
+                    if (has_upper) out[0] = weight * (upper + upper_bias);
+                    if (has_lower) out[8] = weight * (lower + lower_bias);
+                  }};
+}
+
+template <typename Shape>
+LaunchShape group_shape(const Target& target, const Strips& weights, int max_groups) {
+  return shape_for_items<Shape>(target, max_groups * row_blocks<Shape>(weights));
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,59 @@
+// The activations of a CTA's groups in experts_down(): a row for each pair.
+#pragma once
+
+#include "backend/cuda/experts/group_table.cuh"
+#include "backend/cuda/pipeline/inputs.cuh"
+
+namespace nibble::cuda {
+
+// Loads the rows of one group after another: ask() requests a group's rows, take() waits for them, then ask()
+// requests those of the next group. take() synchronizes the CTA. In this primary template, shared memory has
+// room for one group, so as many of the next group's rows as registers hold are prefetched to registers.
+template <int warps, bool has_two>
+class GroupRows {
+ public:
+  __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int)
+      : from_(from), cols_(cols), to_(to) {}
+  __device__ void ask(const Group& group) { rows_.prefetch(from_, cols_, group.count, row_at(group)); }
+  __device__ Columns take(const Group& group) {
+    rows_.store(from_, cols_, group.count, row_at(group), to_, activation_stride(cols_));
+    return {to_, activation_stride(cols_), group.count};
+  }
+
+ private:
+  static __device__ auto row_at(const Group& group) {
+    return [&group](int column) { return group.pair(column); };
+  }
+
+  const __nv_bfloat16* const from_;
+  const int cols_;
+  __nv_bfloat16* const to_;
+  RowPrefetch<warps> rows_;
+};
+// With room for two groups in shared memory: the next group's rows arrive while the current group is
+// multiplied. `columns`: the maximum columns of a group.
+template <int warps>
+class GroupRows<warps, true> {
+ public:
+  __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int columns)
+      : from_(from), cols_(cols), asked_(to), taken_(to + columns * activation_stride(cols)) {}
+  __device__ void ask(const Group& group) {
+    ask_for_rows(
+        from_, cols_, group.count, [&](int column) { return group.pair(column); }, asked_,
+        activation_stride(cols_), static_cast<int>(threadIdx.x), 32 * warps);
+  }
+  __device__ Columns take(const Group& group) {
+    wait_for_rows();
+    __nv_bfloat16* const rows = asked_;
+    asked_ = taken_;
+    taken_ = rows;
+    return {rows, activation_stride(cols_), group.count};
+  }
+
+ private:
+  const __nv_bfloat16* const from_;
+  const int cols_;
+  __nv_bfloat16 *asked_, *taken_;
+};
+
+}  // namespace nibble::cuda

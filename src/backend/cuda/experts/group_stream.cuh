@@ -1,0 +1,171 @@
+// How the experts' kernels for decode stream the weights of groups: a CTA's share of the strips of all groups
+// (group_share.h), which may be the end of one group and the beginning of the next, and what happens to the
+// sums. A single token has one group per expert, known before any groups are counted: in that case each slot
+// has its own CTAs.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "backend/cuda/experts/args.h"
+#include "backend/cuda/experts/group_share.h"
+#include "backend/cuda/experts/group_table.cuh"
+#include "backend/cuda/experts/launch.h"
+#include "backend/cuda/experts/swiglu.cuh"
+#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/pipeline/inputs.cuh"
+#include "backend/cuda/pipeline/stream.cuh"
+#include "backend/cuda/ptx/load.cuh"
+
+namespace nibble::cuda {
+
+// A CTA's share consists of whole strips. The strips of group n follow those of group n - 1.
+
+// Returns the even share of `num_strips` strips of CTA blockIdx.x in row `row`, if `num_rows` rows of CTAs
+// divide them.
+__device__ inline UnitRange share_of_strips(const Strips& weights, int num_strips, unsigned row = 0,
+                                            unsigned num_rows = 1) {
+  const auto first = [&](unsigned cta) {
+    return static_cast<int>(weights.by_ctas.quotient(static_cast<unsigned>(num_strips) * cta / num_rows)) *
+           weights.num_segments;
+  };
+  const unsigned cta = row * gridDim.x + blockIdx.x;
+  return {first(cta), first(cta + 1)};
+}
+
+// The part of a single token's experts that a row of CTAs (blockIdx.y) computes. If other ranks hold some of
+// the chosen experts, the rows of those slots help with the remaining ones: if this rank holds two of four
+// chosen experts, each gets two rows; if it holds three, the fourth row does nothing.
+struct SlotPart {
+  int slot, expert;        // the expert is numbered as in the weights
+  unsigned row, num_rows;  // row of CTAs among the slot's rows; num_rows 0: no work
+};
+// Returns the part of this CTA's row. `expert`: the expert of slot number `lane`. Called by a whole warp.
+__device__ inline SlotPart part_of_slots(const IndexRange& own, int expert) {
+  unsigned here = __ballot_sync(~0u, threadIdx.x % 32 < gridDim.y && own.has(expert));
+  const unsigned count = __popc(here), num_rows = count > 0 ? gridDim.y / count : 0;
+  if (blockIdx.y >= count * num_rows) return {0, 0, 0, 0};
+  for (unsigned before = blockIdx.y % count; before > 0; --before) here &= here - 1;
+  const int slot = __ffs(static_cast<int>(here)) - 1;
+  return {slot, __shfl_sync(~0u, expert, slot) - own.first, blockIdx.y / count, num_rows};
+}
+// Returns this CTA's share of the strips of all groups.
+__device__ inline UnitRange share_of_groups(const Strips& weights, int num_groups) {
+  const auto first = [&](unsigned cta) {
+    return first_strip_of(weights, num_groups, cta) * weights.num_segments;
+  };
+  return {first(blockIdx.x), first(blockIdx.x + 1)};
+}
+
+// The part of a share that belongs to one group: units first .. last - 1.
+struct Piece {
+  int group, first_strip, first, last;  // first_strip: of the group, numbered over all groups
+};
+__device__ inline Piece piece_of_slot(const UnitRange& share) { return {0, 0, share.first, share.last}; }
+__device__ inline Piece piece_from(const Strips& weights, const UnitRange& share, int from) {
+  const int units = weights.num_strips * weights.num_segments;
+  const auto group =
+      static_cast<int>(weights.by_strips.quotient(weights.by_segments.quotient(static_cast<unsigned>(from))));
+  return {group, group * weights.num_strips, from, min(share.last, (group + 1) * units)};
+}
+
+inline constexpr int kExpertSlots{2};  // slots of a warp's ring
+static_assert(is_for({16, kExpertSlots}, Layout::kMxfp4));
+
+// The weights of the groups' experts.
+struct GroupMatrices {
+  static constexpr bool kMayEnd{false};
+  const Strips& weights;
+  const GroupTable& table;
+  __device__ const uint8_t* operator()(int group) const {
+    return weights.data + table.expert(group) * weights.matrix_bytes();
+  }
+};
+template <int warps, typename Matrices>
+using ExpertStream = UnitStream<Layout::kMxfp4, warps, kExpertSlots, Matrices>;
+
+// Returns a group's columns if all tokens of the step have their rows in shared memory.
+__device__ inline Columns columns_of(const Group& group, int experts_per_token,
+                                     const __nv_bfloat16* activations, int stride) {
+  return {activations, stride, group.count, group.pair(Columns::of_lane(group.count)) / experts_per_token};
+}
+
+// Epilogue: adds up a piece's segments to kRows values for each strip and column. prepare(strip, row)
+// prefetches the bias. take(strip, row, column, prepared, sum) applies it and stores the result, where
+// sum(row) adds up the segments of a row of the strip.
+template <int kRows, int warps, typename Prepare, typename Take>
+class Epilogue {
+ public:
+  // Prefetches the biases of the first sums. The biases are requested before any weights: otherwise their
+  // loads would queue up after those of the weights.
+  __device__ Epilogue(const Strips& weights, const Piece& piece, int count, const Prepare& prepare,
+                      const Take& take)
+      : weights_(weights), piece_(piece), count_(count), prepare_(prepare), take_(take) {
+    prepare_first(piece.first, piece.last);
+  }
+  // Streams the piece's weights past the activations, and finishes the sums batch by batch.
+  template <typename Stream>
+  __device__ void run(Stream& stream, const Columns& columns, const CtaMemory& shared) {
+    const int capacity = shared.num_partials / (kStripRows * count_), segments = weights_.num_segments;
+    for (int from = piece_.first; from < piece_.last;) {
+      const int end = batch_end(from, piece_.last, segments, capacity);
+      if (from != piece_.first) prepare_first(from, end);
+      stream.run(end, columns, shared.partials, from);
+      __syncthreads();
+      for (int i = static_cast<int>(threadIdx.x); i < num_values(from, end); i += 32 * warps) {
+        const int column = i - divide(i, count_) * count_, row = row_of(i), strip = strip_of(i, from);
+        const int of_expert = strip - piece_.first_strip;
+        take_(of_expert, row, column, i == static_cast<int>(threadIdx.x) ? first_ : prepare_(of_expert, row),
+              [&](int strip_row) {
+                return sum_segments(shared.partials, from, end, strip, segments, strip_row, column, count_);
+              });
+      }
+      __syncthreads();
+      from = end;
+    }
+  }
+
+ private:
+  __device__ int num_values(int from, int end) const {
+    return static_cast<int>(weights_.by_segments.quotient(static_cast<unsigned>(end - from))) * kRows *
+           count_;
+  }
+  __device__ int row_of(int i) const { return divide(i, count_) % kRows; }
+  __device__ int strip_of(int i, int from) const {
+    return static_cast<int>(weights_.by_segments.quotient(static_cast<unsigned>(from))) +
+           divide(i, count_) / kRows;
+  }
+  __device__ void prepare_first(int from, int end) {
+    const int own = static_cast<int>(threadIdx.x);
+    if (own < num_values(from, end)) first_ = prepare_(strip_of(own, from) - piece_.first_strip, row_of(own));
+  }
+
+  const Strips& weights_;
+  const Piece piece_;
+  const int count_;
+  const Prepare prepare_;
+  const Take take_;
+  std::invoke_result_t<Prepare, int, int> first_{};
+};
+
+// Returns the epilogue of experts_up: adds the bias and applies SwiGLU.
+template <int warps>
+__device__ auto up_epilogue(const UpWeights& up, const Piece& piece, const Group& group,
+                            __nv_bfloat16* gated) {
+  constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; the up rows follow
+  const float* bias = up.bias + size_t{2} * group.expert * up.intermediate;
+  const auto prepare = [=, &up](int strip, int row) {
+    const int unit = strip * kUnits + row;
+    return unit < up.intermediate ? load_now(reinterpret_cast<const float2*>(bias) + unit) : float2{};
+  };
+  const auto take = [=, &up](int strip, int row, int column, float2 biases, const auto& sum) {
+    const int unit = strip * kUnits + row;
+    if (unit >= up.intermediate) return;
+    const float value = swiglu(sum(row) + biases.x, sum(row + kUnits) + biases.y, up.limit);
+    gated[size_t{1} * group.pair(column) * up.intermediate + unit] = __float2bfloat16_rn(value);
+  };
+  return Epilogue<kUnits, warps, decltype(prepare), decltype(take)>(up.weights, piece, group.count, prepare,
+                                                                    take);
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,81 @@
+// The groups of a step as the experts' kernels for decode read them: each is an expert and up to 8 pairs of a
+// token and a slot.
+#pragma once
+
+#include "backend/cuda/route/args.h"
+
+namespace nibble::cuda {
+
+// An expert and its pairs: a list, or the bits of `matched`, or, if neither is set, the slot of a single
+// token.
+struct Group {
+  int expert, count;
+  const int* pairs;
+  unsigned matched;
+  int slot;
+
+  __device__ int pair(int column) const {
+    if (pairs) return __ldcg(pairs + column);
+    if (matched == 0) return slot;
+    unsigned rest = matched;
+    for (int n = 0; n < column; ++n) rest &= rest - 1;
+    return __ffs(static_cast<int>(rest)) - 1;
+  }
+};
+
+// The data about the groups from which a CTA finds its own groups. All of it is requested at once, because
+// each load takes as long as a strip's weights. If the step has few pairs (are_matched), this class groups
+// them: of the lanes whose pairs share an expert, the first lane holds their group.
+class GroupTable {
+ public:
+  __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    index_ = lane;
+    if (lane < max_groups) {
+      expert_ = __ldcg(groups.expert + lane);
+      pairs_ = static_cast<unsigned>(__ldcg(groups.num_pairs + lane));
+    }
+    count_ = __ldcg(groups.count);
+  }
+  // Groups few pairs (are_matched): the pair's lane calls expert_of(pair).
+  template <typename ExpertOf>
+  __device__ GroupTable(const Groups& groups, int num_pairs, const ExpertOf& expert_of) : groups_(groups) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    match(lane < num_pairs ? expert_of(lane) : -1 - lane);
+  }
+  __device__ int count() const { return count_; }
+  // Called by whole warps.
+  __device__ int expert(int index) const {
+    return index < 32 ? __shfl_sync(~0u, expert_, lane_of(index)) : __ldcg(groups_.expert + index);
+  }
+  __device__ Group group(int index) const {
+    const unsigned pairs = index < 32 ? __shfl_sync(~0u, pairs_, lane_of(index))
+                                      : static_cast<unsigned>(__ldcg(groups_.num_pairs + index));
+    if (is_matched_) return {expert(index), __popc(pairs), nullptr, pairs, 0};
+    return {expert(index), static_cast<int>(pairs), groups_.pairs + index * groups_.size, 0, 0};
+  }
+
+ private:
+  // Groups the lanes' pairs. `expert`: the expert of the lane's pair; negative if the lane has no pair, or if
+  // the expert is another rank's.
+  __device__ void match(int expert) {
+    is_matched_ = true;
+    expert_ = expert;
+    pairs_ = __match_any_sync(~0u, expert);
+    const unsigned before = (1u << threadIdx.x % 32) - 1;
+    const bool is_first = expert >= 0 && (pairs_ & before) == 0;
+    const unsigned first = __ballot_sync(~0u, is_first);
+    index_ = is_first ? __popc(first & before) : -1;
+    count_ = __popc(first);
+  }
+  __device__ int lane_of(int index) const {
+    return __ffs(static_cast<int>(__ballot_sync(~0u, index_ == index))) - 1;
+  }
+
+  const Groups& groups_;
+  int expert_{0}, index_{-1}, count_{0};  // of the lane's group; count_ is the same in all lanes
+  bool is_matched_{false};
+  unsigned pairs_{0};  // their number or, if they are matched, their bits
+};
+
+}  // namespace nibble::cuda

@@ -1,0 +1,102 @@
+// The shapes of the experts' launches for few tokens: grid, warps, and the variant of a kernel. Used by the
+// recipe of a step (recipe.h) and by the launch functions. Needs no GPU. C++17, for device code.
+#pragma once
+
+#include <vector_types.h>
+
+#include <algorithm>
+
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/experts/group_share.h"
+#include "backend/cuda/pipeline/row_limits.h"
+#include "backend/cuda/pipeline/stream_shape.h"
+
+namespace nibble::cuda {
+
+// Returns the grid for a single token: one row of CTAs per slot; the slots divide the multiprocessors evenly.
+inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_slots) {
+  const int share = std::max(1, target.num_multiprocessors / num_slots);
+  return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(num_slots), 1};
+}
+inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
+  return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips)), 1, 1};
+}
+// Returns the most units that a CTA takes of one expert, if all CTAs of the grid share `num_strips` strips.
+inline int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
+  const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
+  return std::min(strips, weights.num_strips) * weights.num_segments;
+}
+inline unsigned strips_of_slots(const Strips& weights, int num_slots) {
+  return static_cast<unsigned>(num_slots * weights.num_strips);
+}
+
+// The launch of experts_up or route_and_experts_up.
+struct ExpertsUpLaunch {
+  dim3 grid{};
+  StreamShape stream{};
+};
+inline ExpertsUpLaunch experts_up_launch(const Target& target, const Strips& weights, int hidden, int columns,
+                                         int max_groups) {
+  const dim3 grid = grid_for_groups(target, weights, max_groups);
+  return {grid, stream_shape(target.budget, weights, hidden, columns,
+                             units_of_cta(grid, weights, num_places(weights, max_groups)))};
+}
+// Returns the launch for one token: each of its experts has CTAs of its own.
+inline ExpertsUpLaunch experts_up_launch_of_one(const Target& target, const Strips& weights, int hidden,
+                                                int experts_per_token) {
+  const dim3 grid = grid_for_slots(target, weights, experts_per_token);
+  return {grid, stream_shape(target.budget, weights, hidden, 1,
+                             units_of_cta(grid, weights, strips_of_slots(weights, experts_per_token)))};
+}
+
+// experts_down.
+struct ExpertsDownLaunch {
+  bool is_single{false};  // one token: each of its experts has CTAs of its own
+  bool has_all{true};     // for a single token: no other rank has experts
+  bool has_two{false};    // shared memory has room for the activations of two groups (GroupRows)
+  unsigned slope{0};      // of TurnShares
+  dim3 grid{};
+  StreamShape stream{};
+
+  TurnShares shares() const { return TurnShares(grid.x, slope); }
+};
+
+// Returns the slope of TurnShares, for `mean` strips per CTA: on an H100 the first CTA gets 1.4 strips more,
+// and the last CTA 1.4 fewer. Steps of more tokens gained nothing from a slope; other chips were not
+// measured.
+inline unsigned slope_of(const Target& target, int num_tokens, double mean) {
+  constexpr double kStrips{1.4}, kMost{0.25};
+  if (target.family != Family::kSm90 || num_tokens > kOwnNorms) return 0;
+  return static_cast<unsigned>(TurnShares::kSlopeOne * std::min(kStrips / mean, kMost));
+}
+
+// The work of experts_down. `has_mailbox`: the routing arrives by mailbox, not in groups.
+struct ExpertsDownWork {
+  int num_tokens, group_size, max_groups;
+  bool has_mailbox, has_all_experts;
+};
+inline ExpertsDownLaunch experts_down_launch(const Target& target, const Strips& weights, int intermediate,
+                                             const ExpertsDownWork& work) {
+  ExpertsDownLaunch launch;
+  launch.is_single = work.num_tokens == 1;
+  launch.has_all = work.has_all_experts;
+  launch.grid = launch.is_single ? grid_for_slots(target, weights, work.max_groups)
+                                 : grid_for_groups(target, weights, work.max_groups);
+  const int columns = launch.is_single ? 1 : std::min(work.group_size, work.num_tokens);
+  const unsigned strips =
+      launch.is_single ? strips_of_slots(weights, work.max_groups) : num_places(weights, work.max_groups);
+  launch.slope =
+      slope_of(target, work.num_tokens, static_cast<double>(strips) / (launch.grid.x * launch.grid.y));
+  const unsigned in_first = strips + strips * launch.slope / TurnShares::kSlopeOne;
+  const auto shape_for = [&](int buffers) {
+    return stream_shape(target.budget, weights, intermediate, columns,
+                        units_of_cta(launch.grid, weights, in_first), buffers);
+  };
+  const StreamShape one = shape_for(1), two = shape_for(2);
+  launch.has_two =
+      !launch.is_single && work.has_mailbox && two.columns == columns && two.of.warps == one.of.warps;
+  launch.stream = launch.has_two ? two : one;
+  return launch;
+}
+
+}  // namespace nibble::cuda

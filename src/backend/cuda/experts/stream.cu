@@ -1,0 +1,277 @@
+// The experts' matrix products for few tokens (decode): experts_up (with SwiGLU), which for the fewest tokens
+// also chooses their experts, and experts_down.
+#include <algorithm>
+#include <type_traits>
+
+#include "backend/cuda/experts/args.h"
+#include "backend/cuda/experts/group_rows.cuh"
+#include "backend/cuda/experts/group_stream.cuh"
+#include "backend/cuda/experts/launch.h"
+#include "backend/cuda/experts/pass_routing.cuh"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "core/check.h"
+
+namespace nibble::cuda {
+namespace {
+
+// `ranks`: the step has few pairs (are_matched). Each CTA then chooses the experts itself, and loads the
+// activations of all tokens to shared memory before it knows its groups.
+template <int warps, bool ranks>
+__global__ void __launch_bounds__(32 * warps, 1)
+    experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  const Strips& weights = args.up.weights;
+  const int cols = args.up.hidden, stride = activation_stride(cols), K = args.experts_per_token,
+            num_pairs = args.num_tokens * K;
+  const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
+  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring);
+  __shared__ int chosen[kMatchedPairs];
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  if constexpr (ranks) {
+    const auto thread = static_cast<int>(threadIdx.x), token = thread / 32;
+    if (token < args.num_tokens)
+      rank_for_cta(
+          args.num_experts, K, args.own, token,
+          [&](int expert) { return __ldcg(args.logits + size_t{1} * token * args.num_experts + expert); },
+          args.routing, tag_of(args.routing), blockIdx.x == 0, chosen);
+    // If some warps rank nothing, they load the rows.
+    const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
+    if (thread >= first)
+      ask_for_rows(args.normed.data, cols, args.num_tokens, shared.activations, stride, thread - first,
+                   32 * warps - first);
+    __syncthreads();
+  }
+  const auto expert_of = [&](int pair) { return number_of(args.own, chosen[pair]); };
+  const GroupTable table =
+      ranks ? GroupTable(args.groups, num_pairs, expert_of) : GroupTable(args.groups, args.max_groups);
+  const UnitRange share = share_of_groups(weights, table.count());
+  if (ranks && share.first == share.last) return wait_for_rows();  // a rank may hold no chosen expert
+  ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
+  RowPrefetch<warps> rows;
+  const auto row_at = [&](const Group& group) { return [&](int column) { return group.pair(column) / K; }; };
+  for (int from = share.first; from < share.last;) {
+    const Piece piece = piece_from(weights, share, from);
+    const Group group = table.group(piece.group);
+    const bool is_first = from == share.first;
+    // Activations are requested before the weights: otherwise their loads would queue up after those of the
+    // weights.
+    if (!ranks && is_first) rows.prefetch(args.normed.data, cols, group.count, row_at(group));
+    if (is_first) {
+      stream.start_prefetch();
+      stream.fill_ring();
+    }
+    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated.data);
+    if constexpr (ranks) {
+      if (is_first) wait_for_rows();
+      epilogue.run(stream, columns_of(group, K, shared.activations, stride), shared);
+    } else {
+      rows.store(args.normed.data, cols, group.count, row_at(group), shared.activations, stride);
+      if (piece.last < share.last) {
+        const Group next = table.group(piece.group + 1);
+        rows.prefetch(args.normed.data, cols, next.count, row_at(next));
+      }
+      epilogue.run(stream, {shared.activations, stride, group.count}, shared);
+    }
+    from = piece.last;
+  }
+}
+
+// Adds the bias and multiplies by the pair's weight.
+template <int warps, typename WeightOf>
+__device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, const Group& group,
+                              const WeightOf& weight_of) {
+  const float* bias = args.bias + size_t{1} * group.expert * args.hidden;
+  const auto prepare = [=, &args](int strip, int strip_row) {
+    const int row = strip * kStripRows + strip_row;
+    return row < args.hidden ? load_now(bias + row) : 0.0f;
+  };
+  const auto take = [=, &args](int strip, int strip_row, int column, float bias_of_row, const auto& sum) {
+    const int row = strip * kStripRows + strip_row, pair = group.pair(column);
+    if (row < args.hidden)
+      args.out[size_t{1} * pair * args.hidden + row] = weight_of(pair) * (sum(strip_row) + bias_of_row);
+  };
+  return Epilogue<kStripRows, warps, decltype(prepare), decltype(take)>(args.weights, piece, group.count,
+                                                                        prepare, take);
+}
+
+// `is_single`: the step has one token. `has_all`: this rank holds all experts. `has_two`: shared memory has
+// room for the activations of two groups (GroupRows).
+template <int warps, bool is_single, bool has_all, bool has_two>
+__global__ void __launch_bounds__(32 * warps, 1)
+    experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, TurnShares shares, int pass_columns,
+                        Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  const Strips& weights = args.weights;
+  const int cols = args.intermediate;
+  int slot = static_cast<int>(blockIdx.y);
+  const CtaMemory shared =
+      cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, (has_two ? 2 : 1) * pass_columns);
+  float single_weight = 0;
+  __shared__ float weights_of_pairs[kMatchedPairs];
+  // Whether the previous launch has chosen the experts. If so, this kernel forms the groups.
+  const bool has_mailbox = has_two || args.routing.experts;
+  const int num_pairs = args.num_tokens * args.experts_per_token;
+  const auto weight_of = [&](int pair) {
+    if (is_single) return single_weight;
+    return has_mailbox ? weights_of_pairs[pair] : __ldcg(args.groups.weight + pair);
+  };
+  // The warp that reads a single token's experts from the mailbox does so before it initializes its ring.
+  using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
+  const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, Later());
+  const bool asks = is_single && threadIdx.x < 32;
+  if (!asks) ring.init();
+  GroupRows<warps, has_two> rows(args.gated.data, cols, shared.activations, pass_columns);
+  // `ask_for_next` is called when this piece's rows are in shared memory.
+  const auto run = [&](auto& stream, const Piece& piece, const Group& group, bool is_first,
+                       const auto& ask_for_next) {
+    if (is_first) stream.start_prefetch();
+    auto epilogue = down_epilogue<warps>(args, piece, group, weight_of);
+    if (is_first) {
+      wait_for_predecessor(timestamps);
+      let_successor_start();
+      rows.ask(group);
+      if (is_single) single_weight = __ldcg(args.routing.weights + slot);
+      if (!is_single && has_mailbox && static_cast<int>(threadIdx.x) < num_pairs)
+        weights_of_pairs[threadIdx.x] = __ldcg(args.routing.weights + threadIdx.x);
+      stream.fill_ring();
+    }
+    const Columns columns = rows.take(group);
+    ask_for_next();
+    epilogue.run(stream, columns, shared);
+  };
+  if constexpr (is_single) {
+    UnitRange share{};
+    // route_and_experts_up publishes its choice long before it ends: weights are requested before the
+    // activations are ready.
+    const auto chosen = [&](int of_slot) {
+      return static_cast<int>(wait_for(args.routing.experts + of_slot, tag_of(args.routing)));
+    };
+    __shared__ SlotPart taken;
+    __shared__ unsigned turn;
+    if constexpr (has_all) {
+      if (threadIdx.x == 0) {
+        // This atomic is in flight at the same time as the poll below.
+        const unsigned own_turn = atomicInc(args.turns + slot, gridDim.x - 1);
+        taken.expert = chosen(slot);
+        turn = own_turn;
+      }
+    } else if (threadIdx.x < 32) {
+      const SlotPart part = part_of_slots(args.own, threadIdx.x < gridDim.y ? chosen(threadIdx.x) : 0);
+      if (threadIdx.x == 0) taken = part;
+    }
+    __syncthreads();
+    if (asks) ring.init();
+    if constexpr (!has_all) {
+      if (taken.num_rows == 0) return wait_for_predecessor(timestamps);
+      slot = taken.slot;
+      share = share_of_strips(weights, weights.num_strips, taken.row, taken.num_rows);
+    } else {
+      const auto first = [&](unsigned of) {
+        return static_cast<int>(shares.first(static_cast<unsigned>(weights.num_strips), of)) *
+               weights.num_segments;
+      };
+      share = {first(turn), first(turn + 1)};
+    }
+    const int expert = taken.expert;
+    ExpertStream<warps, OneMatrix> stream(weights, {weights.data + expert * weights.matrix_bytes()},
+                                          share.first, share.last, ring);
+    run(stream, piece_of_slot(share), {expert, 1, nullptr, 0, slot}, true, [] {});
+  } else {
+    __shared__ int chosen_of_pairs[kMatchedPairs];
+    const auto thread = static_cast<int>(threadIdx.x);
+    __shared__ unsigned turn;
+    if (has_mailbox) {
+      if (thread == 32 * warps - 1) turn = atomicInc(args.turns, gridDim.x - 1);
+      if (thread < num_pairs)
+        chosen_of_pairs[thread] =
+            static_cast<int>(wait_for(args.routing.experts + thread, tag_of(args.routing)));
+      __syncthreads();
+    }
+    const GroupTable table =
+        has_mailbox ? GroupTable(args.groups, num_pairs,
+                                 [&](int pair) { return number_of(args.own, chosen_of_pairs[pair]); })
+                    : GroupTable(args.groups, args.max_groups);
+    const auto first = [&](unsigned of) {
+      return first_strip_at(weights, shares.first(num_places(weights, table.count()), of)) *
+             weights.num_segments;
+    };
+    const UnitRange share =
+        has_mailbox ? UnitRange{first(turn), first(turn + 1)} : share_of_groups(weights, table.count());
+    ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, ring);
+    for (int from = share.first; from < share.last;) {
+      const Piece piece = piece_from(weights, share, from);
+      run(stream, piece, table.group(piece.group), from == share.first, [&] {
+        if (piece.last < share.last) rows.ask(table.group(piece.group + 1));
+      });
+      from = piece.last;
+    }
+    // The launch must not end before the previous one, even if no pair's expert is on this rank.
+    if (share.first == share.last) wait_for_predecessor(timestamps);
+  }
+}
+
+// Calls f(warps) with an integral constant.
+template <typename F>
+void with_cta_warps(int warps, const F& f) {
+  warps == 8 ? f(std::integral_constant<int, 8>()) : f(std::integral_constant<int, 16>());
+}
+// Call f(kernel) with the kernel for such a launch.
+template <typename F>
+void with_up_kernel(int warps, bool ranks, const F& f) {
+  with_cta_warps(warps,
+                 [&](auto w) { f(ranks ? experts_up_kernel<w(), true> : experts_up_kernel<w(), false>); });
+}
+template <typename F>
+void with_down_kernel(int warps, bool is_single, bool has_all, bool has_two, const F& f) {
+  with_cta_warps(warps, [&](auto w) {
+    if (!is_single)
+      f(has_two ? experts_down_kernel<w(), false, true, true> : experts_down_kernel<w(), false, true, false>);
+    else
+      f(has_all ? experts_down_kernel<w(), true, true, false> : experts_down_kernel<w(), true, false, false>);
+  });
+}
+
+}  // namespace
+
+void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
+  ExpertsUpArgs launched = args;
+  const Strips& weights = args.up.weights;
+  const int columns = std::min(args.groups.size, args.num_tokens);
+  const ExpertsUpLaunch of = experts_up_launch(gpu.target, weights, args.up.hidden, columns, args.max_groups);
+  const StreamShape& shape = of.stream;
+  NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
+  launched.up.weights = shape.strips(weights, of.grid.x);
+  with_up_kernel(shape.of.warps, args.routing.experts != nullptr, [&](auto* kernel) {
+    launch(gpu, {Operation::kExpertsUp, "experts_up"}, kernel, alone(shape, of.grid), launched,
+           shape.columns);
+  });
+}
+void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
+  ExpertsDownArgs launched = args;
+  const ExpertsDownLaunch shape =
+      experts_down_launch(gpu.target, args.weights, args.intermediate,
+                          {args.num_tokens, args.groups.size, args.max_groups,
+                           args.routing.experts != nullptr, args.own.count == args.num_experts});
+  const int columns = shape.is_single ? 1 : std::min(args.groups.size, args.num_tokens);
+  NIBBLE_CHECK(shape.stream.columns == columns, "{} of {} pairs fit", shape.stream.columns, columns);
+  launched.weights = shape.stream.strips(args.weights, shape.grid.x);
+  with_down_kernel(shape.stream.of.warps, shape.is_single, shape.has_all, shape.has_two, [&](auto* kernel) {
+    launch(gpu, {Operation::kExpertsDown, "experts_down"}, kernel, alone(shape.stream, shape.grid), launched,
+           shape.shares(), shape.stream.columns);
+  });
+}
+
+void prepare_experts() {
+  const auto allow = [](auto* kernel) { allow_all_shared_bytes(kernel); };
+  for (const int warps : {8, 16})
+    for (const bool ranks : {true, false}) with_up_kernel(warps, ranks, allow);
+  for (const int warps : {8, 16}) {
+    for (const bool has_all : {true, false})
+      with_down_kernel(warps, /*is_single=*/true, has_all, /*has_two=*/false, allow);
+    for (const bool has_two : {false, true})
+      with_down_kernel(warps, /*is_single=*/false, /*has_all=*/true, has_two, allow);
+  }
+}
+
+}  // namespace nibble::cuda

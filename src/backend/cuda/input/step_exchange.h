@@ -1,0 +1,43 @@
+// The host and the kernels of a step exchange input and tokens through host memory, which the device accesses
+// directly: a copy by the copy engine before or after a step would leave the device idle while work moves
+// from one engine to the other.
+//
+// There are two input and two output buffers: step n uses number n % 2. Both sides count the steps, the
+// device in Workspace::step and the host in InputUpload, because the arguments of a graph are fixed. A step
+// reports its number (StepOutput::step), which the host compares with its own.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/input/sample_input.h"
+
+namespace nibble::cuda {
+
+// Precedes a step's input, which begins with rows of 16 bytes (InputParts).
+struct alignas(16) InputHeader {
+  uint32_t num_bytes;   // bytes after the header
+  uint32_t num_chains;  // chains of drafts that the previous step made
+};
+
+// Times are nanoseconds of the device's clock. A step begins when wait_for_predecessor() returns in its first
+// kernel; the kernel itself may start earlier. It ends at the latest time at which a row had its token.
+struct RowOutput {
+  unsigned long long end_ns;
+  SampleResult result;  // only the first num_top entries of `top` are written
+};
+struct StepOutput {
+  unsigned long long begin_ns;
+  unsigned long long met_ns;  // when the ranks met after choosing the tokens; 0: a single rank
+  uint32_t step;              // number of the step
+};
+static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // the rows follow it
+
+struct StepExchange {
+  InputHeader* inputs[2]{};
+  StepOutput* outputs[2]{};
+  // [T], for steps with draft trees: at the last known row of such a run and at each of its accepted drafts,
+  // the next accepted draft, as a row of the run; -1: none. Other entries are not written.
+  int32_t* kept[2]{};
+};
+
+}  // namespace nibble::cuda

@@ -1,0 +1,246 @@
+// The matrix products of many tokens. Twelve warps of a CTA multiply rows of the weights with columns, which
+// are tokens, or pairs of a token and an expert. A warp takes one strip and up to 64 columns. A shape says
+// how the warps divide rows and columns, what a stage holds, and which instruction multiplies: see
+// bf16_columns.cuh for bfloat16 activations, and block_columns.cuh for block-scaled ones. (image_columns.cuh
+// has the shapes for wgmma, which divide the work differently.)
+//
+// The contraction passes through stages in shared memory, one tile of 64 columns of weights and activations
+// each. Four more warps copy them with cp.async, which every family has, and run ahead as far as the stages
+// allow. A stage has two barriers: `full` signals the twelve warps that the copies have arrived, `empty`
+// signals the four copy warps that all twelve have read the stage. So the twelve warps do not wait for each
+// other: while one stores its sums, the others use the tensor cores. 99 KB hold 3 to 8 stages: one kernel
+// serves all families.
+//
+// CTAs are persistent: each takes one item after another (rows and columns of a product). The first stages of
+// the next item are copied while the last stages of the current item are multiplied.
+//
+// Sums are added in the order of decode/: segment by segment, and cut into two parts at the same places. So a
+// token gets the same bits from decode/ and from prompt/, if the instruction is the same.
+#pragma once
+
+#include <algorithm>
+
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/pipeline/pdl.cuh"
+#include "backend/cuda/pipeline/prompt_warps.h"
+#include "backend/cuda/pipeline/stages.cuh"
+#include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/ptx/registers.cuh"
+
+namespace nibble::cuda {
+
+// A shape is derived from PromptWarps, and also has
+//
+//   kLayout       of the weights
+//   kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
+//   kRowBytes     of a column's activations in a tile
+//   kScaleBytes   of a column's scales in a tile, 0 or 4
+//   kStages, kStageBytes, kBytes: a stage holds the weights, then the columns, then their scales; kBytes is
+//                 all shared memory
+//   Rows          the activations in global memory: row(i) is the beginning of a row, has_piece(p) whether it
+//                 has 16 bytes number p (a row may end within a tile) and, if there are scales, scales_of(i)
+//                 are those of its tiles
+//   Lane          what a lane reads of a stage and multiplies: add_stage<tiles>(stage, sums)
+
+// A warp's sums for its strip and up to 64 columns. In lane (g, t) element [n][i] is for row g + 8 (i / 2)
+// and column 8 n + 2 t + i % 2.
+using PromptSums = float[PromptWarps::kWarpTiles][4];
+
+// The unit of work of a CTA: rows and columns of a product. `columns`: number of its columns that hold a
+// token or a pair.
+struct PromptItem {
+  int matrix, first_strip, first_column, columns;
+  int image_row{0};  // image row of the first column, if activations are in an image
+};
+// An item of which only one segment is multiplied (split_dense.cu).
+struct SegmentItem : PromptItem {
+  int segment;
+};
+
+template <typename Shape>
+constexpr int row_blocks(const Strips& weights) {
+  return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
+}
+
+// Returns the launch for `num_items` items: a CTA for each, up to the number that is resident at once.
+template <typename Shape>
+LaunchShape shape_for_items(const Target& target, int num_items) {
+  return {dim3(static_cast<unsigned>(std::min(num_items, Shape::kCtas * target.num_multiprocessors))),
+          Shape::kThreads, Shape::kBytes};
+}
+
+// Copies the stages of all items; run by the copy warps. `Items` provides: items.count(), items.at(index),
+// and items.row(item, column), the row of `activations` for a column. A lane copies the same pieces of every
+// stage.
+template <typename Shape, typename Items>
+__device__ void copy_items(const Strips& weights, const typename Shape::Rows& activations, const Items& items,
+                           Stages<Shape> stages) {
+  constexpr int kLanes{32 * Shape::kCopyWarps};
+  constexpr int kPieces{tile_bytes(Shape::kLayout) / 16};  // 16-byte pieces of a strip's tile
+  constexpr int kWeightCopies{(Shape::kStrips * kPieces + kLanes - 1) / kLanes};
+  constexpr int kRowPieces{Shape::kRowBytes / 16}, kRowsAtOnce{kLanes / kRowPieces},
+      kRowCopies{Shape::kColumns / kRowsAtOnce};
+  const int lane = static_cast<int>(threadIdx.x) - 32 * Shape::kWarps;
+  const int row = lane / kRowPieces, piece = lane % kRowPieces;
+  // If a row has 8 pieces, the first four and the last four change places in every second row, so that the
+  // lanes of two rows read from different banks.
+  constexpr int kSwap{kRowPieces == 8 ? 4 : 0};
+  const int row_place = Shape::kWeightBytes + row * Shape::kRowBytes + (piece ^ (row % 2 * kSwap)) * 16;
+  constexpr int kScalePlace{Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes};
+  static_assert(Shape::kScaleBytes == 0 || Shape::kColumns <= kLanes);
+  const int num_items = items.count();
+  for (int index = static_cast<int>(blockIdx.x); index < num_items; index += static_cast<int>(gridDim.x)) {
+    const PromptItem item = items.at(index);
+    const uint8_t* matrix = weights.data + item.matrix * weights.matrix_bytes() +
+                            size_t{1} * item.first_strip * weights.strip_bytes;
+    const int num_pieces = min(Shape::kStrips, weights.num_strips - item.first_strip) * kPieces;
+    const uint8_t* rows[kRowCopies];
+#pragma unroll
+    for (int n = 0; n < kRowCopies; ++n)
+      if (const int column = n * kRowsAtOnce + row; column < item.columns)
+        rows[n] = activations.row(items.row(item, column)) + 16 * piece;
+    const uint32_t* scales = nullptr;
+    if constexpr (Shape::kScaleBytes > 0)
+      if (lane < item.columns) scales = activations.scales_of(items.row(item, lane));
+    int weight_offsets[kWeightCopies];
+#pragma unroll
+    for (int n = 0; n < kWeightCopies; ++n) {
+      const int i = n * kLanes + lane;
+      weight_offsets[n] = i / kPieces * weights.strip_bytes + i % kPieces * 16;
+    }
+    for (int tile = 0; tile < weights.num_tiles; ++tile) {
+      stages.wait_until_empty();
+      const uint32_t stage = stages.address();
+#pragma unroll
+      for (int n = 0; n < kWeightCopies; ++n)
+        if (n * kLanes + lane < num_pieces)
+          copy_16(stage + (n * kLanes + lane) * 16, matrix + weight_offsets[n]);
+      matrix += tile_bytes(Shape::kLayout);
+      const bool is_there = activations.has_piece(tile * kRowPieces + piece);
+#pragma unroll
+      for (int n = 0; n < kRowCopies; ++n)
+        if (n * kRowsAtOnce + row < item.columns)
+          copy_16(stage + row_place + n * kRowsAtOnce * Shape::kRowBytes,
+                  is_there ? rows[n] + tile * Shape::kRowBytes : activations.row(0), is_there ? 16 : 0);
+      if constexpr (Shape::kScaleBytes > 0)
+        if (lane < item.columns) copy_4(stage + kScalePlace + lane * 4, scales + tile);
+      stages.tell_when_full();
+      stages.advance();
+    }
+  }
+}
+
+// Adds up segments [first, last) of the warp's strip, in `totals`.
+template <typename Shape, int tiles>
+__device__ void add_segments(const Strips& weights, int first, int last, const typename Shape::Lane& lane,
+                             Stages<Shape>& stages, PromptSums& totals) {
+  for (int segment = first; segment < last; ++segment) {
+    const int num_tiles = min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles);
+    PromptSums sums{};
+    for (int tile = 0; tile < num_tiles; ++tile) {
+      stages.wait_until_full();
+      lane.template add_stage<tiles>(stages.address(), sums);
+      stages.tell_empty();
+      stages.advance();
+    }
+#pragma unroll
+    for (int n = 0; n < tiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) totals[n][i] = segment == first ? sums[n][i] : totals[n][i] + sums[n][i];
+  }
+}
+
+// Skips the stages of an item.
+template <typename Shape>
+__device__ void skip_item(const Strips& weights, Stages<Shape>& stages) {
+  for (int tile = 0; tile < weights.num_tiles; ++tile) {
+    stages.wait_until_full();
+    stages.tell_empty();
+    stages.advance();
+  }
+}
+
+// Multiplies all items of this CTA by mma.sync, each warp on its own.
+template <typename Shape, typename Items, typename Begin>
+__device__ void multiply_by_warps(const Strips& weights, const typename Shape::Rows& activations,
+                                  const Items& items, unsigned cuts, Stages<Shape>& stages,
+                                  const Begin& begin) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, first_index = static_cast<int>(blockIdx.x);
+  if (warp >= Shape::kWarps) {
+    copy_items<Shape>(weights, activations, items, stages);
+    return;
+  }
+  const typename Shape::Lane lane;
+  const int num_items = items.count();
+  if (first_index >= num_items) return;  // no items: other ranks may hold all chosen experts
+  auto next = items.at(first_index);
+  for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
+    const auto item = next;
+    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // long before it is needed
+    const int strip = item.first_strip + warp % Shape::kRowWarps;
+    const int columns = item.columns - warp / Shape::kRowWarps * Shape::kWarpColumns;
+    if (strip >= weights.num_strips || columns <= 0) {
+      skip_item(weights, stages);
+      continue;
+    }
+    const auto take = begin(item, strip);
+    const int cut = cuts ? cut_of(weights, strip, cuts) : weights.num_segments;
+    for (int first = 0; first < weights.num_segments;) {
+      const int last = first < cut ? cut : weights.num_segments;
+      PromptSums totals{};
+      if (columns > 48)
+        add_segments<Shape, 8>(weights, first, last, lane, stages, totals);
+      else if (columns > 32)
+        add_segments<Shape, 6>(weights, first, last, lane, stages, totals);
+      else if (columns > 16)
+        add_segments<Shape, 4>(weights, first, last, lane, stages, totals);
+      else
+        add_segments<Shape, 2>(weights, first, last, lane, stages, totals);
+      take(first > 0, last - first == weights.num_segments, totals);
+      first = last;
+    }
+  }
+}
+
+// Waits for the predecessor, and multiplies all items of this CTA, with stages at the beginning of its
+// dynamic shared memory. `cuts`: the number of CTAs that share the matrix if it is cut anywhere, 0 if strips
+// are whole (strips.h). A shape for wgmma reads its items and requests their weights before it waits; other
+// shapes do so after the wait. begin(item, strip) is called before a strip is multiplied, so that it can
+// request data that is added to the sums. It returns a function that takes the sums: take(part, is_whole,
+// sums), or take(sums) for the one segment of a SegmentItem.
+template <typename Shape, typename Items, typename Begin>
+__device__ void multiply_items(const Timestamps& timestamps, const Strips& weights,
+                               const typename Shape::Rows& activations, const Items& items, unsigned cuts,
+                               const Begin& begin) {
+  NIBBLE_DYNAMIC_SHARED(__align__(1024) uint8_t, memory);
+  Stages<Shape> stages(memory);
+  if constexpr (Shape::kTakesImage) {
+    Shape::multiply_items(timestamps, weights, activations, items, cuts, stages, begin);
+  } else {
+    wait_for_predecessor(timestamps);
+    let_successor_start();
+    multiply_by_warps<Shape>(weights, activations, items, cuts, stages, begin);
+  }
+}
+
+// Returns the first of the item's columns for which the lane has sums.
+template <typename Shape>
+__device__ int first_column_of_lane() {
+  return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
+         static_cast<int>(threadIdx.x) % 4 * 2;
+}
+
+// Calls visit(i, upper, lower) for each of the item's columns for which the lane has sums: column
+// first_column_of_lane() + i. `upper` and `lower` are the sums of rows g and g + 8.
+template <typename Shape, int tiles, typename Visit>
+__device__ void for_each_column(const PromptItem& item, const float (&sums)[tiles][4], const Visit& visit) {
+  const int count = item.columns - first_column_of_lane<Shape>();
+#pragma unroll
+  for (int n = 0; n < tiles; ++n)
+#pragma unroll
+    for (int c = 0; c < 2; ++c)
+      if (8 * n + c < count) visit(8 * n + c, sums[n][c], sums[n][c + 2]);
+}
+
+}  // namespace nibble::cuda

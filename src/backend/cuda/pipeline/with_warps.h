@@ -1,0 +1,27 @@
+// Chooses among kernels that are compiled for several numbers of warps and slots (stream_shape.h).
+#pragma once
+
+#include <type_traits>
+
+#include "backend/cuda/pipeline/stream_shape.h"
+
+namespace nibble::cuda {
+
+// Calls f(warps, slots) with integral constants.
+template <typename F>
+void with_warps(StreamWarps of, const F& f) {
+  const std::integral_constant<int, 2> two;
+  const std::integral_constant<int, 3> three;
+  const std::integral_constant<int, 8> eight;
+  const std::integral_constant<int, 16> sixteen;
+  of.warps == 8 ? f(eight, two) : of.slots == 2 ? f(sixteen, two) : f(sixteen, three);
+}
+// The same, if kernels for the layout are compiled for these constants; otherwise does nothing.
+template <Layout layout, typename F>
+void with_warps_for(StreamWarps of, const F& f) {
+  with_warps(of, [&](auto warps, auto slots) {
+    if constexpr (is_for({decltype(warps)::value, decltype(slots)::value}, layout)) f(warps, slots);
+  });
+}
+
+}  // namespace nibble::cuda

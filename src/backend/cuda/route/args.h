@@ -1,0 +1,78 @@
+// Launch functions of routing: the choice of experts for each token. Each kernel waits for the kernels before
+// it (pipeline/pdl.cuh).
+//
+// Dimensions: T tokens, H hidden size, E experts of which K are chosen.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/layout/activations.h"
+#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/pipeline/norm_input.h"
+#include "core/index_range.h"
+
+namespace nibble::cuda {
+
+// Pairs of a token and an expert, grouped by expert, up to `size` pairs per group; pair = token K + slot. If
+// ranks hold whole experts (model/shares/share.h), each rank chooses among all experts and computes only its
+// own. Matrices and groups then number the rank's own experts from 0. A pair of another rank's expert is in
+// no group and has weight 0.
+struct Groups {
+  int size;                 // columns of a pass of experts_up() and experts_down()
+  int* count;               // number of groups
+  int* expert;              // [groups], numbered among the rank's own
+  int* num_pairs;           // [groups]
+  int* pairs;               // [groups, size]
+  float* weight;            // [T, K], indexed by pair
+  int* image_row{nullptr};  // [groups]: first row in images of pairs, a multiple of 8
+};
+
+// Finds the K largest of W normed + b, and their softmax.
+struct RouteArgs {
+  int hidden;
+  Strips weights;  // [E, H]
+  const float* bias;
+  int num_tokens, experts_per_token;
+  IndexRange own;      // the experts whose weights are here
+  Activations normed;  // [T, H]
+  float* logits;       // [T, E]
+  // [T, K], scratch: experts, numbered among the rank's own; negative: another rank's.
+  int* chosen;
+  int* rank;         // [T, K], scratch: index of a pair among its expert's pairs
+  unsigned* ticket;  // zero before and after every launch
+  Groups groups;
+  // If norm.weights is set, route_batch() computes the norm of up to kRouterNorms tokens. It writes the norm
+  // to `normed` and, if `x` is set, the sum of the parts that project() left to `x`.
+  NormInput norm{};
+  float* x{nullptr};  // [T, H]
+};
+// If a step has few pairs (are_matched), route_batch() only computes the logits: experts_up() chooses the
+// experts.
+void route_batch(const LaunchContext& gpu, const RouteArgs& args);
+// Chooses the experts by logits that are already computed, and forms groups.
+void rank_experts(const LaunchContext& gpu, const RouteArgs& args);
+// For many tokens: logits_X() computes the logits, and route_X() also calls rank_experts().
+void logits_many(const LaunchContext& gpu, const RouteArgs& args);
+void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
+void route_many(const LaunchContext& gpu, const RouteArgs& args);
+void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
+
+// Mailboxes through which CTAs pass on the routing of few tokens (are_matched() in groups.h): the CTAs of
+// route_and_experts_up() to each other, and the CTAs of route_and_experts_up() or experts_up() to those of
+// experts_down(), the next launch. A word has 32 bits of payload below a tag, the number of step and layer. A
+// reader polls the word until it carries the current tag, so no word has to be reset. This takes half the
+// time of ending one kernel and starting the next.
+struct RoutingMailbox {
+  uint64_t* sums{nullptr};     // [T, segments of the router's strips, 16], for T <= kOwnNorms
+  uint64_t* experts{nullptr};  // [T, K], numbered among those of all ranks
+  float* weights{nullptr};     // [T, K]
+  const uint32_t* step{nullptr};
+  uint32_t num_layers{0}, layer{0};  // tag: *step num_layers + layer
+};
+
+// Set the kernels' shared memory limits (prepare.h).
+void prepare_router();
+void prepare_rank_experts();
+
+}  // namespace nibble::cuda

@@ -1,0 +1,62 @@
+// The router's choice for a token: the experts with the largest logits, and the softmax over them.
+#pragma once
+
+#include "backend/cuda/pipeline/ordered.cuh"
+#include "backend/cuda/pipeline/row_limits.h"
+#include "backend/cuda/pipeline/warp_reduce.cuh"
+#include "backend/cuda/route/args.h"
+
+namespace nibble::cuda {
+
+// Returns experts by descending logit, ties to the lower expert. All lanes of a warp construct and call it
+// together, and all get the result.
+class Ranking {
+ public:
+  struct Place {
+    int expert;
+    float logit;
+  };
+
+  template <typename LogitAt>
+  __device__ Ranking(int num_experts, const LogitAt& logit_at) {
+#pragma unroll
+    for (int i = 0; i < kExpertsPerLane; ++i)
+      keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
+  }
+
+  // Returns the next expert. Keeps the dependency on the previous call short: a lane sees on its own whether
+  // its best is the best of all.
+  __device__ Place next() {
+    uint32_t of_lane = 0;
+#pragma unroll
+    for (int i = 0; i < kExpertsPerLane; ++i) of_lane = max(of_lane, keys_[i]);
+    int own = 0;
+#pragma unroll
+    for (int i = kExpertsPerLane - 1; i >= 0; --i)
+      if (keys_[i] == of_lane) own = i;
+    const uint32_t best = __reduce_max_sync(~0u, of_lane);  // one instruction
+    const unsigned have = __ballot_sync(~0u, of_lane == best), before = (1u << threadIdx.x % 32) - 1;
+    if (of_lane == best && (have & before) == 0) {  // this is the lowest lane that holds the best expert
+#pragma unroll
+      for (int i = 0; i < kExpertsPerLane; ++i)
+        if (own == i) keys_[i] = 0;
+    }
+    return {__shfl_sync(~0u, first() + own, __ffs(static_cast<int>(have)) - 1), logit_of(best)};
+  }
+
+ private:
+  static constexpr int kExpertsPerLane{kMaxExperts / 32};
+  static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kExpertsPerLane; }
+
+  uint32_t keys_[kExpertsPerLane];  // 0: no expert, or one already chosen
+};
+
+// Softmax over the chosen experts: lane k passes the logit of place k (-infinity beyond the last place) and
+// gets the weight of that expert.
+__device__ inline float weight_of_place(float logit) {
+  static_assert(kMaxExpertsPerToken == 8);
+  const float weight = expf(logit - __shfl_sync(~0u, logit, 0));
+  return weight / reduce_neighbours<kMaxExpertsPerToken>(weight, cooperative_groups::plus<float>());
+}
+
+}  // namespace nibble::cuda

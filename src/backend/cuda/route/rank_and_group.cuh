@@ -1,0 +1,112 @@
+// The routing of several tokens: each token's experts, and the groups of pairs (token, slot) that share an
+// expert's weights.
+#pragma once
+
+#include <cub/warp/warp_scan.cuh>
+
+#include "backend/cuda/layout/image.h"
+#include "backend/cuda/pipeline/stream.cuh"
+#include "backend/cuda/ptx/registers.cuh"
+#include "backend/cuda/route/args.h"
+#include "backend/cuda/route/choice.cuh"
+
+namespace nibble::cuda {
+
+// One warp selects a token's experts by its logits, stores them in `chosen`, and computes their weights.
+__device__ inline void rank_token(const RouteArgs& args, int token, int* chosen) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int first_pair = token * args.experts_per_token;
+  const float* logits = args.logits + size_t{1} * token * args.weights.rows;
+  Ranking ranking(args.weights.rows, [&](int expert) { return __ldcg(logits + expert); });
+  float logit = -INFINITY;
+  bool is_here = false;  // whether this rank has the expert of the lane's slot
+  for (int k = 0; k < args.experts_per_token; ++k) {
+    const Ranking::Place place = ranking.next();
+    const int expert = number_of(args.own, place.expert);
+    if (lane == k) logit = place.logit, is_here = expert >= 0;
+    if (lane == 0) chosen[k] = expert;
+  }
+  const float weight = weight_of_place(logit);
+  if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = is_here ? weight : 0;
+}
+
+// Returns [E] counters in the CTA's dynamic shared memory, used by group_pairs(). They are zero once the CTA
+// has synchronized.
+template <int threads>
+__device__ int* cleared_counts(const RouteArgs& args) {
+  NIBBLE_DYNAMIC_SHARED(int, counts);
+  for (int e = static_cast<int>(threadIdx.x); e < args.weights.rows; e += threads) counts[e] = 0;
+  return counts;
+}
+
+// Returns i / size. It is usually 0, as few experts have more pairs than a group, and a division takes longer
+// than a load.
+__device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
+
+// One CTA groups the step's pairs by expert. expert_of(pair) is the expert chosen for the pair, negative if
+// another rank's. The order of an expert's pairs may differ from run to run; no result depends on it. A
+// thread keeps its first pair in registers. A batch has at most one pair per thread; keeping it in memory
+// instead would cost two more waits.
+template <int threads, typename ExpertOf>
+__device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
+  const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;
+  const int size = args.groups.size, own = static_cast<int>(threadIdx.x);
+  int own_expert = -1, own_rank = 0;
+  if (own < num_pairs) {
+    own_expert = expert_of(own);
+    if (own_expert >= 0) own_rank = atomicAdd(&counts[own_expert], 1);
+  }
+  // Calls f(pair, expert, loaded) for all further pairs of the thread. Issues eight loads at a time, because
+  // a store may alias the next load. The value loaded for a pair of another rank's expert is not used.
+  const auto visit_others = [&](const auto& load, const auto& f) {
+    constexpr int kAhead{8};
+    for (int first = own + threads; first < num_pairs; first += kAhead * threads) {
+      int experts[kAhead], loaded[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        const int pair = first + i * threads;
+        experts[i] = pair < num_pairs ? expert_of(pair) : -1;
+        loaded[i] = pair < num_pairs ? load(pair) : 0;
+      }
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i)
+        if (experts[i] >= 0) f(first + i * threads, experts[i], loaded[i]);
+    }
+  };
+  visit_others([](int) { return 0; },
+               [&](int pair, int expert, int) { args.rank[pair] = atomicAdd(&counts[expert], 1); });
+  __syncthreads();
+  // Each lane takes a run of consecutive experts; a prefix sum over lanes gives the first group of each run.
+  if (own < 32) {
+    const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
+    int num_groups = 0, num_rows = 0;  // of the lane's experts: groups, and rows in images
+    for (int e = first; e < last; ++e) {
+      num_groups += (counts[e] > 0) + groups_before(counts[e] - 1, size);
+      num_rows += whole_eights(counts[e]);
+    }
+    int before = 0, count = 0, row = 0;
+    cub::WarpScan<int>::TempStorage nothing;  // WarpScan shuffles: it needs no shared memory
+    cub::WarpScan<int>(nothing).ExclusiveSum(num_groups, before, count);
+    cub::WarpScan<int>(nothing).ExclusiveSum(num_rows, row);
+    if (own == 0) *args.groups.count = count;
+    for (int e = first; e < last; ++e) {
+      const int pairs = counts[e];
+      counts[e] = before;  // becomes the expert's first group
+      for (int rest = pairs; rest > 0; rest -= size, ++before) {
+        args.groups.expert[before] = e;
+        args.groups.num_pairs[before] = min(rest, size);
+        if (args.groups.image_row) args.groups.image_row[before] = row;
+        row += whole_eights(min(rest, size));
+      }
+    }
+  }
+  __syncthreads();
+  const auto put = [&](int pair, int expert, int rank) {
+    const int group = groups_before(rank, size);
+    args.groups.pairs[(counts[expert] + group) * size + rank - group * size] = pair;
+  };
+  if (own_expert >= 0) put(own, own_expert, own_rank);
+  visit_others([&](int pair) { return args.rank[pair]; }, put);
+}
+
+}  // namespace nibble::cuda

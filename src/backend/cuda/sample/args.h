@@ -1,0 +1,33 @@
+// The launch function of sampling. Its kernel waits for the kernels before it (pipeline/pdl.cuh).
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/input/row_input.h"
+#include "backend/cuda/input/step_exchange.h"
+
+namespace nibble::cuda {
+
+// Chooses a token from each row of logits, and computes the log-probabilities that requests want.
+struct SampleArgs {
+  const SampleRow* rows;  // [rows of the launch]
+  const RowInput* input;  // the step's
+  float* logits;      // [rows, V]; the kernel applies biases and penalties in place, and restores the logits
+  int vocab;          // at most kMaxVocab
+  bool are_greedy;    // every row needs only the likeliest token
+  uint64_t* best;     // [rows, kBestCtas], scratch
+  unsigned* tickets;  // [rows], zero before and after every launch
+  SampleResult* results;  // [rows]
+  // Set if the host reads the results: the number of the step, and the output index of the launch's first
+  // row. Null: the host does not read them.
+  const uint32_t* step{nullptr};
+  StepExchange exchange{};
+  int first_output{0};
+};
+inline constexpr int kBestCtas{64};
+void sample(const LaunchContext& gpu, int num_rows, const SampleArgs& args);
+
+void prepare_sample();  // sets the kernel's shared memory limit (prepare.h)
+
+}  // namespace nibble::cuda
