@@ -134,7 +134,7 @@ int run(const RunOptions& options, const Settings& settings) {
   AnswerPrinter printer({});
   Listener listener;
   listener.wants_to_stop = [&] { return was_interrupted |= interrupt.take(); };
-  listener.on_text = [&](harmony::Part part, std::string_view text) {
+  listener.on_text = [&](harmony::AnswerPart part, std::string_view text) {
     if (!options.as_json) printer.show(part, text);
   };
   const Answer answer = options.is_raw ? stream_raw(engine, request, settings.stop, listener)

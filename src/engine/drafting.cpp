@@ -34,26 +34,26 @@ bool Drafting::waits_for_tokens(const Launched& under_way) const {
 
 Drafting::Trees Drafting::plan(const DraftRoom& room, Sequences& sequences, const Launched* under_way) {
   Trees trees;
-  std::vector<DraftRoom::Place*> places;
+  std::vector<DraftRoom::Quota*> quotas;
   std::vector<speculative::Speculator::Choice> proposed;
-  for (DraftRoom::Place& place : room.places) {
-    if (place.follows) {
-      place.num_drafts = std::min(place.most, under_way->num_to_draft);
-      trees.emplace(place.request, sequences.at(place.request).unknown_chain(place.num_drafts));
+  for (DraftRoom::Quota& quota : room.quotas) {
+    if (quota.follows) {
+      quota.num_drafts = std::min(quota.most, under_way->num_to_draft);
+      trees.emplace(quota.request, sequences.at(quota.request).unknown_chain(quota.num_drafts));
       continue;
     }
-    const auto track = tracks_.find(place.request);
+    const auto track = tracks_.find(quota.request);
     if (track == tracks_.end()) continue;  // still in its prompt
-    places.push_back(&place);
-    proposed.push_back({.track = track->second.get(), .most = place.most});
+    quotas.push_back(&quota);
+    proposed.push_back({.track = track->second.get(), .most = quota.most});
   }
   speculator_->choose(room.num_rows, room.num_sequences, room.num_rows_left, proposed);
-  for (size_t i = 0; i < places.size(); ++i) {
+  for (size_t i = 0; i < quotas.size(); ++i) {
     if (proposed[i].tokens.empty()) continue;
     DraftTree tree =
-        sequences.at(places[i]->request).tree_along(proposed[i].tokens, proposed[i].parents, places[i]->most);
-    places[i]->num_drafts = static_cast<int>(tree.drafts.size());
-    trees.emplace(places[i]->request, std::move(tree));
+        sequences.at(quotas[i]->request).tree_along(proposed[i].tokens, proposed[i].parents, quotas[i]->most);
+    quotas[i]->num_drafts = static_cast<int>(tree.drafts.size());
+    trees.emplace(quotas[i]->request, std::move(tree));
   }
   return trees;
 }

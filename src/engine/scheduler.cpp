@@ -333,7 +333,7 @@ void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& sl
     Slice* slice;
   };
   std::vector<Drafted> drafted;
-  std::vector<DraftRoom::Place> places;
+  std::vector<DraftRoom::Quota> quotas;
   auto sequence = running_.begin();
   for (Slice& slice : slices) {  // in the order of the sequences
     while (sequence->request != slice.request) ++sequence;
@@ -341,18 +341,18 @@ void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& sl
     const int most = std::min(num_rows_left, most_drafts(*sequence, slice));
     if (most == 0) continue;
     drafted.push_back({&*sequence, &slice});
-    places.push_back({.request = slice.request, .follows = slice.follows, .most = most});
+    quotas.push_back({.request = slice.request, .follows = slice.follows, .most = most});
   }
-  if (places.empty()) return;
+  if (quotas.empty()) return;
   plan_drafts({.num_rows = options_.max_batch_tokens - num_rows_left,
                .num_sequences = static_cast<int>(slices.size()),
                .num_rows_left = num_rows_left,
-               .places = places});
-  for (size_t i = 0; i < places.size(); ++i) {
+               .quotas = quotas});
+  for (size_t i = 0; i < quotas.size(); ++i) {
     const auto [running, slice] = drafted[i];
     // The drafts of earlier sequences may have taken the pages.
-    const int most = std::min({places[i].most, num_rows_left, most_drafts(*running, *slice)});
-    slice->num_drafts = std::clamp(places[i].num_drafts, 0, most);
+    const int most = std::min({quotas[i].most, num_rows_left, most_drafts(*running, *slice)});
+    slice->num_drafts = std::clamp(quotas[i].num_drafts, 0, most);
     slice->num_tokens += slice->num_drafts;
     num_rows_left -= slice->num_drafts;
     const bool has_room = running->pages.reserve(num_places(*slice, *running));

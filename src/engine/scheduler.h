@@ -98,7 +98,7 @@ struct Slice {
 
 // Room for drafts in a step that is being planned.
 struct DraftRoom {
-  struct Place {
+  struct Quota {
     RequestId request{};
     bool follows{false};  // Slice::follows: the previous step makes its drafts
     int most{0};          // limit: drafts that have rows and pages and fit into the answer
@@ -106,7 +106,7 @@ struct DraftRoom {
   };
   int num_rows{0}, num_sequences{0};  // size of the step without drafts
   int num_rows_left{0};
-  std::span<Place> places{};  // one for each slice that gives a token and has room
+  std::span<Quota> quotas{};  // one for each slice that gives a token and has room
 };
 using PlanDrafts = std::function<void(const DraftRoom& room)>;
 

@@ -76,22 +76,22 @@ class Sequence::TreeBuilder {
       : sequence_(sequence), sampling_(sampling), most_(most) {}
 
   DraftTree build(std::span<const TokenId> proposed, std::span<const int> parents) && {
-    const Place root = after_known_tokens();
-    std::vector<Place> places(proposed.size());
+    const Continuation root = after_known_tokens();
+    std::vector<Continuation> next(proposed.size());
     for (size_t i = 0; i < proposed.size(); ++i) {
       const int parent = parent_of(parents, i);
-      places[i] = follow(parent < 0 ? root : places[static_cast<size_t>(parent)], proposed[i]);
+      next[i] = follow(parent < 0 ? root : next[static_cast<size_t>(parent)], proposed[i]);
     }
     return std::move(tree_);
   }
 
  private:
-  // A place in the tree: what may follow a proposed token. By default, nothing.
-  struct Place {
+  // What may follow a proposed token. By default, nothing.
+  struct Continuation {
     int draft{-1};                          // the draft of the proposed token
     std::vector<int> forced{};              // drafts that must follow
     bool goes_on{false};                    // other drafts may follow these
-    const AllowedTokens* allowed{nullptr};  // tokens allowed at this place; null: all
+    const AllowedTokens* allowed{nullptr};  // tokens allowed next; null: all
   };
 
   static std::unique_ptr<AllowedTokens> fork(const AllowedTokens* allowed) {
@@ -120,36 +120,37 @@ class Sequence::TreeBuilder {
     return sampling_.at(output_then, static_cast<int>(output.size() + path.size()));
   }
 
-  Place after_known_tokens() {
+  Continuation after_known_tokens() {
     const AllowedTokens* allowed_next = sequence_.allowed_.are_all() ? nullptr : &sequence_.allowed_;
     const std::vector<TokenId> forced(sequence_.forced_.begin(), sequence_.forced_.end());
-    Place root = add_forced(-1, forced, forced.empty() ? nullptr : fork(allowed_next));
+    Continuation root = add_forced(-1, forced, forced.empty() ? nullptr : fork(allowed_next));
     if (forced.empty()) root.allowed = allowed_next;
     return root;
   }
 
   // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after `draft` and after
   // the forced drafts.
-  Place add_forced(int draft, std::span<const TokenId> forced, std::unique_ptr<AllowedTokens> allowed) {
-    Place place{.draft = draft};
+  Continuation add_forced(int draft, std::span<const TokenId> forced,
+                          std::unique_ptr<AllowedTokens> allowed) {
+    Continuation next{.draft = draft};
     for (int last = draft;; forced = forced.subspan(1)) {
-      place.goes_on = forced.empty();
+      next.goes_on = forced.empty();
       if (last >= 0 && (forced.empty() || sequence_.num_logprobs_ >= 0)) {
         DraftTree::Row& row = tree_.rows.emplace_back(DraftTree::Row{.draft = last});
         row.sample = forced.empty() ? sample_after(last) : choosing(forced.front(), sequence_.num_logprobs_);
-        if (forced.empty()) place.allowed = (row.allowed = std::move(allowed)).get();
+        if (forced.empty()) next.allowed = (row.allowed = std::move(allowed)).get();
       }
-      if (forced.empty() || is_full() || is_stop(forced.front())) return place;
+      if (forced.empty() || is_full() || is_stop(forced.front())) return next;
       last = add_draft(forced.front(), last);
-      place.forced.push_back(last);
+      next.forced.push_back(last);
     }
   }
 
-  // Returns the place after `token`, which is proposed at `from`. Adds the token unless it was forced.
-  Place follow(const Place& from, TokenId token) {
+  // Returns what may follow `token`, which is proposed at `from`. Adds the token unless it was forced.
+  Continuation follow(const Continuation& from, TokenId token) {
     if (!from.forced.empty()) {
       if (tree_.drafts[static_cast<size_t>(from.forced.front())] != token) return {};
-      Place next = from;
+      Continuation next = from;
       next.draft = from.forced.front();
       next.forced.erase(next.forced.begin());
       return next;

@@ -94,7 +94,7 @@ void add_part(const Message& message, Chat& chat) {
                        chat.messages.back().text.empty();
   if (!goes_on) chat.messages.emplace_back().role = Role::kAssistant;
   ChatMessage& said = chat.messages.back();
-  (part_of(message) == Part::kReasoning ? said.reasoning : said.text) += message.text;
+  (part_of(message) == AnswerPart::kReasoning ? said.reasoning : said.text) += message.text;
 }
 
 // ---- from JSON
@@ -246,7 +246,7 @@ Chat to_chat(const Conversation& conversation) {
     const Message& message = conversation.messages[i];
     const bool has_tools = (message.system && !message.system->tools.empty()) ||
                            (message.developer && !message.developer->tools.empty());
-    if (has_tools || message.role == Role::kTool || part_of(message) == Part::kCall)
+    if (has_tools || message.role == Role::kTool || part_of(message) == AnswerPart::kCall)
       throw InputError("messages[{}] uses a tool; only conversations without tools are accepted", i);
     if (message.system) {
       read_system(*message.system, chat);
@@ -283,9 +283,10 @@ Chat chat_from_json(const Json& value) {
   return chat;
 }
 
-Part part_of(const Message& message) {
-  if (message.recipient && *message.recipient != "all" && *message.recipient != "user") return Part::kCall;
-  return message.channel == "analysis" ? Part::kReasoning : Part::kAnswer;
+AnswerPart part_of(const Message& message) {
+  if (message.recipient && *message.recipient != "all" && *message.recipient != "user")
+    return AnswerPart::kCall;
+  return message.channel == "analysis" ? AnswerPart::kReasoning : AnswerPart::kAnswer;
 }
 
 std::string today() {

@@ -76,7 +76,7 @@ std::string need_tool_name(const Field& owner, const char* key);  // throws Inpu
 
 // The part of a chat answer that an assistant message belongs to: reasoning, a tool call, or the answer
 // (channel final, channel commentary before a call, or a message whose channel the model left out).
-enum class Part { kReasoning, kAnswer, kCall };
-Part part_of(const Message& message);
+enum class AnswerPart { kReasoning, kAnswer, kCall };
+AnswerPart part_of(const Message& message);
 
 }  // namespace nibble::harmony

@@ -22,13 +22,13 @@ class Acceptance {
  private:
   // The last count covers all further places.
   static constexpr size_t kNumPlaces{8};
-  struct Place {
+  struct Tally {
     double num_right{0}, num{0};
   };
   static size_t index_of(int place);
 
   double kept_;
-  std::array<Place, kNumPlaces> places_{};
+  std::array<Tally, kNumPlaces> tallies_{};
 };
 
 }  // namespace nibble::speculative

@@ -33,7 +33,7 @@ bool Vocabulary::take(TokenId id, std::string_view bytes, bool is_special) {
   NIBBLE_CHECK(id >= 0 && id <= kMaxId && !bytes.empty(), "id {} of {} bytes", id, bytes.size());
   const auto index = static_cast<size_t>(id);
   if (index >= entries_.size()) entries_.resize(index + 1);
-  if (entries_[index].place.num_bytes != 0) return false;
+  if (entries_[index].range.num_bytes != 0) return false;
   entries_[index] = {{static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(bytes.size())}, is_special};
   bytes_ += bytes;
   NIBBLE_CHECK(bytes_.size() <= UINT32_MAX, "{} bytes of tokens", bytes_.size());
@@ -47,7 +47,7 @@ bool Vocabulary::add(TokenId id, std::string_view bytes) {
   const uint64_t key = hash(bytes);
   size_t free = key & (slots_.size() - 1);
   while (slots_[free].id >= 0) free = (free + 1) & (slots_.size() - 1);
-  slots_[free] = {static_cast<uint32_t>(key >> 32), id, entries_[static_cast<size_t>(id)].place};
+  slots_[free] = {static_cast<uint32_t>(key >> 32), id, entries_[static_cast<size_t>(id)].range};
   return true;
 }
 
@@ -58,13 +58,13 @@ std::optional<TokenId> Vocabulary::find(std::string_view bytes) const {
   for (size_t probe = key & (slots_.size() - 1);; probe = (probe + 1) & (slots_.size() - 1)) {
     const Slot& slot = slots_[probe];
     if (slot.id < 0) return std::nullopt;
-    if (slot.tag == static_cast<uint32_t>(key >> 32) && at(slot.place) == bytes) return slot.id;
+    if (slot.tag == static_cast<uint32_t>(key >> 32) && at(slot.range) == bytes) return slot.id;
   }
 }
 
 std::string_view Vocabulary::bytes(TokenId id) const {
   if (id < 0 || id >= num_ids()) return {};
-  return at(entries_[static_cast<size_t>(id)].place);
+  return at(entries_[static_cast<size_t>(id)].range);
 }
 
 bool Vocabulary::is_special(TokenId id) const {

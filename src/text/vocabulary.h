@@ -36,21 +36,21 @@ class Vocabulary {
   int num_ids() const { return static_cast<int>(entries_.size()); }  // the highest id, plus one
 
  private:
-  struct Place {
+  struct ByteRange {
     uint32_t begin{0}, num_bytes{0};
   };
   struct Entry {
-    Place place;
+    ByteRange range;
     bool is_special{false};
   };
   struct Slot {
     uint32_t tag{0};
     TokenId id{-1};  // -1: free
-    Place place;
+    ByteRange range;
   };
 
   bool take(TokenId id, std::string_view bytes, bool is_special);
-  std::string_view at(Place place) const { return {bytes_.data() + place.begin, place.num_bytes}; }
+  std::string_view at(ByteRange range) const { return {bytes_.data() + range.begin, range.num_bytes}; }
 
   std::string bytes_;
   std::vector<Entry> entries_;  // indexed by id

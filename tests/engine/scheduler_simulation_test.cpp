@@ -246,7 +246,7 @@ class Simulation {
   void step() {
     const uint64_t num_preempted_before = scheduler_.counts().num_preemptions;
     const PlanDrafts plan_drafts = [&](const DraftRoom& room) {
-      for (DraftRoom::Place& place : room.places) place.num_drafts = below(3) == 0 ? 0 : below(12);
+      for (DraftRoom::Quota& quota : room.quotas) quota.num_drafts = below(3) == 0 ? 0 : below(12);
     };
     const std::vector<Slice> slices = drafts_ ? scheduler_.next(plan_drafts) : scheduler_.next();
     if (slices.empty()) {

@@ -95,7 +95,7 @@ TEST(Scheduler, PlansNoStepAheadForWhomWaitsForTheirTokens) {
 // Offers `num_drafts` drafts to every sequence.
 PlanDrafts drafting(int num_drafts) {
   return [=](const DraftRoom& room) {
-    for (DraftRoom::Place& place : room.places) place.num_drafts = num_drafts;
+    for (DraftRoom::Quota& quota : room.quotas) quota.num_drafts = num_drafts;
   };
 }
 

@@ -77,7 +77,7 @@ void check_turn(const uint8_t* data, size_t size) {
     parser.push(legal[choice]);
     if (const auto& messages = parser.messages(); !messages.empty())
       num_reasoning += !tokenizer.is_special(legal[choice]) && !messages.back().is_complete &&
-                       part_of(messages.back().message) == Part::kReasoning;
+                       part_of(messages.back().message) == AnswerPart::kReasoning;
   }
   NIBBLE_CHECK(num_reasoning <= grammar_of(data[0])->rules.max_reasoning_tokens.value_or(num_reasoning));
   if (!constraint.has_ended()) return;

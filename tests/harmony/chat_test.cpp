@@ -101,13 +101,13 @@ Message message_on(std::optional<std::string> channel, std::optional<std::string
 }
 
 TEST(Chat, WhatTheModelSaysIsThoughtAnswerOrCall) {
-  EXPECT_EQ(part_of(message_on("analysis", {})), Part::kReasoning);
-  EXPECT_EQ(part_of(message_on("final", {})), Part::kAnswer);
-  EXPECT_EQ(part_of(message_on("commentary", {})), Part::kAnswer);  // a preamble, meant for the user
-  EXPECT_EQ(part_of(message_on({}, {})), Part::kAnswer);            // the model left out the channel
-  EXPECT_EQ(part_of(message_on("commentary", "functions.f")), Part::kCall);
-  EXPECT_EQ(part_of(message_on("analysis", "python")), Part::kCall);
-  EXPECT_EQ(part_of(message_on("final", "user")), Part::kAnswer);
+  EXPECT_EQ(part_of(message_on("analysis", {})), AnswerPart::kReasoning);
+  EXPECT_EQ(part_of(message_on("final", {})), AnswerPart::kAnswer);
+  EXPECT_EQ(part_of(message_on("commentary", {})), AnswerPart::kAnswer);  // a preamble, meant for the user
+  EXPECT_EQ(part_of(message_on({}, {})), AnswerPart::kAnswer);            // the model left out the channel
+  EXPECT_EQ(part_of(message_on("commentary", "functions.f")), AnswerPart::kCall);
+  EXPECT_EQ(part_of(message_on("analysis", "python")), AnswerPart::kCall);
+  EXPECT_EQ(part_of(message_on("final", "user")), AnswerPart::kAnswer);
 }
 
 TEST(Chat, AConversationOfWordsBecomesTheChatThatItWasMadeOf) {

@@ -333,6 +333,16 @@ TEST(Rooms, TheGrammarsPointFromLanguagesAndMatchingToProgramToAutomataToVocabul
               testing::IsEmpty());
 }
 
+TEST(Rooms, TheSetupsPointFromDraftersToLoadToMemoryToResolvedSettingsToTheModel) {
+  for (const char* target : {"setup/resolve.h", "setup/load.h", "setup/memory.h"})
+    EXPECT_THAT(complaints_about("setup/resolved_settings.h", target), testing::SizeIs(1)) << target;
+  EXPECT_THAT(complaints_about("setup/model.h", "setup/resolved_settings.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("setup/memory.cpp", "setup/resolve.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("setup/load.cpp", "setup/drafters.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("setup/load.cpp", "setup/memory.h"), testing::IsEmpty());
+  EXPECT_THAT(complaints_about("setup/resolve.cpp", "setup/speculation.h"), testing::IsEmpty());
+}
+
 TEST(Rooms, KernelsOfAnOperationSeeTheArgumentsOfOthersAndNotTheirKernels) {
   for (const char* target : {"backend/cuda/route/args.h", "backend/cuda/route/choice.cuh",
                              "backend/cuda/pipeline/stream.cuh", "backend/cuda/ptx/mma.cuh"})
@@ -344,16 +354,6 @@ TEST(Rooms, KernelsOfAnOperationSeeTheArgumentsOfOthersAndNotTheirKernels) {
               testing::SizeIs(1));
   EXPECT_THAT(complaints_about("backend/cuda/layout/strips.h", "backend/cuda/chip/target.h"),
               testing::SizeIs(1));
-}
-
-TEST(Rooms, TheSetupsPointFromDraftersToLoadToMemoryToResolvedSettingsToTheModel) {
-  for (const char* target : {"setup/resolve.h", "setup/load.h", "setup/memory.h"})
-    EXPECT_THAT(complaints_about("setup/resolved_settings.h", target), testing::SizeIs(1)) << target;
-  EXPECT_THAT(complaints_about("setup/model.h", "setup/resolved_settings.h"), testing::SizeIs(1));
-  EXPECT_THAT(complaints_about("setup/memory.cpp", "setup/resolve.h"), testing::SizeIs(1));
-  EXPECT_THAT(complaints_about("setup/load.cpp", "setup/drafters.h"), testing::SizeIs(1));
-  EXPECT_THAT(complaints_about("setup/load.cpp", "setup/memory.h"), testing::IsEmpty());
-  EXPECT_THAT(complaints_about("setup/resolve.cpp", "setup/speculation.h"), testing::IsEmpty());
 }
 
 TEST(Rooms, AFolderThatIsNoRoomOfTheTableIsFound) {

@@ -27,7 +27,7 @@ uint32_t spread(uint32_t nibbles) {
 }
 
 // The destination of a block of one row: its 4-byte words are `stride` bytes apart.
-struct Place {
+struct Destination {
   uint8_t* words;
   ptrdiff_t stride;
   uint8_t* scale;
@@ -36,7 +36,7 @@ struct Place {
 
 // Packs a block of separate codes and scales: a word of codes holds 8 adjacent elements, the first in its
 // lowest nibble.
-void pack_block(const uint8_t* codes, uint8_t scale, const Place& to) {
+void pack_block(const uint8_t* codes, uint8_t scale, const Destination& to) {
   *to.scale = scale;
   for (int v = 0; v < 4; ++v) {
     const uint32_t word = word_at(codes + 4 * v);
@@ -46,7 +46,7 @@ void pack_block(const uint8_t* codes, uint8_t scale, const Place& to) {
 
 // Packs ggml's MXFP4 block: a scale, then 16 bytes with elements 0 to 15 in the low and 16 to 31 in the high
 // nibbles.
-void pack_ggml_mxfp4(const uint8_t* block, const Place& to) {
+void pack_ggml_mxfp4(const uint8_t* block, const Destination& to) {
   *to.scale = block[0];
   for (int half = 0; half < 2; ++half) {
     const uint32_t first = word_at(block + 1 + 8 * half), second = word_at(block + 5 + 8 * half);
@@ -56,7 +56,7 @@ void pack_ggml_mxfp4(const uint8_t* block, const Place& to) {
 }
 
 // Packs ggml's Q8_0 block: an IEEE half, then 32 int8.
-void pack_q8_0(const uint8_t* block, const Place& to) {
+void pack_q8_0(const uint8_t* block, const Destination& to) {
   std::memcpy(to.scale, block, 2);
   for (int w = 0; w < 8; ++w) to.put(w, word_at(block + 2 + 4 * w));
 }
@@ -68,18 +68,18 @@ void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8
   const auto codes_step = static_cast<ptrdiff_t>(code_bytes(format)) * strip_rows,
              scales_step = static_cast<ptrdiff_t>(scale_bytes(format)) * strip_rows;
   const ptrdiff_t stride = ptrdiff_t{4} * strip_rows;
-  const auto for_each_place = [&](const auto& pack) {
+  const auto for_each_block = [&](const auto& pack) {
     for (ptrdiff_t block = 0; block < num_blocks; ++block)
       for (ptrdiff_t r = 0; r < strip_rows; ++r)
         pack(r, block,
-             Place{codes + block * codes_step + 4 * r, stride,
-                   scales + block * scales_step + r * static_cast<ptrdiff_t>(scale_bytes(format))});
+             Destination{codes + block * codes_step + 4 * r, stride,
+                         scales + block * scales_step + r * static_cast<ptrdiff_t>(scale_bytes(format))});
   };
   const Blocks* blocks = matrix.blocks();
   if (!blocks) {
     const Elements& elements = matrix.elements();
     const auto* from = static_cast<const uint8_t*>(elements.data);
-    for_each_place([&](ptrdiff_t r, ptrdiff_t block, const Place& to) {
+    for_each_block([&](ptrdiff_t r, ptrdiff_t block, const Destination& to) {
       const ptrdiff_t index = (first_row + r) * num_blocks + block;
       pack_block(from + index * (kBlock / 2), elements.scales[index], to);
     });
@@ -90,11 +90,12 @@ void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8
     rows[r] = reinterpret_cast<const uint8_t*>(
         row_of(*blocks, static_cast<size_t>(first_row + r), static_cast<size_t>(matrix.cols)).data());
   if (format == Format::kQ8_0)
-    for_each_place(
-        [&](ptrdiff_t r, ptrdiff_t block, const Place& to) { pack_q8_0(rows[r] + 34 * block, to); });
+    for_each_block(
+        [&](ptrdiff_t r, ptrdiff_t block, const Destination& to) { pack_q8_0(rows[r] + 34 * block, to); });
   else
-    for_each_place(
-        [&](ptrdiff_t r, ptrdiff_t block, const Place& to) { pack_ggml_mxfp4(rows[r] + 17 * block, to); });
+    for_each_block([&](ptrdiff_t r, ptrdiff_t block, const Destination& to) {
+      pack_ggml_mxfp4(rows[r] + 17 * block, to);
+    });
 }
 
 // Releases the pages of the mapped file that hold the first `num_rows` rows of `matrix` and of the matrices

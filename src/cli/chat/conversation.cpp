@@ -95,7 +95,7 @@ void Conversation::answer(size_t num_before, std::string question) {
   interrupt_.take();  // discard a ctrl-C from before the question: it must not stop this answer
   AnswerPrinter printer({.reasoning = stdout, .hides_reasoning = hides_reasoning});
   Listener listener;
-  listener.on_text = [&](harmony::Part part, std::string_view text) { printer.show(part, text); };
+  listener.on_text = [&](harmony::AnswerPart part, std::string_view text) { printer.show(part, text); };
   listener.wants_to_stop = [&] { return interrupt_.take(); };
   const Answer answer =
       stream_harmony(model_.engine, model_.tokenizer, std::move(request), settings_.stop, listener);

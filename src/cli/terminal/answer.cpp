@@ -45,7 +45,7 @@ Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<s
   Answer answer;
   const auto append = [&](const std::string& text) {
     answer.text += text;
-    if (!text.empty()) listener.on_text(harmony::Part::kAnswer, text);
+    if (!text.empty()) listener.on_text(harmony::AnswerPart::kAnswer, text);
   };
   request.stop.strings = stop;
   answer.finished = stream(engine, std::move(request), listener, [&](TokenEvent& event) {
@@ -64,17 +64,17 @@ Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequ
   StopStrings matcher(stop);
   const auto append = [&](const std::string& text) {
     answer.text += text;
-    if (!text.empty()) listener.on_text(harmony::Part::kAnswer, text);
+    if (!text.empty()) listener.on_text(harmony::AnswerPart::kAnswer, text);
   };
   const auto take = [&](const harmony::Delta& delta) {
     if (parser.messages().empty()) return;
-    const harmony::Part part = harmony::part_of(parser.messages().back().message);
-    if (part == harmony::Part::kAnswer) {
+    const harmony::AnswerPart part = harmony::part_of(parser.messages().back().message);
+    if (part == harmony::AnswerPart::kAnswer) {
       append(matcher.push(delta.text));
       if (delta.message_ended) append(matcher.flush());
       return;
     }
-    if (part == harmony::Part::kReasoning) answer.reasoning += delta.text;
+    if (part == harmony::AnswerPart::kReasoning) answer.reasoning += delta.text;
     if (!delta.text.empty()) listener.on_text(part, delta.text);
   };
   answer.finished = stream(engine, std::move(request), listener, [&](TokenEvent& event) {

@@ -19,16 +19,16 @@ class AnswerPrinter {
  public:
   explicit AnswerPrinter(const AnswerPrinterOptions& options) : options_(options) {}
 
-  void show(harmony::Part part, std::string_view text);
+  void show(harmony::AnswerPart part, std::string_view text);
   void finish();  // ends the line and switches dimming off
 
  private:
-  void open(harmony::Part part);
+  void open(harmony::AnswerPart part);
   void close();
 
   AnswerPrinterOptions options_;
   bool is_open_{false};
-  harmony::Part part_{};
+  harmony::AnswerPart part_{};
   bool at_line_start_{true};
 };
 

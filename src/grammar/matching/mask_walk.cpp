@@ -48,12 +48,12 @@ class ItemPath {
   const Item& item(uint32_t depth) const { return items_[depth].item; }
 
  private:
-  struct Place {
+  struct ReadItem {
     Item item;
     bool accepts;
   };
   Rows& rows_;
-  std::array<Place, VocabularyTrie::kMaxTokenBytes + 1> items_;
+  std::array<ReadItem, VocabularyTrie::kMaxTokenBytes + 1> items_;
 };
 
 }  // namespace

@@ -119,7 +119,7 @@ NodeId GrammarBuilder::json_array_of_different(std::vector<std::string> texts, u
 }
 
 NodeId GrammarBuilder::json_object(JsonObject object) {
-  constexpr size_t kMaxPositions{60'000};  // Members::Place has 16 bits
+  constexpr size_t kMaxPositions{60'000};  // Members::Progress has 16 bits
   if (object.members.size() + object.undeclared.size() > kMaxPositions)
     throw InputError("an object declares more than {} members; declare fewer", kMaxPositions);
   for (uint32_t* count : {&object.min, &object.max})

@@ -72,12 +72,12 @@ struct List {
   }
 };
 
-// The members of an object: declared ones in their order, then undeclared ones. A Place is the position of
+// The members of an object: declared ones in their order, then undeclared ones. Progress is the position of
 // the next declared member and, if the number of members is limited, the number so far.
 struct Members {
-  struct Place {
+  struct Progress {
     uint32_t position{0}, count{0};
-    static Place of(uint32_t counter) { return {counter & 0xFFFF, counter >> 16}; }
+    static Progress of(uint32_t counter) { return {counter & 0xFFFF, counter >> 16}; }
     uint32_t counter() const { return position | count << 16; }
   };
   uint32_t names{0};                // a trie of "NAME": with quotes and colon

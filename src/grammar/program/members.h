@@ -14,7 +14,7 @@ struct Positions {  // declared members from `first` to `end` - 1
 
 // Returns the declared members that may be next: up to the first required one, while leaving room for all
 // required members and enough members to reach the minimum.
-inline Positions legal_names(const Members& members, Members::Place at) {
+inline Positions legal_names(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   if (at.position >= num || at.count >= members.max) return {0, 0};
   const uint32_t required = members.next_required[at.position];
@@ -26,33 +26,33 @@ inline Positions legal_names(const Members& members, Members::Place at) {
   return legal;
 }
 
-inline bool is_done_with_required(const Members& members, Members::Place at) {
+inline bool is_done_with_required(const Members& members, Members::Progress at) {
   return at.position >= members.num_declared() || members.num_required[at.position] == 0;
 }
 
-inline bool may_be_undeclared(const Members& members, Members::Place at) {
+inline bool may_be_undeclared(const Members& members, Members::Progress at) {
   return !members.undeclared.empty() && at.count < members.max && is_done_with_required(members, at);
 }
 
-inline bool may_close(const Members& members, Members::Place at) {
+inline bool may_close(const Members& members, Members::Progress at) {
   return at.count >= members.min && is_done_with_required(members, at);
 }
 
-// Returns the place of an undeclared member that follows `at`, while that member is read. Positions from
+// Returns the progress of an undeclared member that follows `at`, while that member is read. Positions from
 // num_declared() + 2 on encode the member's kind and whether an undeclared member precedes it. Position
 // num_declared() + 1 is the one after an undeclared member.
-inline Members::Place undeclared_place(const Members& members, Members::Place at, uint32_t kind) {
+inline Members::Progress undeclared_progress(const Members& members, Members::Progress at, uint32_t kind) {
   const uint32_t num = members.num_declared();
   return {num + 2 + 2 * kind + (at.position == num + 1), at.count};
 }
 
-inline uint32_t undeclared_kind(const Members& members, Members::Place at) {
+inline uint32_t undeclared_kind(const Members& members, Members::Progress at) {
   return (at.position - members.num_declared() - 2) / 2;
 }
 
-// Returns the place after a value. Two undeclared members may have the same name and then are one: without a
-// maximum, only the first counts towards the minimum. With a maximum, each one counts.
-inline Members::Place behind_value(const Members& members, Members::Place at) {
+// Returns the progress after a value. Two undeclared members may have the same name and then are one:
+// without a maximum, only the first counts towards the minimum. With a maximum, each one counts.
+inline Members::Progress after_value(const Members& members, Members::Progress at) {
   const uint32_t num = members.num_declared();
   const bool is_declared = at.position < num;
   const bool counts = members.max != kUnlimited || is_declared || (at.position - num) % 2 == 0;

@@ -92,7 +92,7 @@ Rows::Stepped Rows::step_name(const Op& op, Item& item, uint8_t byte) {
   const Trie& names = grammar_->tries[members.names];
   item.state = names.child(item.state, byte);
   if (item.state == Trie::kNone) return {};
-  if (!has_legal_name(members, names, item.state, legal_names(members, Members::Place::of(item.counter))))
+  if (!has_legal_name(members, names, item.state, legal_names(members, Members::Progress::of(item.counter))))
     return {};
   // Each text of the trie is a name with its quotes and colon, so none is a prefix of another.
   return {true, names.accepts(item.state), names.has_children(item.state)};

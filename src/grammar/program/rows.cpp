@@ -64,9 +64,9 @@ void Rows::follow_behind(const Item& item) {
   const Op& op = grammar_->ops[item.op];
   if (op.kind == OpKind::kMemberNames) {
     const Members& members = grammar_->members[op.a];
-    Members::Place place = Members::Place::of(item.counter);
-    place.position = members.positions[grammar_->tries[members.names].first_text(item.state)];
-    pending_.push_back({members.value_op, item.frame, place.counter()});
+    Members::Progress progress = Members::Progress::of(item.counter);
+    progress.position = members.positions[grammar_->tries[members.names].first_text(item.state)];
+    pending_.push_back({members.value_op, item.frame, progress.counter()});
   } else if (op.kind == OpKind::kItem) {
     const uint32_t text = grammar_->tries[grammar_->lists[op.a].texts].first_text(item.state);
     pending_.push_back({op.next, item.frame, item.counter | uint32_t{1} << text});
@@ -193,7 +193,7 @@ void Rows::follow(const Pending& place) {
       return member_names(place);
     case OpKind::kMemberValue: {
       const Members& members = grammar_->members[op.a];
-      const auto at = Members::Place::of(place.counter);
+      const auto at = Members::Progress::of(place.counter);
       return call(place,
                   at.position < members.num_declared()
                       ? members.values[at.position]
@@ -242,7 +242,7 @@ void Rows::resume(const Item& caller) {
   if (op.kind == OpKind::kItem) {
     counter = std::min(counter + 1, grammar_->lists[op.a].most_counted());
   } else if (op.kind == OpKind::kMemberValue) {
-    counter = behind_value(grammar_->members[op.a], Members::Place::of(counter)).counter();
+    counter = after_value(grammar_->members[op.a], Members::Progress::of(counter)).counter();
   }
   pending_.push_back({op.next, caller.frame, counter});
 }
@@ -260,7 +260,7 @@ void Rows::next_of_list(const Pending& place) {
 void Rows::next_member(const Pending& place) {
   const Op& op = grammar_->ops[place.op];
   const Members& members = grammar_->members[op.a];
-  const auto at = Members::Place::of(place.counter);
+  const auto at = Members::Progress::of(place.counter);
   if (may_close(members, at)) pending_.push_back({op.b, place.frame, 0});
   if (!legal_names(members, at).is_empty() || may_be_undeclared(members, at))
     pending_.push_back({op.next, place.frame, place.counter});
@@ -268,13 +268,13 @@ void Rows::next_member(const Pending& place) {
 
 void Rows::member_names(const Pending& place) {
   const Members& members = grammar_->members[grammar_->ops[place.op].a];
-  const auto at = Members::Place::of(place.counter);
+  const auto at = Members::Progress::of(place.counter);
   if (!legal_names(members, at).is_empty())
     add(Kind::kItem, items_, rows_.back().first_item, {place.op, place.frame, Trie::kRoot, place.counter});
   if (!may_be_undeclared(members, at)) return;
   for (uint32_t i = 0; i < members.undeclared.size(); ++i)
     pending_.push_back(
-        {members.undeclared[i].name_op, place.frame, undeclared_place(members, at, i).counter()});
+        {members.undeclared[i].name_op, place.frame, undeclared_progress(members, at, i).counter()});
 }
 
 }  // namespace nibble::grammar

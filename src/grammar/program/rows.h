@@ -21,7 +21,8 @@ struct Item {
   uint32_t op, frame;
   // An item that expects text: the state of its terminal. An item that waits for a rule: the rule.
   uint32_t state;
-  // Number of characters, number of list items (or a bit for each text that occurred), or a Members::Place.
+  // Number of characters, number of list items (or a bit for each text that occurred), or a
+  // Members::Progress.
   uint32_t counter;
   bool operator==(const Item&) const = default;
 };

@@ -87,9 +87,9 @@ GgufModel::GgufModel(const std::filesystem::path& path)
     : gguf_(open_gguf(path)), config_(gguf_config(gguf_)) {
   std::unordered_set<const GgufTensor*> used;
   for (const TensorSpec& spec : tensor_specs(config_)) {
-    const Place where = place(spec);
-    check(spec, where);
-    used.insert({where.tensor, where.up});
+    const GgufRows rows = rows_of(spec);
+    check(spec, rows);
+    used.insert({rows.tensor, rows.up});
   }
   for (const GgufTensor& tensor : gguf_.tensors)
     if (!used.contains(&tensor))
@@ -110,8 +110,8 @@ const GgufTensor* GgufModel::find(const std::string& name, const Shape& shape) c
   return tensor;
 }
 
-// Returns where a tensor is in the file. Some files hold q, k and v as rows of one tensor.
-GgufModel::Place GgufModel::place(const TensorSpec& spec) const {
+// Some files hold q, k and v as rows of one tensor.
+GgufModel::GgufRows GgufModel::rows_of(const TensorSpec& spec) const {
   const GgufName name = gguf_name(spec);
   const Shape shape = gguf_shape(spec);
   constexpr std::string_view kSeparate[] = {"attn_q.", "attn_k.", "attn_v."};
@@ -130,8 +130,8 @@ GgufModel::Place GgufModel::place(const TensorSpec& spec) const {
   return {find(name.name, shape), 0, name.up.empty() ? nullptr : find(name.up, shape)};
 }
 
-void GgufModel::check(const TensorSpec& spec, const Place& place) const {
-  for (const GgufTensor* tensor : {place.tensor, place.up}) {
+void GgufModel::check(const TensorSpec& spec, const GgufRows& rows) const {
+  for (const GgufTensor* tensor : {rows.tensor, rows.up}) {
     if (!tensor) continue;
     const auto refuse = [&](std::string_view what) {
       throw InputError("{}: tensor '{}' is {}; {}", gguf_.files[tensor->file_index].string(), tensor->name,
@@ -146,28 +146,28 @@ void GgufModel::check(const TensorSpec& spec, const Place& place) const {
 
 StoredTensor GgufModel::stored(const TensorSpec& spec) const {
   if (is_experts(spec)) return {nullptr, DType::kU8};
-  const Place where = place(spec);
-  const GgmlType type = where.tensor->type;
+  const GgufRows rows = rows_of(spec);
+  const GgmlType type = rows.tensor->type;
   const bool is_as_used = type == GgmlType::kBf16 || (is_vector(spec) && type == GgmlType::kF32);
-  if (where.up || !is_as_used) return {nullptr, is_vector(spec) ? DType::kF32 : DType::kBf16};
+  if (rows.up || !is_as_used) return {nullptr, is_vector(spec) ? DType::kF32 : DType::kBf16};
   const uint64_t cols = is_vector(spec) ? 1 : spec.shape[1];
-  return {where.tensor->data.data() + where.first_row * row_bytes(type, cols),
+  return {rows.tensor->data.data() + rows.first_row * row_bytes(type, cols),
           type == GgmlType::kF32 ? DType::kF32 : DType::kBf16};
 }
 
 Blocks GgufModel::blocks(const TensorSpec& spec) const {
-  const Place where = place(spec);
-  const GgmlType type = where.tensor->type;
+  const GgufRows rows = rows_of(spec);
+  const GgmlType type = rows.tensor->type;
   const uint64_t cols = is_experts(spec) ? spec.shape[2] * kMxfp4BlockSize : spec.shape[1];
-  return {type, where.tensor->data.data() + where.first_row * row_bytes(type, cols),
-          where.up ? where.up->data.data() : nullptr};
+  return {type, rows.tensor->data.data() + rows.first_row * row_bytes(type, cols),
+          rows.up ? rows.up->data.data() : nullptr};
 }
 
 size_t GgufModel::num_bytes(const TensorSpec& spec) const {
   return *num_elements(spec.shape) * static_cast<size_t>(num_bits(stored(spec).dtype)) / 8;
 }
 
-GgmlType GgufModel::type(const TensorSpec& spec) const { return place(spec).tensor->type; }
+GgmlType GgufModel::type(const TensorSpec& spec) const { return rows_of(spec).tensor->type; }
 
 bool GgufModel::convert(const TensorSpec& spec, std::byte* to, ThreadPool& pool) const {
   if (is_experts(spec)) {
@@ -184,17 +184,17 @@ bool GgufModel::convert(const TensorSpec& spec, std::byte* to, ThreadPool& pool)
 }
 
 void GgufModel::convert_vector(const TensorSpec& spec, float* values) const {
-  const Place where = place(spec);
-  const GgmlType type = where.tensor->type;
+  const GgufRows rows = rows_of(spec);
+  const GgmlType type = rows.tensor->type;
   const size_t count = *num_elements(spec.shape);
-  if (!where.up) {
-    const size_t first = row_bytes(type, where.first_row);
-    dequantise(type, where.tensor->data.subspan(first, row_bytes(type, count)), {values, count});
+  if (!rows.up) {
+    const size_t first = row_bytes(type, rows.first_row);
+    dequantise(type, rows.tensor->data.subspan(first, row_bytes(type, count)), {values, count});
     return;
   }
   std::vector<float> half(count / 2);
   for (const size_t i : {0u, 1u}) {
-    const GgufTensor& from = i == 0 ? *where.tensor : *where.up;
+    const GgufTensor& from = i == 0 ? *rows.tensor : *rows.up;
     dequantise(from.type, from.data, half);
     for (size_t j = 0; j < half.size(); ++j) values[2 * j + i] = half[j];
   }

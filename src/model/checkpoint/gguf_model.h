@@ -50,16 +50,16 @@ class GgufModel {
   void convert_vector(const TensorSpec& spec, float* values) const;
 
  private:
-  // Where a tensor is in the file: a GGUF tensor and the first row in it. For gate_up, `up` is the tensor of
-  // the other half.
-  struct Place {
+  // The rows of a GGUF tensor that hold a tensor of the model, from `first_row` on. For gate_up, `up` is the
+  // tensor of the other half.
+  struct GgufRows {
     const GgufTensor* tensor;
     uint64_t first_row{0};
     const GgufTensor* up{nullptr};
   };
-  Place place(const TensorSpec& spec) const;
+  GgufRows rows_of(const TensorSpec& spec) const;
   const GgufTensor* find(const std::string& name, const Shape& shape) const;
-  void check(const TensorSpec& spec, const Place& place) const;
+  void check(const TensorSpec& spec, const GgufRows& rows) const;
 
   Gguf gguf_;
   Config config_;

@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a tensor is in a file: name and shape of a stored tensor, and the first row in it.
-struct Place {
+// The rows of a stored tensor that hold a tensor of the model: its name and shape, and the first row.
+struct StoredRows {
   std::string name;
   Shape shape;
   uint64_t first_row;
@@ -59,34 +59,34 @@ std::string_view openai_name(std::string_view huggingface) {
   NIBBLE_CHECK(false, "no OpenAI name for {}", huggingface);
 }
 
-Place huggingface_place(const TensorSpec& spec, const Config&) { return {spec.name, spec.shape, 0}; }
+StoredRows huggingface_rows(const TensorSpec& spec, const Config&) { return {spec.name, spec.shape, 0}; }
 
 // "model.layers.7.self_attn.sinks" -> "block.7.attn.sinks". The rows of q, k and v are in one tensor, in this
 // order.
-Place openai_place(const TensorSpec& spec, const Config& config) {
+StoredRows openai_rows(const TensorSpec& spec, const Config& config) {
   constexpr std::string_view kLayers{"model.layers."};
   const std::string_view name = spec.name;
   if (!name.starts_with(kLayers)) return {std::string(openai_name(name)), spec.shape, 0};
   const size_t dot = name.find('.', kLayers.size());
   const std::string_view layer = name.substr(kLayers.size(), dot - kLayers.size());
   const std::string_view field = name.substr(dot + 1);
-  Place place{fmt::format("block.{}.{}", layer, openai_name(field)), spec.shape, 0};
+  StoredRows stored{fmt::format("block.{}.{}", layer, openai_name(field)), spec.shape, 0};
 
   const auto rows = [&](int num_heads) { return static_cast<uint64_t>(num_heads * config.head_dim); };
   const uint64_t q_rows = rows(config.num_heads), kv_rows = rows(config.num_kv_heads);
-  if (place.name.find(".attn.qkv.") != std::string::npos) place.shape[0] = q_rows + 2 * kv_rows;
-  if (field.starts_with("self_attn.k_proj")) place.first_row = q_rows;
-  if (field.starts_with("self_attn.v_proj")) place.first_row = q_rows + kv_rows;
-  return place;
+  if (stored.name.find(".attn.qkv.") != std::string::npos) stored.shape[0] = q_rows + 2 * kv_rows;
+  if (field.starts_with("self_attn.k_proj")) stored.first_row = q_rows;
+  if (field.starts_with("self_attn.v_proj")) stored.first_row = q_rows + kv_rows;
+  return stored;
 }
 
 struct Naming {
   std::string_view recognised_by;
-  Place (*place)(const TensorSpec& spec, const Config& config);
+  StoredRows (*rows_of)(const TensorSpec& spec, const Config& config);
 };
 constexpr Naming kNamings[] = {
-    {"model.embed_tokens.weight", &huggingface_place},
-    {"embedding.weight", &openai_place},
+    {"model.embed_tokens.weight", &huggingface_rows},
+    {"embedding.weight", &openai_rows},
 };
 
 // The tensors of a container. Remembers which ones were located, so that the rest can be refused.
@@ -102,17 +102,17 @@ class Checkpoint {
   }
 
   StoredTensor locate(const TensorSpec& spec) {
-    const Place place = naming_->place(spec, config_);
-    const Tensor* tensor = container_.find(place.name);
-    if (!tensor) refuse_missing(spec, place);
+    const StoredRows stored = naming_->rows_of(spec, config_);
+    const Tensor* tensor = container_.find(stored.name);
+    if (!tensor) refuse_missing(spec, stored);
     const bool is_code = spec.dtype == DType::kU8;
     const bool fits_dtype = tensor->dtype == spec.dtype || (!is_code && tensor->dtype == DType::kF32);
-    if (!fits_dtype || tensor->shape != place.shape)
-      throw InputError("{}: tensor '{}' is {} {}; config.json requires {} {}", file_of(*tensor), place.name,
-                       tensor->dtype, tensor->shape, is_code ? "U8" : "BF16 or F32", place.shape);
+    if (!fits_dtype || tensor->shape != stored.shape)
+      throw InputError("{}: tensor '{}' is {} {}; config.json requires {} {}", file_of(*tensor), stored.name,
+                       tensor->dtype, tensor->shape, is_code ? "U8" : "BF16 or F32", stored.shape);
     used_.insert(tensor);
-    const size_t row_bytes = tensor->data.size() / place.shape[0];
-    return {tensor->data.data() + place.first_row * row_bytes, tensor->dtype};
+    const size_t row_bytes = tensor->data.size() / stored.shape[0];
+    return {tensor->data.data() + stored.first_row * row_bytes, tensor->dtype};
   }
 
   void refuse_unused() const {
@@ -128,7 +128,7 @@ class Checkpoint {
  private:
   std::string file_of(const Tensor& tensor) const { return container_.files[tensor.file_index].string(); }
 
-  [[noreturn]] void refuse_missing(const TensorSpec& spec, const Place& place) const {
+  [[noreturn]] void refuse_missing(const TensorSpec& spec, const StoredRows& stored) const {
     constexpr std::string_view kBlocks{"_blocks"};
     if (spec.kind == TensorKind::kCodes) {
       const std::string dequantised = spec.name.substr(0, spec.name.size() - kBlocks.size());
@@ -136,12 +136,12 @@ class Checkpoint {
         throw InputError(
             "{}: '{}' is {} {}: experts expanded from MXFP4. nibble needs them as released: '{}' and its "
             "scales",
-            file_of(*tensor), dequantised, tensor->dtype, tensor->shape, place.name);
+            file_of(*tensor), dequantised, tensor->dtype, tensor->shape, stored.name);
     }
     throw InputError(
         "{}: tensor '{}' is missing ({} tensors are present); all files of the checkpoint are needed, and "
         "the config.json of the same model",
-        source_, place.name, container_.tensors.size());
+        source_, stored.name, container_.tensors.size());
   }
 
   const Container& container_;

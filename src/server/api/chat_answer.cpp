@@ -64,7 +64,7 @@ bool ChatAnswer::has_cut_call() const {
 
 std::optional<OfferedTool> ChatAnswer::called_tool(const harmony::ParsedMessage& parsed) const {
   const harmony::Message& message = parsed.message;
-  if (harmony::part_of(message) != harmony::Part::kCall) return std::nullopt;
+  if (harmony::part_of(message) != harmony::AnswerPart::kCall) return std::nullopt;
   if (parsed.has_cut_header && message.text.empty()) return std::nullopt;
   const std::string_view recipient = *message.recipient;
   const size_t point = recipient.find('.');

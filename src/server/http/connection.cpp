@@ -33,7 +33,7 @@ Connection::Connection(asio::generic::stream_protocol::socket socket, const Conn
     : context_(context),
       stream_(std::move(socket)),
       buffer_(buffer_bytes(context.limits)),
-      place_(context.places, [this] { stream_.close(); }) {
+      slot_(context.slots, [this] { stream_.close(); }) {
   error_code ignored;
   // Sends each event immediately. Fails on Unix sockets, which don't need it.
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
@@ -50,7 +50,7 @@ asio::awaitable<void> Connection::linger() {
   stream_.socket().shutdown(asio::socket_base::shutdown_send, error);
   stream_.expires_after(kLingerTime);
   std::string taken(16 << 10, '\0');
-  place_.wait();
+  slot_.wait();
   for (size_t num_bytes = 0; !error && num_bytes < kLingerBytes;)
     num_bytes += co_await stream_.async_read_some(asio::buffer(taken),
                                                   asio::redirect_error(asio::use_awaitable, error));
@@ -65,13 +65,13 @@ std::string_view Connection::received() const {
 asio::awaitable<bool> Connection::receive() {
   constexpr size_t kMostBytes{64 << 10};
   error_code error;
-  place_.wait();
+  slot_.wait();
   const size_t num_bytes =
       co_await stream_.async_read_some(buffer_.prepare(boost::beast::read_size(buffer_, kMostBytes)),
                                        asio::redirect_error(asio::use_awaitable, error));
-  place_.work();
+  slot_.work();
   buffer_.commit(num_bytes);
-  co_return !error && !place_.has_given_way();
+  co_return !error && !slot_.has_given_way();
 }
 
 asio::awaitable<bool> Connection::read_request_head(RequestHead& head, Refusal& refusal) {
@@ -150,7 +150,7 @@ void Connection::check(const RequestHead& head, bool is_first, const BodyBudget:
   check_access(context_.access, head.request);
   if (is_preflight(head.request)) return;
   const StreamExchange exchange(stream_, limits, true, head.request);
-  if (is_first && context_.places->are_too_few() && !context_.handler.is_vital(exchange))
+  if (is_first && context_.slots->are_too_few() && !context_.handler.is_vital(exchange))
     throw HttpError(503, "all {} connections are in use (--max-connections); try again later",
                     limits.max_connections);
   context_.handler.admit(exchange);
@@ -184,7 +184,7 @@ asio::awaitable<bool> Connection::serve_one(bool is_first) {
   stream_.expires_never();
 
   const bool keep_alive =
-      is_whole && head.keep_alive && !context_.is_draining && !context_.places->are_too_few();
+      is_whole && head.keep_alive && !context_.is_draining && !context_.slots->are_too_few();
   const bool asks_first = !refusal && is_preflight(head.request);
   std::string extra_lines = cors_lines(head.request);
   StreamExchange exchange(stream_, context_.limits, keep_alive, std::move(head.request),

@@ -11,10 +11,10 @@
 
 #include "server/http/access.h"
 #include "server/http/body_budget.h"
+#include "server/http/connection_slots.h"
 #include "server/http/handler.h"
 #include "server/http/hang_up_watch.h"
 #include "server/http/limits.h"
-#include "server/http/places.h"
 #include "server/http/stream_exchange.h"
 
 namespace nibble::server {
@@ -26,7 +26,7 @@ struct ConnectionContext {
   HttpHandler& handler;
   // Shared ownership, because an exchange may outlive the server.
   std::shared_ptr<BodyBudget> bodies;
-  std::shared_ptr<Places> places;
+  std::shared_ptr<ConnectionSlots> slots;
   std::shared_ptr<HangUpWatch> hang_ups;
   std::shared_ptr<char> exchanges{std::make_shared<char>()};  // use count: 1 + number of exchanges
   bool is_draining{false};
@@ -59,7 +59,7 @@ class Connection {
   const ConnectionContext& context_;
   Stream stream_;
   boost::beast::flat_buffer buffer_;
-  Places::Place place_;
+  ConnectionSlots::Slot slot_;
 };
 
 }  // namespace nibble::server

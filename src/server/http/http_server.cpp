@@ -31,7 +31,7 @@ using tcp = asio::ip::tcp;
 using Protocol = asio::generic::stream_protocol;
 
 // Connections beyond --max-connections, for vital requests while all others are busy.
-constexpr int kKeptPlaces{16};
+constexpr int kKeptSlots{16};
 
 tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
   error_code error;
@@ -158,10 +158,10 @@ void HttpServer::Impl::start_to_accept() {
 
 asio::awaitable<void> HttpServer::Impl::accept() {
   constexpr std::chrono::milliseconds kPause{100};
-  Places& places = *context.places;
+  ConnectionSlots& slots = *context.slots;
   for (;;) {
     error_code error;
-    const bool is_full = places.num_taken() >= context.limits.max_connections + kKeptPlaces;
+    const bool is_full = slots.num_taken() >= context.limits.max_connections + kKeptSlots;
     Protocol::socket socket(acceptor.get_executor());
     if (!is_full) {
       co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
@@ -169,7 +169,7 @@ asio::awaitable<void> HttpServer::Impl::accept() {
       if (error) log::warn("can't accept a connection: {}", error.message());
     }
     // The error may be a lack of file descriptors.
-    if (is_full || error || places.num_taken() >= context.limits.max_connections) places.make_room();
+    if (is_full || error || slots.num_taken() >= context.limits.max_connections) slots.make_room();
     if (is_full || error) {
       connection_ended.expires_after(kPause);
       co_await connection_ended.async_wait(asio::redirect_error(asio::use_awaitable, error));
@@ -202,7 +202,7 @@ HttpServer::HttpServer(asio::io_context& io, const HttpAddress& address, const H
               .access = std::move(access),
               .handler = handler,
               .bodies = std::make_shared<BodyBudget>(limits.max_bodies_bytes, limits.uncounted_body_bytes),
-              .places = std::make_shared<Places>(limits.max_connections),
+              .slots = std::make_shared<ConnectionSlots>(limits.max_connections),
               .hang_ups = std::make_shared<HangUpWatch>(io)})) {}
 
 HttpServer::~HttpServer() {

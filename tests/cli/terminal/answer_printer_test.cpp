@@ -7,7 +7,7 @@
 namespace nibble::cli {
 namespace {
 
-using harmony::Part;
+using harmony::AnswerPart;
 
 std::string contents(std::FILE* file) {
   std::string text(static_cast<size_t>(std::ftell(file)), '\0');
@@ -29,8 +29,8 @@ class PrinterTest : public testing::Test {
 
 TEST_F(PrinterTest, APipeGetsTheAnswerAlone) {
   AnswerPrinter printer({.reasoning = thoughts_, .answer = answer_});
-  for (const char* text : {"Add ", "them."}) printer.show(Part::kReasoning, text);
-  for (const char* text : {"It is", " 42."}) printer.show(Part::kAnswer, text);
+  for (const char* text : {"Add ", "them."}) printer.show(AnswerPart::kReasoning, text);
+  for (const char* text : {"It is", " 42."}) printer.show(AnswerPart::kAnswer, text);
   printer.finish();
   EXPECT_EQ(contents(thoughts_), "reasoning: Add them.\n");
   EXPECT_EQ(contents(answer_), "It is 42.\n");
@@ -38,7 +38,7 @@ TEST_F(PrinterTest, APipeGetsTheAnswerAlone) {
 
 TEST_F(PrinterTest, AnAnswerThatEndsItsLineGetsNoSecondEnd) {
   AnswerPrinter printer({.reasoning = thoughts_, .answer = answer_});
-  printer.show(Part::kAnswer, "one\ntwo\n");
+  printer.show(AnswerPart::kAnswer, "one\ntwo\n");
   printer.finish();
   printer.finish();
   EXPECT_EQ(contents(answer_), "one\ntwo\n");
@@ -46,8 +46,8 @@ TEST_F(PrinterTest, AnAnswerThatEndsItsLineGetsNoSecondEnd) {
 
 TEST_F(PrinterTest, FoldedThoughtsAreMentionedOnly) {
   AnswerPrinter printer({.reasoning = thoughts_, .answer = answer_, .hides_reasoning = true});
-  printer.show(Part::kReasoning, "secret");
-  printer.show(Part::kCall, "{}");
+  printer.show(AnswerPart::kReasoning, "secret");
+  printer.show(AnswerPart::kCall, "{}");
   printer.finish();
   EXPECT_EQ(contents(thoughts_), "thinking...\ncall: {}\n");
 }

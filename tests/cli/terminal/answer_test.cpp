@@ -16,7 +16,7 @@
 namespace nibble::cli {
 namespace {
 
-using harmony::Part;
+using harmony::AnswerPart;
 
 // Uses the vocabulary of the miniature model; a scripted backend gives the wanted answer.
 class AnswerTest : public testing::Test {
@@ -32,7 +32,7 @@ class AnswerTest : public testing::Test {
                   engine_options(setup, backend_options(config_, setup, capacity), capacity));
     const GenerationRequest request = make_request(prompt, settings, config_, tokenizer_, capacity.context);
     Listener listener;
-    listener.on_text = [this](Part part, std::string_view text) { heard_[part] += text; };
+    listener.on_text = [this](AnswerPart part, std::string_view text) { heard_[part] += text; };
     listener.wants_to_stop = [this] { return wants_to_stop_; };
     return is_raw ? stream_raw(engine, request, stop, listener)
                   : stream_harmony(engine, tokenizer_, request, stop, listener);
@@ -40,7 +40,7 @@ class AnswerTest : public testing::Test {
 
   Config config_ = read_config(test::source_path("models/tiny-gpt-oss/config.json"));
   Tokenizer tokenizer_ = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
-  std::map<Part, std::string> heard_;
+  std::map<AnswerPart, std::string> heard_;
   bool wants_to_stop_{false};
 };
 
@@ -53,8 +53,8 @@ TEST_F(AnswerTest, ReasoningAndAnswerAreSeparated) {
   const Answer answer = ask(kAnswer, {});
   EXPECT_EQ(answer.text, "It is 42. END it.");
   EXPECT_EQ(answer.reasoning, "Add them. END of thought.");
-  EXPECT_EQ(heard_[Part::kAnswer], answer.text);
-  EXPECT_EQ(heard_[Part::kReasoning], answer.reasoning);
+  EXPECT_EQ(heard_[AnswerPart::kAnswer], answer.text);
+  EXPECT_EQ(heard_[AnswerPart::kReasoning], answer.reasoning);
   EXPECT_EQ(answer.messages.size(), 2u);
   EXPECT_EQ(answer.finished.reason, FinishReason::kStopToken);
 }
@@ -63,7 +63,7 @@ TEST_F(AnswerTest, AStopStringIsLookedForInTheAnswerAndNotInThoughts) {
   const Answer answer = ask(kAnswer, {" END"});
   EXPECT_EQ(answer.text, "It is 42.");
   EXPECT_EQ(answer.reasoning, "Add them. END of thought.");
-  EXPECT_EQ(heard_[Part::kAnswer], "It is 42.");
+  EXPECT_EQ(heard_[AnswerPart::kAnswer], "It is 42.");
   EXPECT_EQ(answer.finished.reason, FinishReason::kStopString);
 }
 
@@ -75,7 +75,7 @@ TEST_F(AnswerTest, ACallOfAToolIsNoAnswer) {
   const Answer answer =
       ask("<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": 1}<|call|>", {});
   EXPECT_EQ(answer.text, "");
-  EXPECT_EQ(heard_[Part::kCall], "{\"a\": 1}");
+  EXPECT_EQ(heard_[AnswerPart::kCall], "{\"a\": 1}");
 }
 
 TEST_F(AnswerTest, ARawTextIsAllAnswer) {

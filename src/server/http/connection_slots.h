@@ -9,9 +9,9 @@
 
 namespace nibble::server {
 
-class Places {
+class ConnectionSlots {
  public:
-  explicit Places(int max_taken) : max_taken_(max_taken) {}
+  explicit ConnectionSlots(int max_taken) : max_taken_(max_taken) {}
 
   int num_taken() const { return num_taken_; }
   bool are_too_few() const { return num_taken_ > max_taken_; }
@@ -19,32 +19,32 @@ class Places {
   // Ends the connection that has waited longest for its client. Returns false if no connection waits.
   bool make_room();
 
-  // The slot of one connection. May outlive the server that made `places`.
-  class Place {
+  // The slot of one connection. May outlive the server that made `slots`.
+  class Slot {
    public:
     // `give_way` ends the connection. Called at most once, while the connection waits.
-    Place(std::shared_ptr<Places> places, std::function<void()> give_way);
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
-    ~Place();
+    Slot(std::shared_ptr<ConnectionSlots> slots, std::function<void()> give_way);
+    Slot(const Slot&) = delete;
+    Slot& operator=(const Slot&) = delete;
+    ~Slot();
 
     void wait();  // from now on the connection waits for its client
     void work();  // from now on the server works for the connection
     bool has_given_way() const { return has_given_way_; }
 
    private:
-    friend class Places;
-    std::shared_ptr<Places> places_;
+    friend class ConnectionSlots;
+    std::shared_ptr<ConnectionSlots> slots_;
     std::function<void()> give_way_;
-    std::list<Place*> self_;  // holds the entry while it is not in waiting_, so that moving it can't fail
-    std::list<Place*>::iterator entry_;
+    std::list<Slot*> self_;  // holds the entry while it is not in waiting_, so that moving it can't fail
+    std::list<Slot*>::iterator entry_;
     bool waits_{false}, has_given_way_{false};
   };
 
  private:
   int max_taken_;
   int num_taken_{0};
-  std::list<Place*> waiting_;  // longest wait first
+  std::list<Slot*> waiting_;  // longest wait first
 };
 
 }  // namespace nibble::server
