@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "server/service/constraint.h"
+#include "server/service/grammar_shelf.h"
 #include "tests/server/tiny.h"
 
 namespace nibble::server {

@@ -1,6 +1,6 @@
 // Enforces the direction of includes: a file includes its own folder and lower floors, never a higher floor
-// or a neighbour. Some folders are divided into rooms, which have levels of their own. No two stems (a stem is
-// the files of one name) include each other, directly or along a chain.
+// or a neighbour. Some folders are divided into rooms, which have levels of their own. No two stems (a stem
+// is the files of one name) include each other, directly or along a chain.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -17,7 +17,8 @@ namespace nibble::grammar {
 
 class RemainingLengths {
  public:
-  // `classes`: of the automaton that reads the text. Throws InputError if the expression has too many derivatives to list.
+  // `classes`: of the automaton that reads the text. Throws InputError if the expression has too many
+  // derivatives to list.
   RemainingLengths(Expressions& expressions, const CharacterClasses& classes, Liveness& liveness,
                    Expression root);
 

@@ -1,5 +1,5 @@
-// The parser of regular expressions; regex.h describes the dialect. regex_characters.cpp holds its methods that
-// read characters, sets and escapes.
+// The parser of regular expressions; regex.h describes the dialect. regex_characters.cpp holds its methods
+// that read characters, sets and escapes.
 #pragma once
 
 #include <array>

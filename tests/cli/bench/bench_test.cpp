@@ -13,6 +13,7 @@
 #include "cli/measure/number_list.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
+#include "setup/resolve.h"
 #include "tests/cli/scripted_backend.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"
