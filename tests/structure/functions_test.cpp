@@ -24,7 +24,6 @@ struct Exception {
 // clang-format off
 constexpr Exception kLongFunctions[] = {
     {"src/backend/cuda/attention/tiles.cu", "attend_tiles_kernel", 66},
-    {"src/backend/cuda/pipeline/inputs.cuh", "load", 70},
     {"src/backend/cuda/memory/workspace.cpp", "place", 71},
     {"src/backend/cuda/sample/sample.cu", "sample_kernel", 64},
     {"src/backend/cuda/step/step_input.cpp", "InputUpload::upload", 106},
@@ -45,11 +44,6 @@ constexpr Exception kManyParameters[] = {
     {"src/backend/cuda/dense/stream.cu", "launch_linear", 6},
     {"src/backend/cuda/pipeline/stream_shape.h", "stream_bytes", 6},
     {"src/backend/cuda/pipeline/stream_shape.h", "stream_shape", 6},
-    {"src/backend/cuda/pipeline/inputs.cuh", "ask_for_rows", 7},
-    {"src/backend/cuda/pipeline/inputs.cuh", "ask_for_rows", 8},
-    {"src/backend/cuda/pipeline/inputs.cuh", "load", 6},
-    {"src/backend/cuda/pipeline/inputs.cuh", "load", 7},
-    {"src/backend/cuda/pipeline/inputs.cuh", "store", 6},
     {"src/backend/cuda/draft/head_drafter.cpp", "HeadDrafter::multiply", 7},
     {"src/backend/cuda/memory/pack.cu", "write_lane", 6},
     {"src/backend/cuda/limits.cpp", "advice", 6},
