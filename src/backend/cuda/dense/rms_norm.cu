@@ -21,7 +21,7 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   const int from = args.rows ? args.rows[token] : token;  // may be in the step's input: not before the wait
   const NormedRows out{args.normed.data, hidden, args.normed.image_rows};
   norm_weights.load(
-      args.norm, 1, [&](int) { return from; }, row, activation_stride(hidden),
+      args.norm, [&](int) { return from; }, {row, activation_stride(hidden), 1},
       [&](int, int i, float4 x, uint2 normed) {
         if (args.x) reinterpret_cast<float4*>(args.x)[size_t{1} * token * (hidden / 4) + i] = x;
         out.store(token, i, normed);

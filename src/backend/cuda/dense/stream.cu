@@ -1,6 +1,4 @@
 // The dense matrix products: qkv, project, unembed.
-#include <algorithm>
-
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/launch.h"
@@ -108,11 +106,6 @@ inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
 __device__ float bias_at(const float* bias, int row) { return bias ? bias[row] : 0.0f; }
 
-struct Ignore {
-  template <typename... Args>
-  __device__ void operator()(const Args&...) const {}
-};
-
 // Batches of sums end where strips end, or where the CTA's range ends. The previous CTA may own the beginning
 // of the first strip: then its partial sum is part 0, and this CTA's is part 1. If a CTA has a whole strip,
 // it writes 0 as part 1.
@@ -126,7 +119,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const auto load = [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
     page.read_row();
     norm_weights.load(
-        args.norm, count, [&](int column) { return first + column; }, to, activation_stride(cols), Ignore{},
+        args.norm, [&](int column) { return first + column; }, {to, activation_stride(cols), count}, Ignore{},
         [&] {
           if (kFillsUnderNorm<layout>) fill();
         });
@@ -166,13 +159,13 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const EndTimestamp end_timestamp(timestamps);
   const Residual residual(args.residual);
   const auto load = [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
-    ask_for_rows(args.attended.data + size_t{1} * first * args.cols, args.cols, count, to,
-                 activation_stride(args.cols), static_cast<int>(threadIdx.x), 32 * warps);
+    prefetch_rows({args.attended.data + size_t{1} * first * args.cols, args.cols},
+                  {to, activation_stride(args.cols), count}, {static_cast<int>(threadIdx.x), 32 * warps});
     fill();
     wait_for_rows();
   };
   const auto prepare = [&](int row, int token) {
-    return ProjectTerms{residual.x ? residual.ask<float>(token, row) : ResidualTerms<float>{},
+    return ProjectTerms{residual.x ? residual.request<float>(token, row) : ResidualTerms<float>{},
                         bias_at(args.bias, row)};
   };
   const auto take = [&](int row, int token, float sum, ProjectTerms terms, int part, bool is_whole) {
@@ -199,8 +192,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const auto load = [&](__nv_bfloat16* to, int first, int count, const auto& fill) {
     norm_weights.load(
-        args.norm, count, [&](int column) { return args.rows[first + column]; }, to, activation_stride(cols),
-        Ignore{});
+        args.norm, [&](int column) { return args.rows[first + column]; },
+        {to, activation_stride(cols), count}, Ignore{});
     fill();
   };
   const auto prepare = [](int, int) { return 0.0f; };

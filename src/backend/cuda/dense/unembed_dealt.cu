@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load(
-      args.norm, count, [&](int column) { return args.rows[first_column + column]; }, shared.activations,
-      activation_stride(cols), [](int, int, float4, uint2) {});
+      args.norm, [&](int column) { return args.rows[first_column + column]; },
+      {shared.activations, activation_stride(cols), count}, Ignore{});
   stream.fill_ring();
 
   const int segments = weights.num_segments,

@@ -13,12 +13,12 @@ namespace nibble::cuda {
 template <int warps, bool has_two>
 class GroupRows {
  public:
-  __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int)
-      : from_(from), cols_(cols), to_(to) {}
-  __device__ void prefetch(const Group& group) { rows_.prefetch(from_, cols_, group.count, row_at(group)); }
+  __device__ GroupRows(RowMatrix from, __nv_bfloat16* to, int) : from_(from), to_(to) {}
+  __device__ void prefetch(const Group& group) { rows_.prefetch(from_, group.count, row_at(group)); }
   __device__ Columns take(const Group& group) {
-    rows_.store(from_, cols_, group.count, row_at(group), to_, activation_stride(cols_));
-    return {to_, activation_stride(cols_), group.count};
+    const int stride = activation_stride(from_.cols);
+    rows_.store(from_, row_at(group), {to_, stride, group.count});
+    return {to_, stride, group.count};
   }
 
  private:
@@ -26,8 +26,7 @@ class GroupRows {
     return [&group](int column) { return group.pair(column); };
   }
 
-  const __nv_bfloat16* const from_;
-  const int cols_;
+  const RowMatrix from_;
   __nv_bfloat16* const to_;
   RowPrefetch<warps> rows_;
 };
@@ -36,24 +35,23 @@ class GroupRows {
 template <int warps>
 class GroupRows<warps, true> {
  public:
-  __device__ GroupRows(const __nv_bfloat16* from, int cols, __nv_bfloat16* to, int columns)
-      : from_(from), cols_(cols), prefetched_(to), taken_(to + columns * activation_stride(cols)) {}
+  __device__ GroupRows(RowMatrix from, __nv_bfloat16* to, int columns)
+      : from_(from), prefetched_(to), taken_(to + columns * activation_stride(from.cols)) {}
   __device__ void prefetch(const Group& group) {
-    ask_for_rows(
-        from_, cols_, group.count, [&](int column) { return group.pair(column); }, prefetched_,
-        activation_stride(cols_), static_cast<int>(threadIdx.x), 32 * warps);
+    prefetch_rows(from_, [&](int column) { return group.pair(column); },
+                  {prefetched_, activation_stride(from_.cols), group.count},
+                  {static_cast<int>(threadIdx.x), 32 * warps});
   }
   __device__ Columns take(const Group& group) {
     wait_for_rows();
     __nv_bfloat16* const rows = prefetched_;
     prefetched_ = taken_;
     taken_ = rows;
-    return {rows, activation_stride(cols_), group.count};
+    return {rows, activation_stride(from_.cols), group.count};
   }
 
  private:
-  const __nv_bfloat16* const from_;
-  const int cols_;
+  const RowMatrix from_;
   __nv_bfloat16 *prefetched_, *taken_;
 };
 

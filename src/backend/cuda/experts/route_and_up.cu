@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   NormInput norm = args.norm;
   norm.residual.experts = nullptr;  // lets the compiler drop the experts' terms
   norm_weights.load(
-      norm, 1, [](int) { return 0; }, shared.activations, activation_stride(cols),
+      norm, [](int) { return 0; }, {shared.activations, activation_stride(cols), 1},
       [&](int, int i, float4 x, uint2) {
         if (cta == 0) reinterpret_cast<float4*>(args.x)[i] = x;
       });
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   NormInput norm = args.norm;
   norm.residual.experts = nullptr;  // lets the compiler drop the experts' terms
   norm_weights.template load<kTokens>(
-      norm, kTokens, [](int column) { return column; }, shared.activations, stride,
+      norm, [](int column) { return column; }, {shared.activations, stride, kTokens},
       [&](int column, int i, float4 x, uint2) {
         if (cta == 0) reinterpret_cast<float4*>(args.x)[column * (cols / 4) + i] = x;
       });

@@ -26,6 +26,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
   const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring);
   __shared__ int chosen[kMatchedPairs];
+  const RowMatrix normed{args.normed.data, cols};
   wait_for_predecessor(timestamps);
   let_successor_start();
   if constexpr (ranks) {
@@ -38,8 +39,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
     // If some warps rank nothing, they load the rows.
     const int first = args.num_tokens < warps ? 32 * args.num_tokens : 0;
     if (thread >= first)
-      ask_for_rows(args.normed.data, cols, args.num_tokens, shared.activations, stride, thread - first,
-                   32 * warps - first);
+      prefetch_rows(normed, {shared.activations, stride, args.num_tokens},
+                    {thread - first, 32 * warps - first});
     __syncthreads();
   }
   const auto expert_of = [&](int pair) { return number_of(args.own, chosen[pair]); };
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const bool is_first = from == share.first;
     // Activations are requested before the weights: otherwise their loads would queue up after those of the
     // weights.
-    if (!ranks && is_first) rows.prefetch(args.normed.data, cols, group.count, row_at(group));
+    if (!ranks && is_first) rows.prefetch(normed, group.count, row_at(group));
     if (is_first) {
       stream.start_prefetch();
       stream.fill_ring();
@@ -66,10 +67,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
       if (is_first) wait_for_rows();
       epilogue.run(stream, columns_of(group, K, shared.activations, stride), shared);
     } else {
-      rows.store(args.normed.data, cols, group.count, row_at(group), shared.activations, stride);
+      rows.store(normed, row_at(group), {shared.activations, stride, group.count});
       if (piece.last < share.last) {
         const Group next = table.group(piece.group + 1);
-        rows.prefetch(args.normed.data, cols, next.count, row_at(next));
+        rows.prefetch(normed, next.count, row_at(next));
       }
       epilogue.run(stream, {shared.activations, stride, group.count}, shared);
     }
@@ -110,7 +111,7 @@ class DownCta {
                                                                 (has_two ? 2 : 1) * pass_columns)),
         weights_of_pairs_(weights_of_pairs),
         ring_(ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared_.ring, RingLater())),
-        rows_(of.gated.data, of.intermediate, shared_.activations, pass_columns) {
+        rows_({of.gated.data, of.intermediate}, shared_.activations, pass_columns) {
     if (!polls()) ring_.init();
   }
 

@@ -10,6 +10,18 @@
 
 namespace nibble::cuda {
 
+// Takes any arguments and does nothing.
+struct Ignore {
+  template <typename... Args>
+  __device__ void operator()(const Args&...) const {}
+};
+
+// `count` rows in shared memory, `stride` elements apart.
+struct SharedRows {
+  __nv_bfloat16* data;
+  int stride, count;
+};
+
 // Terms of the residual stream that were requested but not yet added up. `T`: float, or float4 for four
 // adjacent elements.
 template <typename T>
@@ -22,7 +34,7 @@ struct Residual : ResidualInput {
 
   // Requests the terms of element i of a token or, for float4, of elements 4 i .. 4 i + 3.
   template <typename T>
-  __device__ ResidualTerms<T> ask(int token, int i) const {
+  __device__ ResidualTerms<T> request(int token, int i) const {
     const auto at = [this, i](const float* rows, int row) {
       return reinterpret_cast<const T*>(rows + size_t{1} * row * hidden)[i];
     };
@@ -87,84 +99,28 @@ class NormWeights {
     }
   }
 
-  // Stores to[column] = bf16(norm of row token_at(column)) for columns [0, count); synchronizes the CTA at
-  // the end. All threads of the CTA take part. Calls `visit(column, i, x, normed)` for every four elements of
-  // x and of the result. `at_once` rows are loaded and summed together; with 512 threads, each row takes 8
-  // registers per thread, and 8 more for each of its terms in flight.
-  template <int at_once = 1, typename TokenAt, typename Visit>
-  __device__ void load(const NormInput& args, int count, const TokenAt& token_at, __nv_bfloat16* to,
-                       int stride, const Visit& visit) const {
-    load<at_once>(args, count, token_at, to, stride, visit, [] {});
-  }
-  // Calls `when_here` when the last row's terms have arrived.
-  template <int at_once = 1, typename TokenAt, typename Visit, typename WhenHere>
-  __device__ void load(const NormInput& args, int count, const TokenAt& token_at, __nv_bfloat16* to,
-                       int stride, const Visit& visit, const WhenHere& when_here) const {
+  // Stores to[column] = bf16(norm of row token_at(column)); synchronizes the CTA at the end. All threads of the
+  // CTA take part. Calls visit(column, i, x, normed) for every four elements of x and of the result, and
+  // when_here() when the last row's terms have arrived. `at_once` rows are loaded and summed together; with
+  // 512 threads, each row takes 8 registers per thread, and 8 more for each of its terms in flight.
+  template <int at_once = 1, typename TokenAt, typename Visit, typename WhenHere = Ignore>
+  __device__ void load(const NormInput& args, const TokenAt& token_at, SharedRows to, const Visit& visit,
+                       const WhenHere& when_here = {}) const {
     __shared__ float sums[2][at_once][kOrderWarps];
     const Residual residual(args.residual);
     const int num_fours = residual.hidden / 4;
-    for (int first = 0; first < count; first += at_once) {
-      const auto for_each_row = [&](const auto& f) {
-#pragma unroll
-        for (int row = 0; row < at_once; ++row)
-          if (at_once == 1 || first + row < count) f(row, first + row);
-      };
-      float4 x[at_once][kFours];
-#pragma unroll
-      for (int from = 0; from < kFours; from += ahead) {
-        ResidualTerms<float4> terms[at_once][ahead];
-        const auto for_fours = [&](const auto& f) {
-#pragma unroll
-          for (int n = 0; n < ahead; ++n) f(n, (from + n) * kThreads + static_cast<int>(threadIdx.x));
-        };
-        for_each_row([&](int row, int column) {
-          const int token = token_at(column);
-          for_fours([&](int n, int i) {
-            if (i < num_fours) terms[row][n] = residual.ask<float4>(token, i);
-          });
-        });
-        for_each_row([&](int row, int) {
-          for_fours([&](int n, int i) {
-            x[row][from + n] = i < num_fours ? residual.sum(terms[row][n]) : make_float4(0, 0, 0, 0);
-          });
-        });
-      }
+    for (int first = 0; first < to.count; first += at_once) {
+      Rows<at_once> rows;
+      rows.first = first;
+      rows.count = to.count;
+      rows.num_fours = num_fours;
+      rows.load(residual, token_at);
       // Double-buffered: other warps may still read the last rows' sums.
       auto& of_rows = sums[first / at_once % 2];
-      for_each_row([&](int row, int) {
-#pragma unroll
-        for (int share = 0; share < kShares; ++share) {
-          float squares = 0;
-#pragma unroll
-          for (int n = share; n < kFours; n += kShares)
-            squares += x[row][n].x * x[row][n].x + x[row][n].y * x[row][n].y + x[row][n].z * x[row][n].z +
-                       x[row][n].w * x[row][n].w;
-          squares = reduce_warp(squares, cooperative_groups::plus<float>());
-          if (threadIdx.x % 32 == 0) of_rows[row][share * warps + threadIdx.x / 32] = squares;
-        }
-      });
-      if (first + at_once >= count) when_here();
+      rows.sum_squares(of_rows);
+      if (first + at_once >= to.count) when_here();
       __syncthreads();
-      for_each_row([&](int row, int column) {
-        float sum = 0;
-#pragma unroll
-        for (int warp = 0; warp < kOrderWarps; ++warp) sum += of_rows[row][warp];
-        const float factor = rsqrtf(sum / static_cast<float>(residual.hidden) + args.eps);
-#pragma unroll
-        for (int n = 0; n < kFours; ++n) {
-          const int i = n * kThreads + static_cast<int>(threadIdx.x);
-          const float4 v = x[row][n];
-          if (i < num_fours) {
-            const float4 g = fours_[n];
-            const uint2 normed =
-                four_bf16({v.x * factor * g.x, v.y * factor * g.y, v.z * factor * g.z, v.w * factor * g.w});
-            visit(column, i, v, normed);
-            reinterpret_cast<uint2*>(to + column * stride)[i] = normed;
-          } else if (4 * i < padded_cols(residual.hidden)) {
-            reinterpret_cast<uint2*>(to + column * stride)[i] = make_uint2(0, 0);
-          }
-        }
-      });
+      store(args, rows, of_rows, to, visit);
     }
     __syncthreads();
   }
@@ -174,64 +130,152 @@ class NormWeights {
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
   static_assert(kFours % ahead == 0);
 
+  // Rows that are loaded and summed together: those of columns [first, first + at_once) below `count`.
+  template <int at_once>
+  struct Rows {
+    int first, count;
+    int num_fours;              // of a row
+    float4 x[at_once][kFours];  // the thread's elements
+
+    // Calls f(row, column) for each row.
+    template <typename F>
+    __device__ void for_each(const F& f) const {
+#pragma unroll
+      for (int row = 0; row < at_once; ++row)
+        if (at_once == 1 || first + row < count) f(row, first + row);
+    }
+    // Loads the rows' terms and adds them up.
+    template <typename TokenAt>
+    __device__ void load(const Residual& residual, const TokenAt& token_at) {
+#pragma unroll
+      for (int from = 0; from < kFours; from += ahead) {
+        ResidualTerms<float4> terms[at_once][ahead];
+        const auto for_fours = [&](const auto& f) {
+#pragma unroll
+          for (int n = 0; n < ahead; ++n) f(n, (from + n) * kThreads + static_cast<int>(threadIdx.x));
+        };
+        for_each([&](int row, int column) {
+          const int token = token_at(column);
+          for_fours([&](int n, int i) {
+            if (i < num_fours) terms[row][n] = residual.request<float4>(token, i);
+          });
+        });
+        for_each([&](int row, int) {
+          for_fours([&](int n, int i) {
+            x[row][from + n] = i < num_fours ? residual.sum(terms[row][n]) : make_float4(0, 0, 0, 0);
+          });
+        });
+      }
+    }
+    // Stores the sums of squares of each of the 16 warps.
+    __device__ void sum_squares(float (&sums)[at_once][kOrderWarps]) const {
+      for_each([&](int row, int) {
+#pragma unroll
+        for (int share = 0; share < kShares; ++share) {
+          float squares = 0;
+#pragma unroll
+          for (int n = share; n < kFours; n += kShares)
+            squares += x[row][n].x * x[row][n].x + x[row][n].y * x[row][n].y + x[row][n].z * x[row][n].z +
+                       x[row][n].w * x[row][n].w;
+          squares = reduce_warp(squares, cooperative_groups::plus<float>());
+          if (threadIdx.x % 32 == 0) sums[row][share * warps + threadIdx.x / 32] = squares;
+        }
+      });
+    }
+  };
+
+  // Stores the norms of rows, given their sums of squares, and zeros up to whole tiles.
+  template <int at_once, typename Visit>
+  __device__ void store(const NormInput& args, const Rows<at_once>& rows,
+                        const float (&sums)[at_once][kOrderWarps], SharedRows to, const Visit& visit) const {
+    const int hidden = args.residual.hidden;
+    rows.for_each([&](int row, int column) {
+      float sum = 0;
+#pragma unroll
+      for (int warp = 0; warp < kOrderWarps; ++warp) sum += sums[row][warp];
+      const float factor = rsqrtf(sum / static_cast<float>(hidden) + args.eps);
+#pragma unroll
+      for (int n = 0; n < kFours; ++n) {
+        const int i = n * kThreads + static_cast<int>(threadIdx.x);
+        const float4 v = rows.x[row][n];
+        if (i < rows.num_fours) {
+          const float4 g = fours_[n];
+          const uint2 normed =
+              four_bf16({v.x * factor * g.x, v.y * factor * g.y, v.z * factor * g.z, v.w * factor * g.w});
+          visit(column, i, v, normed);
+          reinterpret_cast<uint2*>(to.data + column * to.stride)[i] = normed;
+        } else if (4 * i < padded_cols(hidden)) {
+          reinterpret_cast<uint2*>(to.data + column * to.stride)[i] = make_uint2(0, 0);
+        }
+      }
+    });
+  }
+
   float4 fours_[kFours];
 };
 
-// Requests rows of a bfloat16 matrix [., cols] at once, copied to shared memory: to[n] = row row_at(n),
-// zero-padded to whole tiles. Passing them through registers would serialize them: 8 rows of 4,096 took 5 us
-// longer than one. `num_threads` threads of the CTA share the work; `thread`: index of the calling thread
-// among them. wait_for_rows() waits for the copies.
+// A bfloat16 matrix [., cols], row by row.
+struct RowMatrix {
+  const __nv_bfloat16* data;
+  int cols;
+};
+// The calling thread among those of a CTA that share some work.
+struct WorkThread {
+  int index, num_threads;
+};
+
+// Prefetches rows of a matrix to shared memory: to[n] = row row_at(n), zero-padded to whole tiles. All of them
+// are requested at once: passing them through registers would serialize them, and 8 rows of 4,096 took 5 us
+// longer than one. wait_for_rows() waits for the copies.
 template <typename RowAt>
-__device__ void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, const RowAt& row_at,
-                             __nv_bfloat16* to, int stride, int thread, int num_threads) {
-  for (int first = 8 * thread; first < padded_cols(cols); first += 8 * num_threads) {
-    const bool is_there = first < cols;
-    uint32_t at = shared_address(to + first);
-    for (int row = 0; row < num_rows; ++row, at += sizeof(*to) * stride)
-      copy_16(at, from + size_t{1} * row_at(row) * cols + (is_there ? first : 0), is_there ? 16 : 0);
+__device__ void prefetch_rows(RowMatrix from, const RowAt& row_at, SharedRows to, WorkThread thread) {
+  for (int first = 8 * thread.index; first < padded_cols(from.cols); first += 8 * thread.num_threads) {
+    const bool is_there = first < from.cols;
+    uint32_t at = shared_address(to.data + first);
+    for (int row = 0; row < to.count; ++row, at += sizeof(*to.data) * to.stride)
+      copy_16(at, from.data + size_t{1} * row_at(row) * from.cols + (is_there ? first : 0),
+              is_there ? 16 : 0);
   }
   end_copies();
 }
-// Requests consecutive rows.
-__device__ inline void ask_for_rows(const __nv_bfloat16* from, int cols, int num_rows, __nv_bfloat16* to,
-                                    int stride, int thread, int num_threads) {
-  ask_for_rows(
-      from, cols, num_rows, [](int row) { return row; }, to, stride, thread, num_threads);
+// Prefetches consecutive rows.
+__device__ inline void prefetch_rows(RowMatrix from, SharedRows to, WorkThread thread) {
+  prefetch_rows(
+      from, [](int row) { return row; }, to, thread);
 }
-// Waits for the rows that ask_for_rows() requested. All threads of the CTA call it; it synchronizes them.
+// Waits for the rows that prefetch_rows() requested. All threads of the CTA call it; it synchronizes them.
 __device__ inline void wait_for_rows() {
   wait_for_copies<0>();
   __syncthreads();
 }
 
-// Prefetches rows of a bfloat16 matrix [., cols] into registers, and stores them to shared memory later.
+// Prefetches rows of a matrix into registers, and stores them to shared memory later.
 template <int warps>
 class RowPrefetch {
  public:
   template <typename RowAt>
-  __device__ void prefetch(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at) {
+  __device__ void prefetch(RowMatrix from, int count, const RowAt& row_at) {
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
       const int i = n * kThreads + static_cast<int>(threadIdx.x);
-      if (i < count * padded_cols(cols) / 4) prefetched_[n] = four(from, cols, i, row_at);
+      if (i < count * padded_cols(from.cols) / 4) prefetched_[n] = four(from, i, row_at);
     }
   }
   // Stores to[column] = row row_at(column); synchronizes the CTA at the end.
   template <typename RowAt>
-  __device__ void store(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at,
-                        __nv_bfloat16* to, int stride) const {
-    const int num_fours = padded_cols(cols) / 4;
+  __device__ void store(RowMatrix from, const RowAt& row_at, SharedRows to) const {
+    const int num_fours = padded_cols(from.cols) / 4;
     const auto put = [&](int i, uint2 values) {
       const int column = i < num_fours ? 0 : i / num_fours;
-      reinterpret_cast<uint2*>(to + column * stride)[i - column * num_fours] = values;
+      reinterpret_cast<uint2*>(to.data + column * to.stride)[i - column * num_fours] = values;
     };
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
       const int i = n * kThreads + static_cast<int>(threadIdx.x);
-      if (i < count * num_fours) put(i, prefetched_[n]);
+      if (i < to.count * num_fours) put(i, prefetched_[n]);
     }
-    for (int i = kAhead * kThreads + static_cast<int>(threadIdx.x); i < count * num_fours; i += kThreads)
-      put(i, four(from, cols, i, row_at));
+    for (int i = kAhead * kThreads + static_cast<int>(threadIdx.x); i < to.count * num_fours; i += kThreads)
+      put(i, four(from, i, row_at));
     __syncthreads();
   }
 
@@ -239,11 +283,11 @@ class RowPrefetch {
   static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // one row of 4096
 
   template <typename RowAt>
-  static __device__ uint2 four(const __nv_bfloat16* from, int cols, int i, const RowAt& row_at) {
-    const int num_fours = padded_cols(cols) / 4, column = i < num_fours ? 0 : i / num_fours;
+  static __device__ uint2 four(RowMatrix from, int i, const RowAt& row_at) {
+    const int num_fours = padded_cols(from.cols) / 4, column = i < num_fours ? 0 : i / num_fours;
     const int four = i - column * num_fours;
-    if (4 * four >= cols) return make_uint2(0, 0);
-    return reinterpret_cast<const uint2*>(from + size_t{1} * row_at(column) * cols)[four];
+    if (4 * four >= from.cols) return make_uint2(0, 0);
+    return reinterpret_cast<const uint2*>(from.data + size_t{1} * row_at(column) * from.cols)[four];
   }
   uint2 prefetched_[kAhead];
 };

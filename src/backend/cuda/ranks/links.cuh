@@ -142,7 +142,7 @@ struct RowOfCta {
     norm.residual.hidden = args.links.hidden;
     norm.eps = args.norm.eps;
     weights.load(
-        norm, 1, [&](int) { return row; }, to, 0, [](auto...) {});
+        norm, [&](int) { return row; }, {to, 0, 1}, Ignore{});
   }
 
   // Calls f(element, piece) for each 16-byte piece of a row's norm. `element`: its index in [T, H], or in an

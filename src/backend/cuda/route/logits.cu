@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load<kNormsOfCta>(
-      norm, count, [&](int column) { return first + column; }, normed, stride,
+      norm, [&](int column) { return first + column; }, {normed, stride, count},
       [&](int column, int i, float4 x, uint2 result) {
         if (blockIdx.x > 0) return;
         const size_t at = size_t{1} * (first + column) * num_fours + i;
