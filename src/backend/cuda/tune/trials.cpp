@@ -214,7 +214,7 @@ KernelTrials try_kernels(const Config& whole, const BackendOptions& given, const
   const Plan plan(config, options, target, "nibble tune");
   for (const std::string& reason :
        {why_not_budget(plan, config, caps),
-        why_not_memory(config, "nibble tune", options, own, free_device_bytes(caps))})
+        why_not_memory(config, "nibble tune", options, own, {free_device_bytes(caps)})})
     if (!reason.empty()) throw InputError("{}", reason);
 
   const std::vector<StepKernels> candidates = step_kernels(config, options, target);
@@ -251,7 +251,7 @@ KernelTrials try_kernels(const Config& whole, const BackendOptions& given, const
   for (size_t i = 0; i < right.size(); ++i) {
     const auto [c, rows] = right[i];
     const StepKernels& candidate = candidates[c];
-    const Plan tried(config, options, target_of(candidate, target), "nibble tune", {}, candidate.rows);
+    const Plan tried(config, options, target_of(candidate, target), "nibble tune", {.rows = candidate.rows});
     trials.push_back({c, rows, model.time(tried, rows, num_repetitions)});
     for (const Operation operation : kTriedOperations) {
       const KernelRow* row = candidate.find(operation);
