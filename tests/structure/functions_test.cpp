@@ -59,7 +59,6 @@ constexpr Exception kManyParameters[] = {
     {"src/backend/cuda/pipeline/inputs.cuh", "load", 6},
     {"src/backend/cuda/pipeline/inputs.cuh", "load", 7},
     {"src/backend/cuda/pipeline/inputs.cuh", "store", 6},
-    {"src/backend/cuda/draft/head_drafter.cpp", "HeadDrafter::multiply", 7},
     {"src/backend/cuda/memory/pack.cu", "write_lane", 6},
     {"src/backend/cuda/pipeline/block_columns.cuh", "add_term", 7},
     {"src/backend/cuda/dense/items.cuh", "multiply_tokens", 6},
