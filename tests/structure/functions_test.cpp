@@ -32,8 +32,6 @@ constexpr Exception kLongFunctions[] = {
     {"src/backend/cuda/sample/sample.cu", "sample_kernel", 64},
     {"src/backend/cuda/step/step_input.cpp", "InputUpload::upload", 106},
     {"src/backend/cuda/verify/dense.cpp", "check_route_case", 68},
-    {"src/backend/cuda/verify/ends.cpp", "check_embed_case", 75},
-    {"src/backend/cuda/verify/ends.cpp", "check_sample_case", 68},
     {"src/backend/cuda/verify/experts.cpp", "check_experts_down_case", 79},
     {"src/backend/cuda/verify/experts.cpp", "check_experts_up_case", 62},
 };
