@@ -224,7 +224,7 @@ void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, 
   const double log_sum = std::log(sum), bound = (4 * std::log(static_cast<double>(vocab)) + 4) * 0x1p-24;
   const auto expected = [&](size_t v) { return double{logits[v]} - double{logits[order[0]]} - log_sum; };
   const auto near = [&](ptrdiff_t column, float actual, size_t v) {
-    comparison.near("logprob", row, column, actual, expected(v),
+    comparison.near({"logprob", row, column}, actual, expected(v),
                     bound + 0x1p-21 * (std::abs(expected(v)) + log_sum));
   };
   near(-1, result.logprob, order[0]);
