@@ -2,12 +2,21 @@
 // another.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "core/progress.h"
 
 namespace nibble {
+
+// Which trials of kernels to run.
+struct TrialPlan {
+  std::span<const int> num_rows;
+  int num_repetitions;
+  const ReportProgress& report;
+};
 
 // One kernel, timed in steps of `num_rows` rows.
 struct KernelTrial {

@@ -135,7 +135,7 @@ StepPrediction cuda_predict_on(std::string_view gpu, const PredictedModel& model
 }
 KernelTrials try_cuda_kernels(const Config& config, const BackendOptions& options, const OwnOptions& own,
                               const TrialPlan& trials) {
-  return cuda::try_kernels(config, options, own.cuda, trials.num_rows, trials.num_repetitions, trials.report);
+  return cuda::try_kernels(config, options, own.cuda, trials);
 }
 #endif
 bool cpu_takes_int8(const OwnOptions& own) { return cpu::takes_int8(own.cpu); }

@@ -16,7 +16,6 @@
 #include "backend/kernel_trials.h"
 #include "backend/machine_probe.h"
 #include "backend/prediction.h"
-#include "core/progress.h"
 #include "model/golden/golden.h"
 #include "model/ops.h"
 #include "reference/rounding.h"
@@ -49,13 +48,6 @@ struct RankTraits {
 struct PredictedModel {
   const Config& config;
   const StorageFormats& formats;
-};
-
-// Which trials of kernels to run.
-struct TrialPlan {
-  std::span<const int> num_rows;
-  int num_repetitions;
-  const ReportProgress& report;
 };
 
 // How an instance is made. All backends have this.

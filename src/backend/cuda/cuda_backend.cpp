@@ -55,12 +55,6 @@ struct Card {
   }
 };
 
-struct RankPlan {
-  Share share;
-  int device;
-  Plan plan;
-};
-
 // Timeout of a step that NCCL holds up.
 constexpr double kNcclPatienceSeconds{20};
 
@@ -223,8 +217,7 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
     Card& card = *cards_[n];
     for (RankPlan& plan : plans)
       if (plan.device == devices[n])
-        card.ranks.push_back(
-            std::make_unique<Rank>(weights, plan.share, options, own, std::move(plan.plan), card.stream));
+        card.ranks.push_back(std::make_unique<Rank>(weights, std::move(plan), options, own, card.stream));
     if (n == 0 && options.draft_head)
       drafter_.emplace(weights, first_rank().weights(), options, first_rank().plan().target(), card.stream);
     prepare_kernels();
@@ -237,9 +230,9 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
 
 void CudaBackend::connect_ranks(const BackendOptions& options) {
   if (connection_.nccl) {
-    const GroupId group = connection_.links ? connection_.links->group() : connection_.nccl->new_group();
-    return threads_.run(
-        [&](size_t n) { cards_[n]->ranks.front()->join(connection_.nccl, group, connection_.shares); });
+    const GroupId id = connection_.links ? connection_.links->group() : connection_.nccl->new_group();
+    const NcclGroup group{connection_.nccl, id, connection_.shares};
+    return threads_.run([&](size_t n) { cards_[n]->ranks.front()->join(group); });
   }
   threads_.run([&](size_t n) {
     for (const auto& rank : cards_[n]->ranks) rank->make_inbox(cards_[n]->stream);
@@ -487,7 +480,7 @@ Plan plan_of_device(const Weights& weights, const Share& share, const BackendOpt
   const DeviceCaps& caps = device_caps();
   check_images(caps.name, caps.compute_capability, images(), own.may_compile);
   const Config config = config_of(weights.config, share);
-  Plan plan(config, options, target_of(caps, own), weights.source, own.prompt_activations);
+  Plan plan(config, options, target_of(caps, own), weights.source, {own.prompt_activations});
   if (const std::string reason = why_not_budget(plan, config, caps); !reason.empty())
     throw InputError("--backend cuda: {}", reason);
   check_draft_head(options, plan.target());
@@ -544,7 +537,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   for (const int device : cards_of(plans)) {
     use_device(device);
     if (const std::string reason =
-            why_not_memory(config, weights->source, options, own, free_device_bytes(device_caps()), device);
+            why_not_memory(config, weights->source, options, own, {free_device_bytes(device_caps()), device});
         !reason.empty())
       throw InputError("{}", reason);
   }
@@ -565,11 +558,11 @@ RemoteKernels kernels_on(std::string_view gpu, const Config& config, const Backe
                          const CudaOptions& own, std::string_view source) {
   const DeviceCaps caps = known_gpu(gpu);
   check_shapes(config, source);
-  const Plan plan(config, options, target_of(caps, own), source, own.prompt_activations);
+  const Plan plan(config, options, target_of(caps, own), source, {own.prompt_activations});
   check_draft_head(options, plan.target());
   std::vector<std::string> refusals{own.asks_for_nccl() ? "" : why_not_ranks(caps, own.num_ranks()),
                                     why_not_budget(plan, config, caps),
-                                    why_not_memory(config, source, options, own, caps.total_bytes)};
+                                    why_not_memory(config, source, options, own, {caps.total_bytes})};
   std::erase(refusals, "");
   return {describe(caps), fmt::format("{}", fmt::join(refusals, "; ")),
           choices_of(plan, own.num_ranks(), own.have_own_sequences, {}),

@@ -29,15 +29,15 @@ size_t total_bytes(const MemoryPlan& plan) {
 
 // Returns what to do if `needed` does not fit into `free`.
 std::string advice(const Config& config, const BackendOptions& options, const CudaOptions& own,
-                   const MemoryPlan& needed, size_t free, std::optional<int> device) {
+                   const MemoryPlan& needed, const FreeMemory& free) {
   const size_t without_kv = total_bytes(needed) - needed.kv_bytes;
   BackendOptions pages = options;
   pages.num_full_pages = 0;
-  const size_t sliding_bytes = memory_plan(config, pages, own, device).kv_bytes;
+  const size_t sliding_bytes = memory_plan(config, pages, own, free.device).kv_bytes;
   pages.num_full_pages = 1;
-  const size_t page_bytes = memory_plan(config, pages, own, device).kv_bytes - sliding_bytes;
-  if (without_kv + sliding_bytes + page_bytes <= free) {
-    const size_t num_pages = (free - without_kv - sliding_bytes) / page_bytes;
+  const size_t page_bytes = memory_plan(config, pages, own, free.device).kv_bytes - sliding_bytes;
+  if (without_kv + sliding_bytes + page_bytes <= free.bytes) {
+    const size_t num_pages = (free.bytes - without_kv - sliding_bytes) / page_bytes;
     return fmt::format(
         "beside the weights {} tokens fit, where {} are asked for: a smaller --context or --max-sequences "
         "takes "
@@ -47,11 +47,11 @@ std::string advice(const Config& config, const BackendOptions& options, const Cu
   }
   BackendOptions small = options;
   small.dense = {Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
-  const MemoryPlan smallest = memory_plan(config, small, own, device);
-  if (smallest.weight_bytes + kStagingBytes < free && smallest.weight_bytes < needed.weight_bytes)
+  const MemoryPlan smallest = memory_plan(config, small, own, free.device);
+  if (smallest.weight_bytes + kStagingBytes < free.bytes && smallest.weight_bytes < needed.weight_bytes)
     return fmt::format("--mxfp4-layers all makes the weights smaller, {:.1f} GB",
                        gigabytes(smallest.weight_bytes));
-  if (needed.weight_bytes + kStagingBytes < free)
+  if (needed.weight_bytes + kStagingBytes < free.bytes)
     return "a smaller --max-batch-tokens, --context or --max-sequences takes less";
   return "in no format do the weights fit; try --backend cpu";
 }
@@ -168,16 +168,16 @@ size_t loadable_bytes(const DeviceCaps& caps) {
 }
 
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
-                           const CudaOptions& own, size_t free, std::optional<int> device) {
-  const MemoryPlan needed = memory_plan(config, options, own, device);
-  if (total_bytes(needed) <= free) return {};
+                           const CudaOptions& own, const FreeMemory& free) {
+  const MemoryPlan needed = memory_plan(config, options, own, free.device);
+  if (total_bytes(needed) <= free.bytes) return {};
   return fmt::format(
       "{} needs {:.1f} GB on the GPU (weights {:.1f}, KV cache {:.1f}, workspace {:.1f}, {:.1f} while "
       "loading) "
       "and {:.1f} are free: {}",
       source, gigabytes(total_bytes(needed)), gigabytes(needed.weight_bytes), gigabytes(needed.kv_bytes),
-      gigabytes(needed.workspace_bytes), gigabytes(kStagingBytes), gigabytes(free),
-      advice(config, options, own, needed, free, device));
+      gigabytes(needed.workspace_bytes), gigabytes(kStagingBytes), gigabytes(free.bytes),
+      advice(config, options, own, needed, free));
 }
 
 }  // namespace nibble::cuda

@@ -45,10 +45,14 @@ std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& op
 MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::optional<int> device = {});
 
-// Returns what a model needs and what would fit, if it needs more than `free` bytes of the GPU; empty: it
-// fits.
+// The free memory of a GPU: `device` or, if not set, the GPU that needs the most.
+struct FreeMemory {
+  size_t bytes;
+  std::optional<int> device{};
+};
+// Returns what a model needs and what would fit, if it needs more than the free memory; empty: it fits.
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
-                           const CudaOptions& own, size_t free, std::optional<int> device = {});
+                           const CudaOptions& own, const FreeMemory& free);
 
 // Returns the bytes of the GPU's memory that weights, cache and workspace can take now: the free bytes, minus
 // those that loading needs in addition.

@@ -73,13 +73,13 @@ std::vector<const KernelRow*> rows_for(Operation operation, Format weights, cons
 }  // namespace
 
 Plan::Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
-           std::optional<BlockFormat> prompt_activations, std::span<const KernelRow> rows)
-    : target_(target), prompt_activations_(prompt_activations) {
+           const PlanOptions& own)
+    : target_(target), prompt_activations_(own.prompt_activations) {
   for (const Operation operation : kOperations) {
     const Format weights = weights_of(operation, options);
     const size_t first = chosen_.size();
     std::vector<std::pair<const KernelRow*, std::string>> refused;
-    for (const KernelRow* row : rows_for(operation, weights, target, prompt_activations, rows)) {
+    for (const KernelRow* row : rows_for(operation, weights, target, own.prompt_activations, own.rows)) {
       std::string refusal = row->why_not ? row->why_not(config, target_) : std::string();
       if (refusal.empty())
         chosen_.push_back(row);

@@ -16,12 +16,19 @@
 
 namespace nibble::cuda {
 
+// The kernels that a plan chooses from.
+struct PlanOptions {
+  // The format of block-scaled products, which are then the plan's engine.
+  std::optional<BlockFormat> prompt_activations{};
+  std::span<const KernelRow> rows{kernel_rows()};
+};
+
 class Plan {
  public:
   // Throws InputError if an operation has no row for the model and the target. `source` names the model in
-  // the message. `prompt_activations`: the format of block-scaled products, which are then the plan's engine.
+  // the message.
   Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
-       std::optional<BlockFormat> prompt_activations = {}, std::span<const KernelRow> rows = kernel_rows());
+       const PlanOptions& own = {});
 
   const Target& target() const { return target_; }
   // Return the table row that runs an operation in a step of `num_rows` rows. find() returns null if such a

@@ -20,15 +20,15 @@ float trial_term(int rank, size_t place) {
 
 }  // namespace
 
-Rank::Rank(const Weights& weights, const Share& share, const BackendOptions& options, const CudaOptions& own,
-           Plan plan, const OwnedStream& stream)
-    : share_(share),
-      config_(config_of(weights.config, share)),
-      plan_(std::move(plan)),
-      weights_(upload(weights, share, options.dense, options.num_threads)),
+Rank::Rank(const Weights& weights, RankPlan plan, const BackendOptions& options, const CudaOptions& own,
+           const OwnedStream& stream)
+    : share_(plan.share),
+      config_(config_of(weights.config, share_)),
+      plan_(std::move(plan.plan)),
+      weights_(upload(weights, share_, options.dense, options.num_threads)),
       kv_(config_, options, stream),
       work_(config_, options, own, stream),
-      input_(config_, options, work_->exchange, work_->step, share.rank),
+      input_(config_, options, work_->exchange, work_->step, share_.rank),
       max_batch_tokens_(options.max_batch_tokens),
       logits_(work_->logits) {}
 

@@ -1,7 +1,6 @@
 // A rank: one device's share of the model, and the memory in which it computes.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -14,11 +13,18 @@
 
 namespace nibble::cuda {
 
+// What a rank computes, on which device and by which kernels.
+struct RankPlan {
+  Share share;
+  int device;
+  Plan plan;
+};
+
 class Rank {
  public:
   // Allocates on the current device.
-  Rank(const Weights& weights, const Share& share, const BackendOptions& options, const CudaOptions& own,
-       Plan plan, const OwnedStream& stream);
+  Rank(const Weights& weights, RankPlan plan, const BackendOptions& options, const CudaOptions& own,
+       const OwnedStream& stream);
 
   const Share& share() const { return share_; }
   const Plan& plan() const { return plan_; }
@@ -33,9 +39,7 @@ class Rank {
   void make_inbox(Stream stream) { inbox_.emplace(config_, share_.num_ranks, max_batch_tokens_, stream); }
   void link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint32_t* failure);
   // For ranks that NCCL connects. Returns when all ranks have called it.
-  void join(std::shared_ptr<const Nccl> nccl, const GroupId& group, const std::vector<Share>& shares) {
-    nccl_.emplace(std::move(nccl), group, shares, share_.rank, config_.hidden, max_batch_tokens_);
-  }
+  void join(const NcclGroup& group) { nccl_.emplace(group, share_.rank, config_.hidden, max_batch_tokens_); }
   NcclRank* nccl() { return nccl_ ? &*nccl_ : nullptr; }
 
   void embed(Stream stream, const MadeDrafts& last_drafts) const { cuda::embed(step(stream), last_drafts); }

@@ -17,12 +17,13 @@ namespace {
 TEST(CudaTrials, EveryKernelIsRightAndTimedWithRowsThatTheTableGivesToOthers) {
   size_t num_reports = 0, total = 0;
   const std::vector<int> rows{2, 7, 9, 24, 129, 300};  // 9 rows run in the graph of 12
+  const ReportProgress report = [&](size_t done, size_t all) {
+    ++num_reports;
+    EXPECT_LE(done, all);
+    total = done == all ? all : 0;
+  };
   const KernelTrials tried = try_kernels(open_shared("models/tiny-gpt-oss")->config, BackendOptions{},
-                                         pretended(), rows, 1, [&](size_t done, size_t all) {
-                                           ++num_reports;
-                                           EXPECT_LE(done, all);
-                                           total = done == all ? all : 0;
-                                         });
+                                         pretended(), {rows, 1, report});
   EXPECT_EQ(total, 2 * rows.size());
   EXPECT_EQ(num_reports, 2 * rows.size());
   std::set<std::pair<Operation, int>> timed;

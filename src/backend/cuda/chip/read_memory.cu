@@ -25,8 +25,8 @@ __global__ void __launch_bounds__(1024) read_kernel(const __grid_constant__ Read
 }  // namespace
 
 void read_all(Stream stream, int num_multiprocessors, const ReadArgs& args) {
-  run_kernel(stream, "reading its memory", read_kernel, static_cast<unsigned>(num_multiprocessors * 2), 1024,
-             args);
+  run_kernel(stream, "reading its memory", read_kernel,
+             {static_cast<unsigned>(num_multiprocessors * 2), 1024}, args);
 }
 
 }  // namespace nibble::cuda

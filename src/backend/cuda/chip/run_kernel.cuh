@@ -9,13 +9,17 @@
 
 namespace nibble::cuda {
 
+struct LaunchSize {
+  unsigned num_ctas, num_threads;  // threads of each CTA
+};
+
 // `what` describes the operation in an error message.
 template <typename... Params, typename... Args>
-void run_kernel(cudaStream_t stream, const char* what, void (*kernel)(Params...), unsigned num_ctas,
-                unsigned num_threads, const Args&... args) {
+void run_kernel(cudaStream_t stream, const char* what, void (*kernel)(Params...), const LaunchSize& size,
+                const Args&... args) {
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(num_ctas);
-  config.blockDim = dim3(num_threads);
+  config.gridDim = dim3(size.num_ctas);
+  config.blockDim = dim3(size.num_threads);
   config.stream = stream;
   check(cudaLaunchKernelEx(&config, kernel, args...), what);
 }

@@ -140,19 +140,19 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
 
 // Computes y = W x, and the residual, for activations in rows. Returns y in the one or two parts that `parts`
 // holds.
-ResidualInput HeadDrafter::multiply(Stream stream, const Activations& x, int cols, const Strips& weights,
-                                    int num_rows, float* parts, ResidualInput residual) const {
+ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const Rows& x, float* parts,
+                                    ResidualInput residual) const {
   residual.hidden = weights.rows;
-  const ProjectArgs args{x, cols, residual, weights, nullptr, num_rows, parts};
+  const ProjectArgs args{x.data, x.cols, residual, weights, nullptr, x.num_rows, parts};
   ResidualInput y;
   y.x = parts;
   y.hidden = weights.rows;
-  if (num_rows > kFewTokens) {
+  if (x.num_rows > kFewTokens) {
     project_many(on(stream), args);
     return y;
   }
   project(on(stream), args);
-  y.x_rest = parts + static_cast<size_t>(num_rows) * static_cast<size_t>(weights.rows);
+  y.x_rest = parts + static_cast<size_t>(x.num_rows) * static_cast<size_t>(weights.rows);
   return y;
 }
 
@@ -161,7 +161,7 @@ ResidualInput HeadDrafter::norm_and_multiply(Stream stream, const NormInput& nor
                                              int num_rows, float* parts) const {
   if (num_rows > kFewTokens) {
     rms_norm(on(stream), {norm, num_rows, nullptr, work_.normed});
-    return multiply(stream, work_.normed, norm.residual.hidden, weights, num_rows, parts);
+    return multiply(stream, weights, {work_.normed, num_rows, norm.residual.hidden}, parts);
   }
   qkv(on(stream), {norm, nullptr, weights, nullptr, num_rows, parts});
   ResidualInput y;
@@ -193,12 +193,12 @@ void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputP
   if (config.norm_before_fc)
     norm_taps(on(stream), num_rows, {taps, weights_.features_norm, config.hidden, config.rms_eps});
   DraftInputArgs args = input_args();
-  args.features = multiply(stream, taps, num_features, weights_.fc, num_rows, work_.features);
+  args.features = multiply(stream, weights_.fc, {taps, num_rows, num_features}, work_.features);
   args.slots = work_.slots + first;
   args.z = work_.input;
   draft_input(on(stream), num_rows, args);
   const ResidualInput kv =
-      multiply(stream, work_.input, 2 * config.hidden, weights_.kv, num_rows, work_.kv_parts);
+      multiply(stream, weights_.kv, {work_.input, num_rows, 2 * config.hidden}, work_.kv_parts);
   const int32_t* kv_slots = shape.have_trees ? work_.kv_slots + first : nullptr;
   append(on(stream), {{in.rows + first, nullptr, in.page_ids, kv_slots},
                       kv.x,
@@ -232,7 +232,7 @@ ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, cons
   const DraftHeadConfig& config = head_->config;
   const int N = shape.num_chains, q_width = config.num_heads * config.head_dim;
   const ResidualInput parts =
-      multiply(stream, work_.chain_input, 2 * config.hidden, weights_.qkv, N, work_.qkv_parts);
+      multiply(stream, weights_.qkv, {work_.chain_input, N, 2 * config.hidden}, work_.qkv_parts);
   const StepInput in{work_.chain_rows + draft * N, nullptr, parts_of(work.input, shape).page_ids};
   attend(stream, shape, work,
          {in,
@@ -254,11 +254,11 @@ ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, cons
   ResidualInput residual;
   residual.x = work_.residual;
   const ResidualInput r =
-      multiply(stream, work_.attended, q_width, weights_.o, N, work_.project_parts, residual);
+      multiply(stream, weights_.o, {work_.attended, N, q_width}, work_.project_parts, residual);
   const ResidualInput gate_up = norm_and_multiply(stream, {r, weights_.mlp_norm, config.rms_eps},
                                                   weights_.gate_up, N, work_.gate_parts);
   draft_gate(on(stream), N, {gate_up.x, gate_up.x_rest != nullptr, config.intermediate, work_.gated});
-  return multiply(stream, work_.gated, config.intermediate, weights_.down, N, work_.out_parts, r);
+  return multiply(stream, weights_.down, {work_.gated, N, config.intermediate}, work_.out_parts, r);
 }
 
 void HeadDrafter::choose(Stream stream, const StepShape& shape, const Workspace& work,

@@ -86,8 +86,12 @@ class HeadDrafter {
     stream.is_draft = true;
     return {stream, target_};
   }
-  ResidualInput multiply(Stream stream, const Activations& x, int cols, const Strips& weights, int num_rows,
-                         float* parts, ResidualInput residual = {}) const;
+  struct Rows {
+    Activations data;
+    int num_rows, cols;
+  };
+  ResidualInput multiply(Stream stream, const Strips& weights, const Rows& x, float* parts,
+                         ResidualInput residual = {}) const;
   ResidualInput norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights, int num_rows,
                                   float* parts) const;
   DraftInputArgs input_args() const;

@@ -51,28 +51,33 @@ __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]
   return half(upper[0], lower[0], upper[2], lower[3]) | half(upper[1], lower[1], upper[3], lower[2]) << 16;
 }
 
+struct PackedLane {
+  uint8_t* strip_data;
+  int tile, lane;
+};
+
 // Writes one lane's MXFP4 codes of a tile and, in every fourth lane, the scales of the lane's two rows.
 // code_at(row in strip, column) and scale_at(row in strip, block) return the values to write.
 template <typename CodeAt, typename ScaleAt>
-__device__ void write_lane(uint8_t* strip_data, int tile, int lane, int* largest_scale, const CodeAt& code_at,
+__device__ void write_lane(const PackedLane& to, int* largest_scale, const CodeAt& code_at,
                            const ScaleAt& scale_at) {
-  const int g = lane / 4, t = lane % 4;
+  const int g = to.lane / 4, t = to.lane % 4;
   uint32_t words[4];
   for (int group = 0; group < 2; ++group)
     for (int m = 0; m < 2; ++m) {
       uint8_t upper[4], lower[4];
       for (int c = 0; c < 4; ++c) {
-        const int col = tile * kTileCols + 32 * group + 8 * t + 4 * m + c;
+        const int col = to.tile * kTileCols + 32 * group + 8 * t + 4 * m + c;
         upper[c] = code_at(g, col);
         lower[c] = code_at(g + 8, col);
       }
       words[2 * group + m] = word_of(upper, lower);
     }
-  uint8_t* at = strip_data + tile * tile_bytes(Layout::kMxfp4);
-  memcpy(at + lane * 16, words, 16);
+  uint8_t* at = to.strip_data + to.tile * tile_bytes(Layout::kMxfp4);
+  memcpy(at + to.lane * 16, words, 16);
   if (t != 0) return;
   for (int b = 0; b < 4; ++b) {
-    const uint8_t scale = scale_at(g + 8 * (b % 2), tile * 2 + b / 2);
+    const uint8_t scale = scale_at(g + 8 * (b % 2), to.tile * 2 + b / 2);
     at[kTileCodeBytes + g * 4 + b] = static_cast<uint8_t>(scale + kScaleOffset);
     if (scale > kLargestScale) atomicMax(largest_scale, int{scale});
   }
@@ -95,7 +100,7 @@ __global__ void pack_mxfp4_kernel(const PackMxfp4Args args, size_t count) {
            (args.first_col + col) / per_byte;
   };
   write_lane(
-      args.data + matrix * args.to.matrix_bytes() + size_t{1} * strip * args.to.strip_bytes, tile, lane,
+      {args.data + matrix * args.to.matrix_bytes() + size_t{1} * strip * args.to.strip_bytes, tile, lane},
       args.largest_scale,
       [&](int row, int col) -> uint8_t {
         const int stored = stored_row(row);
@@ -194,7 +199,7 @@ __global__ void quantise_mxfp4_kernel(const PackBf16Args args, size_t count) {
   uint8_t scales[4];  // of rows g and g + 8 in column groups 0 and 1
   for (int b = 0; b < 4; ++b) scales[b] = block_scale(args, row_of(lane / 4 + 8 * (b % 2)), tile * 2 + b / 2);
   write_lane(
-      const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes, tile, lane,
+      {const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes, tile, lane},
       args.largest_scale,
       [&](int row, int col) {
         const uint8_t scale = scales[(row >= 8) + 2 * (col % kTileCols / 32)];
@@ -219,28 +224,28 @@ int strips_of(int rows) { return (rows + kStripRows - 1) / kStripRows; }
 
 void pack(Stream stream, const PackBf16Args& args) {
   const size_t count = size_t{128} * strips_of(args.rows) * args.to.num_tiles;
-  run_kernel(stream, "packing weights", pack_bf16_kernel, num_ctas_for(count), kThreads, args, count);
+  run_kernel(stream, "packing weights", pack_bf16_kernel, {num_ctas_for(count), kThreads}, args, count);
 }
 void pack(Stream stream, const PackMxfp4Args& args) {
   const size_t count = size_t{32} * args.num_matrices * args.to.num_strips * args.to.num_tiles;
-  run_kernel(stream, "packing weights", pack_mxfp4_kernel, num_ctas_for(count), kThreads, args, count);
+  run_kernel(stream, "packing weights", pack_mxfp4_kernel, {num_ctas_for(count), kThreads}, args, count);
 }
 void quantise(Stream stream, const PackBf16Args& args) {
   constexpr const char* kWhat{"quantising weights"};
   const size_t tiles = size_t{1} * strips_of(args.rows) * args.to.num_tiles;
   if (args.to.layout == Layout::kE4m3) {
-    run_kernel(stream, kWhat, row_scale_kernel, static_cast<unsigned>(args.rows), kThreads, args);
-    run_kernel(stream, kWhat, quantise_e4m3_kernel, num_ctas_for(64 * tiles), kThreads, args, 64 * tiles);
+    run_kernel(stream, kWhat, row_scale_kernel, {static_cast<unsigned>(args.rows), kThreads}, args);
+    run_kernel(stream, kWhat, quantise_e4m3_kernel, {num_ctas_for(64 * tiles), kThreads}, args, 64 * tiles);
   } else {
-    run_kernel(stream, kWhat, quantise_mxfp4_kernel, num_ctas_for(32 * tiles), kThreads, args, 32 * tiles);
+    run_kernel(stream, kWhat, quantise_mxfp4_kernel, {num_ctas_for(32 * tiles), kThreads}, args, 32 * tiles);
   }
 }
 void fill(Stream stream, const FillArgs& args) {
-  run_kernel(stream, "making weights", fill_kernel, num_ctas_for(args.num_words), kThreads, args);
+  run_kernel(stream, "making weights", fill_kernel, {num_ctas_for(args.num_words), kThreads}, args);
 }
 void widen(Stream stream, const WidenArgs& args) {
-  run_kernel(stream, "reading vectors", widen_kernel, num_ctas_for(static_cast<size_t>(args.count)), kThreads,
-             args);
+  run_kernel(stream, "reading vectors", widen_kernel,
+             {num_ctas_for(static_cast<size_t>(args.count)), kThreads}, args);
 }
 
 }  // namespace nibble::cuda

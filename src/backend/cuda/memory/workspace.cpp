@@ -1,7 +1,7 @@
 #include "backend/cuda/memory/workspace.h"
 
 #include <algorithm>
-#include <type_traits>
+#include <optional>
 
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/chip/wait.h"
@@ -10,6 +10,7 @@
 #include "backend/cuda/layout/block_rows.h"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/layout/layout_of.h"
+#include "backend/cuda/memory/arena.h"
 #include "backend/cuda/memory/device_weights.h"
 #include "backend/cuda/pipeline/row_limits.h"
 #include "backend/cuda/route/args.h"
@@ -23,7 +24,6 @@ namespace {
 
 static_assert(kPagePositions == kPageTokens);
 static_assert(kMostDeals >= kOutputRows);
-constexpr size_t kAlignment{256};
 
 // Returns the larger number of segment sums of qkv_split() and project_split(). All layouts have the same
 // segments.
@@ -34,78 +34,133 @@ size_t num_split_sums(const Config& config, int num_tokens) {
                   num_segment_sums(make_strips(Layout::kBf16, config.hidden, queries), T));
 }
 
-// Assigns every array its place from `base` on. If `base` is null, only adds up the sizes of the arrays.
-size_t place(const Config& config, const BackendOptions& options, const CudaOptions& own, uint8_t* base,
-             Workspace& w, std::span<const KernelRow> table) {
-  size_t size = 0;
-  const auto take = [&](auto*& pointer, size_t count) {
-    using T = std::remove_reference_t<decltype(*pointer)>;
-    pointer = base ? reinterpret_cast<T*>(base + size) : nullptr;
-    size += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-  };
-  const auto T = static_cast<size_t>(options.max_batch_tokens), H = static_cast<size_t>(config.hidden),
-             D = static_cast<size_t>(config.head_dim), Nq = static_cast<size_t>(config.num_heads),
-             Nkv = static_cast<size_t>(config.num_kv_heads),
-             K = static_cast<size_t>(config.experts_per_token);
-  const GroupRoom groups = group_room(config, options.max_batch_tokens, table);
-  const int image_rows = whole_eights(options.max_batch_tokens),
-            image_pairs =
-                whole_eights(options.max_batch_tokens * config.experts_per_token) + 8 * groups.num_groups;
-  const auto take_room = [&](ActivationRoom& room, size_t count, int rows_of_image, int cols) {
+// Assigns every array of a workspace its place in an arena.
+class WorkspacePlacer {
+ public:
+  // If `base` is null, place() only adds up the sizes of the arrays.
+  WorkspacePlacer(const Config& config, const BackendOptions& options, const CudaOptions& own,
+                  std::span<const KernelRow> table, uint8_t* base)
+      : config_(config),
+        options_(options),
+        prompt_activations_(own.prompt_activations),
+        groups_(group_room(config, options.max_batch_tokens, table)),
+        image_rows_(whole_eights(options.max_batch_tokens)),
+        image_pairs_(whole_eights(options.max_batch_tokens * config.experts_per_token) +
+                     8 * groups_.num_groups),
+        num_rows_(static_cast<size_t>(options.max_batch_tokens)),
+        num_pairs_(num_rows_ * static_cast<size_t>(config.experts_per_token)),
+        hidden_(static_cast<size_t>(config.hidden)),
+        arena_(base) {}
+
+  // Returns the bytes of all arrays.
+  size_t place(Workspace& w) {
+    place_attention(w);
+    place_routing(w);
+    place_experts(w);
+    place_outputs(w);
+    place_segments(w);
+    place_counters(w);
+    place_mailboxes(w);
+    place_inputs(w);
+    return arena_.size();
+  }
+
+ private:
+  void place_attention(Workspace& w) {
+    const int heads = config_.num_heads + 2 * config_.num_kv_heads;
+    take(w.x, num_rows_ * hidden_);
+    take(w.qkv_parts, std::max(2 * num_rows_ * static_cast<size_t>(heads) * head_dim(),
+                               image_bytes(image_pairs_, config_.hidden) / sizeof(float)));
+    w.gathered = Activations::image(reinterpret_cast<__nv_bfloat16*>(w.qkv_parts), image_pairs_);
+    take_room(w.attended, num_rows_, image_rows_, config_.num_heads * config_.head_dim);
+    take(w.project_parts, 2 * num_rows_ * hidden_);
+    take_room(w.normed, num_rows_, image_rows_, config_.hidden);
+  }
+
+  void place_routing(Workspace& w) {
+    const auto num_groups = static_cast<size_t>(groups_.num_groups);
+    take(w.router_logits, num_rows_ * static_cast<size_t>(config_.num_experts));
+    take(w.pair_weights, num_pairs_);
+    take(w.chosen, num_pairs_);
+    take(w.rank, num_pairs_);
+    take(w.group_count, 1);
+    take(w.group_expert, num_groups);
+    take(w.group_pairs_count, num_groups);
+    take(w.group_image_row, num_groups);
+    take(w.group_pairs, static_cast<size_t>(groups_.num_pairs));
+  }
+
+  void place_experts(Workspace& w) {
+    take_room(w.gated, num_pairs_, image_pairs_, config_.intermediate);
+    if (prompt_activations_) {
+      take_blocks(w.normed.blocks, num_rows_, config_.hidden);
+      take_blocks(w.gated.blocks, num_pairs_, config_.intermediate);
+    }
+    take(w.experts_out, num_pairs_ * hidden_);
+  }
+
+  void place_outputs(Workspace& w) {
+    take(w.logits, kOutputRows * static_cast<size_t>(config_.vocab));
+    take(w.best, static_cast<size_t>(kOutputRows) * kBestCtas);
+    take(w.results, num_rows_);
+  }
+
+  void place_segments(Workspace& w) {
+    take(w.attend_partials,
+         std::max(kAttendScratchBytes / sizeof(float), num_split_sums(config_, options_.max_batch_tokens)));
+    w.segment_sums = w.attend_partials;
+  }
+
+  void place_counters(Workspace& w) {
+    take(w.embed_ticket, 1);
+    take(w.route_ticket, 1);
+    take(w.down_turns, kMaxExpertsPerToken);
+    take(w.sample_tickets, kOutputRows);
+    take(w.unembed_deals, 1 + kMostDeals);
+    take(w.attend_tickets, num_rows_ * static_cast<size_t>(config_.num_kv_heads));
+  }
+
+  void place_mailboxes(Workspace& w) {
+    w.mailbox_partials = attend_mailbox_partials(config_.num_kv_heads, config_.max_context);
+    take(w.attend_mailbox, static_cast<size_t>(w.mailbox_partials) * size_t{kPartialFloats});
+    take(w.tile_totals, size_t{kMostTileCtas} * size_t{kTileTotals});
+    take(w.routing_sums, num_segment_sums(router_strips(config_), kOwnNorms));
+    take(w.routing_experts, kMatchedPairs);
+  }
+
+  void place_inputs(Workspace& w) {
+    take(w.step, 1);
+    take(w.rope_frequencies, head_dim() / 2);
+    take(w.input, max_input_bytes(options_));
+  }
+
+  size_t head_dim() const { return static_cast<size_t>(config_.head_dim); }
+
+  template <typename T>
+  void take(T*& pointer, size_t count) {
+    pointer = arena_.take_array<T>(count);
+  }
+  // Takes room for `count` rows, or for an image of `rows_of_image` rows.
+  void take_room(ActivationRoom& room, size_t count, int rows_of_image, int cols) {
     room.image_rows = rows_of_image;
     take(room.data,
          std::max(count * static_cast<size_t>(cols), image_bytes(rows_of_image, cols) / sizeof *room.data));
-  };
-  take(w.x, T * H);
-  take(w.qkv_parts,
-       std::max(2 * T * (Nq + 2 * Nkv) * D, image_bytes(image_pairs, config.hidden) / sizeof(float)));
-  w.gathered = Activations::image(reinterpret_cast<__nv_bfloat16*>(w.qkv_parts), image_pairs);
-  take_room(w.attended, T, image_rows, config.num_heads * config.head_dim);
-  take(w.project_parts, 2 * T * H);
-  take_room(w.normed, T, image_rows, config.hidden);
-  take(w.router_logits, T * static_cast<size_t>(config.num_experts));
-  take(w.pair_weights, T * K);
-  take(w.chosen, T * K);
-  take(w.rank, T * K);
-  take(w.group_count, 1);
-  take(w.group_expert, static_cast<size_t>(groups.num_groups));
-  take(w.group_pairs_count, static_cast<size_t>(groups.num_groups));
-  take(w.group_image_row, static_cast<size_t>(groups.num_groups));
-  take(w.group_pairs, static_cast<size_t>(groups.num_pairs));
-  take_room(w.gated, T * K, image_pairs, config.intermediate);
-  if (own.prompt_activations) {
-    const auto take_rows = [&](BlockRows& rows, size_t count, int cols) {
-      rows.format = *own.prompt_activations;
-      rows.cols = cols;
-      take(rows.codes, count * row_bytes(rows));
-      take(rows.scales, count * static_cast<size_t>(num_tiles(rows)));
-    };
-    take_rows(w.normed.blocks, T, config.hidden);
-    take_rows(w.gated.blocks, T * K, config.intermediate);
   }
-  take(w.experts_out, T * K * H);
-  take(w.logits, kOutputRows * static_cast<size_t>(config.vocab));
-  take(w.best, static_cast<size_t>(kOutputRows) * kBestCtas);
-  take(w.results, T);
-  take(w.attend_partials,
-       std::max(kAttendScratchBytes / sizeof(float), num_split_sums(config, options.max_batch_tokens)));
-  w.segment_sums = w.attend_partials;
-  take(w.embed_ticket, 1);
-  take(w.route_ticket, 1);
-  take(w.down_turns, kMaxExpertsPerToken);
-  take(w.sample_tickets, kOutputRows);
-  take(w.unembed_deals, 1 + kMostDeals);
-  take(w.attend_tickets, T * Nkv);
-  w.mailbox_partials = attend_mailbox_partials(config.num_kv_heads, config.max_context);
-  take(w.attend_mailbox, static_cast<size_t>(w.mailbox_partials) * size_t{kPartialFloats});
-  take(w.tile_totals, size_t{kMostTileCtas} * size_t{kTileTotals});
-  take(w.routing_sums, num_segment_sums(router_strips(config), kOwnNorms));
-  take(w.routing_experts, kMatchedPairs);
-  take(w.step, 1);
-  take(w.rope_frequencies, D / 2);
-  take(w.input, max_input_bytes(options));
-  return size;
-}
+  void take_blocks(BlockRows& rows, size_t count, int cols) {
+    rows.format = *prompt_activations_;
+    rows.cols = cols;
+    take(rows.codes, count * row_bytes(rows));
+    take(rows.scales, count * static_cast<size_t>(num_tiles(rows)));
+  }
+
+  const Config& config_;
+  const BackendOptions& options_;
+  std::optional<BlockFormat> prompt_activations_;
+  GroupRoom groups_;
+  int image_rows_, image_pairs_;
+  size_t num_rows_, num_pairs_, hidden_;
+  Arena arena_;
+};
 
 }  // namespace
 
@@ -124,13 +179,13 @@ Activations ActivationRoom::in(ActivationLayout layout) const {
 size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::span<const KernelRow> rows) {
   Workspace unplaced;
-  return place(config, options, own, nullptr, unplaced, rows);
+  return WorkspacePlacer(config, options, own, rows, nullptr).place(unplaced);
 }
 
 OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& options, const CudaOptions& own,
                                Stream stream, std::span<const KernelRow> rows)
     : bytes_(workspace_bytes(config, options, own, rows)) {
-  place(config, options, own, bytes_.as<uint8_t>(), work_, rows);
+  WorkspacePlacer(config, options, own, rows, bytes_.as<uint8_t>()).place(work_);
   for (int turn : {0, 1}) {
     inputs_[turn] = PinnedBuffer(sizeof(InputHeader) + max_input_bytes(options));
     outputs_[turn] =

@@ -24,15 +24,14 @@ size_t nccl_rank_bytes(int hidden, int num_ranks, int max_batch_tokens) {
   return gathered_bytes(hidden, num_ranks, max_batch_tokens) + kBytesOfNccl;
 }
 
-NcclRank::NcclRank(std::shared_ptr<const Nccl> nccl, const GroupId& group, const std::vector<Share>& shares,
-                   int rank, int hidden, int max_batch_tokens)
-    : nccl_(std::move(nccl)),
-      shares_(shares),
+NcclRank::NcclRank(const NcclGroup& group, int rank, int hidden, int max_batch_tokens)
+    : nccl_(group.nccl),
+      shares_(group.shares),
       rank_(rank),
-      gathered_(gathered_bytes(hidden, static_cast<int>(shares.size()), max_batch_tokens)) {
+      gathered_(gathered_bytes(hidden, static_cast<int>(shares_.size()), max_batch_tokens)) {
   NcclId id;
-  std::memcpy(id.bytes, group.data(), sizeof id.bytes);
-  nccl_->check(nccl_->comm_init_rank(&comm_, static_cast<int>(shares.size()), id, rank),
+  std::memcpy(id.bytes, group.id.data(), sizeof id.bytes);
+  nccl_->check(nccl_->comm_init_rank(&comm_, static_cast<int>(shares_.size()), id, rank),
                "meeting the other ranks");
 }
 

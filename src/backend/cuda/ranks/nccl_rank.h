@@ -16,12 +16,17 @@ namespace nibble::cuda {
 // Returns the bytes that such a rank takes: the terms that it receives, and the memory of NCCL itself.
 size_t nccl_rank_bytes(int hidden, int num_ranks, int max_batch_tokens);
 
+// Ranks that NCCL connects.
+struct NcclGroup {
+  std::shared_ptr<const Nccl> nccl;
+  GroupId id;
+  std::vector<Share> shares;  // of all ranks, in order
+};
+
 class NcclRank {
  public:
-  // Uses the current device. Returns once all ranks of the group have been constructed; `shares` has one
-  // entry per rank, in order of rank.
-  NcclRank(std::shared_ptr<const Nccl> nccl, const GroupId& group, const std::vector<Share>& shares, int rank,
-           int hidden, int max_batch_tokens);
+  // Uses the current device. Returns once all ranks of the group have been constructed.
+  NcclRank(const NcclGroup& group, int rank, int hidden, int max_batch_tokens);
   NcclRank(const NcclRank&) = delete;
   NcclRank& operator=(const NcclRank&) = delete;
   ~NcclRank() { abort(); }

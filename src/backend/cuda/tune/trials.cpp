@@ -191,80 +191,131 @@ class TrialChecks {
   std::map<std::tuple<Operation, std::string_view, int>, std::string> faults_;
 };
 
+// Checks and then times candidates in steps of several numbers of rows.
+class Trials {
+ public:
+  // `report` must outlive this object.
+  Trials(std::vector<StepKernels> candidates, std::vector<int> num_rows, const ReportProgress& report)
+      : candidates_(std::move(candidates)),
+        num_rows_(std::move(num_rows)),
+        meter_(2 * num_rows_.size(), report) {}  // each number of rows is checked, then timed
+
+  std::span<const StepKernels> candidates() const { return candidates_; }
+  std::span<const StepTrial> times() const { return times_; }
+  const std::vector<KernelTrial>& of_kernels() const { return of_kernels_; }
+
+  void check(const Target& target) {
+    TrialChecks checks(target);
+    for (const int rows : num_rows_) {
+      const size_t num_before = right_.size();
+      for (size_t c = 0; c < candidates_.size(); ++c)
+        if (rows <= candidates_[c].most_rows() && is_right(candidates_[c], rows, checks))
+          right_.emplace_back(c, rows);
+      meter_.add(right_.size() == num_before ? 2 : 1);  // without a right candidate, nothing is timed
+    }
+  }
+
+  // Times the candidates that the check found right. plan_of(candidate) returns the plan to run.
+  template <typename PlanOf>
+  void time(TrialModel& model, int num_repetitions, const PlanOf& plan_of) {
+    for (size_t i = 0; i < right_.size(); ++i) {
+      const auto [c, rows] = right_[i];
+      times_.push_back({c, rows, model.time(plan_of(candidates_[c]), rows, num_repetitions)});
+      for (const Operation operation : kTriedOperations) {
+        const KernelRow* row = candidates_[c].find(operation);
+        const auto& times = times_.back().microseconds;
+        if (const auto time = times.find(operation); row && time != times.end())
+          add_once({operation, row->kernel, rows, time->second});
+      }
+      if (i + 1 == right_.size() || right_[i + 1].second != rows) meter_.add(1);
+    }
+  }
+
+ private:
+  // Returns whether all kernels of a candidate are right; adds the faults of the others.
+  bool is_right(const StepKernels& candidate, int rows, TrialChecks& checks) {
+    bool is_right = true;
+    for (const Operation operation : kTriedOperations) {
+      const KernelRow* row = candidate.find(operation);
+      if (!row || (operation == Operation::kUnembed && rows > kOutputRows)) continue;
+      const std::string& fault = checks.fault_of(*row, rows);
+      is_right &= fault.empty();
+      if (!fault.empty()) add_once({operation, row->kernel, rows, 0, fault});
+    }
+    return is_right;
+  }
+
+  // Adds the first trial of a kernel with a number of rows: candidates share kernels.
+  void add_once(KernelTrial trial) {
+    if (added_.emplace(trial.operation, trial.kernel, trial.num_rows).second)
+      of_kernels_.push_back(std::move(trial));
+  }
+
+  std::vector<StepKernels> candidates_;
+  std::vector<int> num_rows_;
+  Meter meter_;
+  std::vector<std::pair<size_t, int>> right_;  // candidates, each with a number of rows
+  std::vector<StepTrial> times_;
+  std::vector<KernelTrial> of_kernels_;
+  std::set<std::tuple<Operation, std::string, int>> added_;
+};
+
+// Returns options for one GPU that has the whole model.
+CudaOptions on_one_gpu(CudaOptions own) {
+  own.gpus = {devices_of(own).front()};
+  own.parts = {1};
+  own.prompt_activations.reset();
+  return own;
+}
+
+// Returns options for steps of up to `most_rows` rows.
+BackendOptions with_rows(BackendOptions options, int most_rows) {
+  options.max_batch_tokens = most_rows;
+  options.num_full_pages = options.num_sliding_pages = TrialStep::num_pages(most_rows);
+  return options;
+}
+
+std::vector<KernelRow> all_rows_of(std::span<const StepKernels> candidates) {
+  std::vector<KernelRow> rows;
+  for (const StepKernels& candidate : candidates)
+    rows.insert(rows.end(), candidate.rows.begin(), candidate.rows.end());
+  return rows;
+}
+
 }  // namespace
 
 KernelTrials try_kernels(const Config& whole, const BackendOptions& given, const CudaOptions& given_own,
-                         std::span<const int> num_rows, int num_repetitions, const ReportProgress& report) {
+                         const TrialPlan& trials) {
   if (const std::string missing = why_no_device(); !missing.empty())
     throw InputError("--backend cuda: {}", missing);
-  CudaOptions own = given_own;
-  own.gpus = {devices_of(given_own).front()};
-  own.parts = {1};
-  own.prompt_activations.reset();
+  const CudaOptions own = on_one_gpu(given_own);
   use_device(own.gpus.front());
   const DeviceCaps& caps = device_caps();
   check_images(caps.name, caps.compute_capability, images(), own.may_compile);
   check_shapes(whole, "nibble tune");
   const Config config = with_few_layers(whole);
-  const std::vector<int> rows_to_try = rows_of_steps(num_rows);
-  BackendOptions options = given;
-  options.max_batch_tokens = rows_to_try.back();
-  options.num_full_pages = options.num_sliding_pages = TrialStep::num_pages(rows_to_try.back());
+  const std::vector<int> num_rows = rows_of_steps(trials.num_rows);
+  const BackendOptions options = with_rows(given, num_rows.back());
   const Target target = target_of(caps, own);
   const Plan plan(config, options, target, "nibble tune");
   for (const std::string& reason :
        {why_not_budget(plan, config, caps),
-        why_not_memory(config, "nibble tune", options, own, free_device_bytes(caps))})
+        why_not_memory(config, "nibble tune", options, own, {free_device_bytes(caps)})})
     if (!reason.empty()) throw InputError("{}", reason);
 
-  const std::vector<StepKernels> candidates = step_kernels(config, options, target);
-  std::vector<KernelRow> all_rows;
-  for (const StepKernels& candidate : candidates)
-    all_rows.insert(all_rows.end(), candidate.rows.begin(), candidate.rows.end());
+  Trials tried(step_kernels(config, options, target), num_rows, trials.report);
   prepare_kernels();
-
-  KernelTrials result;
-  std::vector<std::pair<size_t, int>> right;
-  TrialChecks checks(target);
-  Meter meter(2 * rows_to_try.size(), report);  // each is checked, then timed
-  for (const int rows : rows_to_try) {
-    std::set<std::pair<Operation, std::string_view>> told;
-    for (size_t c = 0; c < candidates.size(); ++c) {
-      if (rows > candidates[c].most_rows()) continue;
-      bool is_right = true;
-      for (const Operation operation : kTriedOperations) {
-        const KernelRow* row = candidates[c].find(operation);
-        if (!row || (operation == Operation::kUnembed && rows > kOutputRows)) continue;
-        const std::string& fault = checks.fault_of(*row, rows);
-        is_right &= fault.empty();
-        if (!fault.empty() && told.emplace(operation, row->kernel).second)
-          result.trials.push_back({operation, row->kernel, rows, 0, fault});
-      }
-      if (is_right) right.emplace_back(c, rows);
-    }
-    meter.add(right.empty() || right.back().second != rows ? 2 : 1);  // none of them is timed
-  }
-
-  TrialModel model(config, options, own, all_rows);
-  std::vector<StepTrial> trials;
-  std::set<std::tuple<Operation, std::string_view, int>> told;
-  for (size_t i = 0; i < right.size(); ++i) {
-    const auto [c, rows] = right[i];
-    const StepKernels& candidate = candidates[c];
-    const Plan tried(config, options, target_of(candidate, target), "nibble tune", {}, candidate.rows);
-    trials.push_back({c, rows, model.time(tried, rows, num_repetitions)});
-    for (const Operation operation : kTriedOperations) {
-      const KernelRow* row = candidate.find(operation);
-      const auto& times = trials.back().microseconds;
-      if (const auto time = times.find(operation);
-          row && time != times.end() && told.emplace(operation, row->kernel, rows).second)
-        result.trials.push_back({operation, row->kernel, rows, time->second});
-    }
-    if (i + 1 == right.size() || right[i + 1].second != rows) meter.add(1);
-  }
-  result.chosen = ranges_of(candidates, chosen_now(candidates, trials), plan);
-  result.fastest = ranges_of(candidates, fastest(candidates, trials, whole.num_layers), plan);
-  return result;
+  tried.check(target);
+  const std::vector<KernelRow> rows = all_rows_of(tried.candidates());
+  TrialModel model(config, options, own, rows);
+  tried.time(model, trials.num_repetitions, [&](const StepKernels& candidate) {
+    return Plan(config, options, target_of(candidate, target), "nibble tune", {.rows = candidate.rows});
+  });
+  const auto ranges = [&](const std::vector<StepChoice>& choices) {
+    return ranges_of(tried.candidates(), choices, plan);
+  };
+  return {tried.of_kernels(), ranges(chosen_now(tried.candidates(), tried.times())),
+          ranges(fastest(tried.candidates(), tried.times(), whole.num_layers))};
 }
 
 }  // namespace nibble::cuda

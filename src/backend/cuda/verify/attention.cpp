@@ -160,10 +160,10 @@ void check_appended(Comparison& comparison, const Step& step, const std::vector<
           const char* what = which ? "value" : "key";
           const auto at = head * kHeadDim + static_cast<ptrdiff_t>(i), of_row = static_cast<ptrdiff_t>(row);
           if (step.c.kv == Format::kE4m3)
-            comparison.near_e4m3(what, of_row, at, float_of(after[place + i]), expected[i].number,
+            comparison.near_e4m3({what, of_row, at}, float_of(after[place + i]), expected[i].number,
                                  expected[i].error);
           else
-            comparison.near_bf16(what, of_row, at, after[place + i], expected[i].number, expected[i].error);
+            comparison.near_bf16({what, of_row, at}, after[place + i], expected[i].number, expected[i].error);
         }
       }
   for (size_t i = 0; i < before.size(); ++i)
@@ -199,7 +199,7 @@ void check_append_case(Comparison& comparison, const Subject& subject, const Att
   for (size_t row = 0; row < step.cache.rows().size(); ++row)
     for (size_t i = 0; i < width; ++i) {
       const Rounded& expected = step.truth.query(row, 0)[i];
-      comparison.near_bf16("query", static_cast<ptrdiff_t>(row), static_cast<ptrdiff_t>(i),
+      comparison.near_bf16({"query", static_cast<ptrdiff_t>(row), static_cast<ptrdiff_t>(i)},
                            actual[place_of_query(c, row, static_cast<int>(i))], expected.number,
                            expected.error);
     }
@@ -225,7 +225,7 @@ void check_attended(Comparison& comparison, Step& step, const std::vector<float>
   const std::vector<Attended> expected = attended(step.c, step.cache, step.truth, sinks);
   const auto width = static_cast<size_t>(step.c.num_heads) * kHeadDim;
   for (size_t at = 0; at < expected.size(); ++at)
-    comparison.near_bf16("out", static_cast<ptrdiff_t>(at / width), static_cast<ptrdiff_t>(at % width),
+    comparison.near_bf16({"out", static_cast<ptrdiff_t>(at / width), static_cast<ptrdiff_t>(at % width)},
                          actual[at], expected[at].value, expected[at].bound);
 }
 

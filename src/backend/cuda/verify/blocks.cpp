@@ -202,7 +202,7 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
       const double step = actual.format == BlockFormat::kMxfp8x2
                               ? std::max(0x1p-13 * unit, 0x1p-136)
                               : unit * (is_mxfp4 ? step_of_e2m1(code) : step_of_e4m3(code));
-      comparison.near_step(what, row, i, value, number.value,
+      comparison.near_step({what, row, i}, value, number.value,
                            step + step_of_bf16(std::max(std::abs(value), std::abs(number.value))),
                            number.bound);
     }

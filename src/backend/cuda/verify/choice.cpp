@@ -42,11 +42,11 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
   return choice;
 }
 
-void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual, const TestChoice& expected,
-                  const IndexRange& own) {
+void TestChoice::check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
+                              const IndexRange& own) const {
   const auto k = static_cast<size_t>(slot);
-  if (own.has(expected.experts[k]))
-    comparison.near("weight", token, slot, actual, expected.weights[k], expected.bounds[k]);
+  if (own.has(experts[k]))
+    comparison.near({"weight", token, slot}, actual, weights[k], bounds[k]);
   else
     comparison.equal("weight of another rank's expert", token, slot, actual, 0);
 }
@@ -104,7 +104,7 @@ DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_exper
 }
 
 int DeviceGroups::image_pairs() const {
-  return whole_eights(static_cast<int>(weight_.count())) + 8 * static_cast<int>(expert_.count());
+  return whole_eights(static_cast<int>(weight_.count())) + 8 * max_groups();
 }
 
 Groups DeviceGroups::view() const {
@@ -177,7 +177,7 @@ void DeviceRoutingMailbox::check_choices(Comparison& comparison, const std::vect
       comparison.equal("tag of an expert", token, slot, static_cast<double>(experts[pair] >> 32), kTag);
       comparison.equal("expert", token, slot, static_cast<double>(experts[pair] & 0xFFFFFFFFu),
                        expected[t].experts[k]);
-      check_weight(comparison, static_cast<int>(t), slot, weights[pair], expected[t], own);
+      expected[t].check_weight(comparison, static_cast<int>(t), slot, weights[pair], own);
     }
 }
 

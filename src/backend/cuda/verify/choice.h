@@ -15,12 +15,12 @@ namespace nibble::cuda::verify {
 struct TestChoice {
   std::vector<int> experts;
   std::vector<double> weights, bounds;  // bounds: how far a float32 weight may be off
+
+  // Compares the weight of a slot, which must be 0 if its expert is not in `own`.
+  void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual,
+                    const IndexRange& own) const;
 };
 TestChoice choose(const float* logits, int num_experts, int experts_per_token);
-
-// Compares the weight of a slot, which must be 0 if its expert is not in `own`.
-void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual, const TestChoice& expected,
-                  const IndexRange& own);
 
 // Returns the router's shape, with segments as short as at load (device_weights.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
@@ -44,6 +44,8 @@ class DeviceGroups {
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 
+  int size() const { return size_; }
+  int max_groups() const { return static_cast<int>(expert_.count()); }
   Groups view() const;
   int* chosen() const { return chosen_.data(); }  // [T, K]
   GroupsRead read(Comparison& comparison) const;

@@ -19,30 +19,29 @@ double step_of(uint16_t bits) {
 
 }  // namespace
 
-void Comparison::near_bf16(const char* what, ptrdiff_t row, ptrdiff_t column, uint16_t actual,
-                           double expected, double bound) {
+void Comparison::near_bf16(const Element& element, uint16_t actual, double expected, double bound) {
   const bool is_finite = (actual & 0x7FFF) < 0x7F80;
-  near_rounded({what, row, column, to_float(Bf16{actual}), expected}, is_finite ? step_of(actual) : 0, bound);
+  near_rounded({element, to_float(Bf16{actual}), expected}, is_finite ? step_of(actual) : 0, bound);
 }
 
-void Comparison::near_e4m3(const char* what, ptrdiff_t row, ptrdiff_t column, float actual, double expected,
-                           double bound) {
+void Comparison::near_e4m3(const Element& element, float actual, double expected, double bound) {
   const double step = std::exp2(std::max(std::floor(std::log2(std::abs(double{actual}))), -6.0) - 3);
-  near_rounded({what, row, column, actual, std::clamp(expected, -448.0, 448.0)}, step, bound);
+  near_rounded({element, actual, std::clamp(expected, -448.0, 448.0)}, step, bound);
 }
 
-void Comparison::near_rounded(const Place& place, double step, double bound) {
-  const double error = std::abs(place.actual - place.expected);
-  take(place, error <= step / 2 ? 0 : error - step / 2, bound);
+void Comparison::near_rounded(const Compared& numbers, double step, double bound) {
+  const double error = std::abs(numbers.actual - numbers.expected);
+  take(numbers, error <= step / 2 ? 0 : error - step / 2, bound);
 }
 
-void Comparison::keep(const Place& place, double error, double bound) {
+void Comparison::keep(const Compared& numbers, double error, double bound) {
   const bool is_hopeless = !std::isfinite(error) || !(bound > 0) || !std::isfinite(bound);
   const double ratio = is_hopeless ? std::numeric_limits<double>::infinity() : error / bound;
   if (!(ratio > finding_.worst)) return;
   finding_.worst = ratio;
-  finding_.at = fmt::format("{}: {}[{}, {}] is {:.9g}, expected {:.9g} within {:.2g}", shape_, place.what,
-                            place.row, place.column, place.actual, place.expected, bound);
+  finding_.at =
+      fmt::format("{}: {}[{}, {}] is {:.9g}, expected {:.9g} within {:.2g}", shape_, numbers.element.what,
+                  numbers.element.row, numbers.element.column, numbers.actual, numbers.expected, bound);
 }
 
 }  // namespace nibble::cuda::verify

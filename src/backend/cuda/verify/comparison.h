@@ -12,6 +12,12 @@
 
 namespace nibble::cuda::verify {
 
+// An element of a kernel's results, as a message names it.
+struct Element {
+  const char* what;
+  ptrdiff_t row, column;
+};
+
 class Comparison {
  public:
   // Calls body(), which launches a kernel and compares its results. `shape` names the case in errors. Throws
@@ -29,39 +35,35 @@ class Comparison {
   }
 
   // Requires |actual - expected| <= bound; fails on NaN.
-  void near(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected, double bound) {
-    take({what, row, column, actual, expected}, std::abs(actual - expected), bound);
+  void near(const Element& element, double actual, double expected, double bound) {
+    take({element, actual, expected}, std::abs(actual - expected), bound);
   }
   // For a number that is rounded to bfloat16: allows half a bfloat16 step on top of the bound.
-  void near_bf16(const char* what, ptrdiff_t row, ptrdiff_t column, uint16_t actual, double expected,
-                 double bound);
+  void near_bf16(const Element& element, uint16_t actual, double expected, double bound);
   // The same for E4M3, which saturates at 448.
-  void near_e4m3(const char* what, ptrdiff_t row, ptrdiff_t column, float actual, double expected,
-                 double bound);
+  void near_e4m3(const Element& element, float actual, double expected, double bound);
   // For a number that is rounded to a multiple of `step`.
-  void near_step(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected,
-                 double step, double bound) {
-    near_rounded({what, row, column, actual, expected}, step, bound);
+  void near_step(const Element& element, double actual, double expected, double step, double bound) {
+    near_rounded({element, actual, expected}, step, bound);
   }
   void equal(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected) {
-    near(what, row, column, actual, expected, 0);
+    near({what, row, column}, actual, expected, 0);
   }
 
   const KernelFinding& finding() const { return finding_; }
 
  private:
-  struct Place {
-    const char* what;
-    ptrdiff_t row, column;
+  struct Compared {
+    Element element;
     double actual, expected;
   };
-  void near_rounded(const Place& place, double step, double bound);
-  void take(const Place& place, double error, double bound) {
+  void near_rounded(const Compared& numbers, double step, double bound);
+  void take(const Compared& numbers, double error, double bound) {
     ++finding_.num_compared;
     if (error <= bound * finding_.worst) return;  // NaN does not return here
-    if (error > 0 || error != error) keep(place, error, bound);
+    if (error > 0 || error != error) keep(numbers, error, bound);
   }
-  void keep(const Place& place, double error, double bound);
+  void keep(const Compared& numbers, double error, double bound);
 
   std::string shape_;
   KernelFinding finding_;

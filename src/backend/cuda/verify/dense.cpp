@@ -71,17 +71,26 @@ Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tok
   return normed;
 }
 
+// Returns the norm that a kernel left, as rows.
+std::vector<uint16_t> read_norm(Comparison& comparison, const DeviceArray<uint16_t>& normed,
+                                const cuda::Activations& view, int num_rows, int cols) {
+  const std::vector<uint16_t> bits = normed.read(comparison, "normed");
+  if (view.image_rows == 0) return bits;
+  check_padding(comparison, "normed", bits, num_rows, cols);
+  return from_image(bits, num_rows, cols);
+}
+
 // Compares x after adding its terms, and its norm.
-void check_norm(Comparison& comparison, const TestResidual& residual, const TestNorm& norm, int num_tokens,
-                const std::vector<float>& x, const std::vector<uint16_t>& normed) {
+void check_norm(Comparison& comparison, const TestNorm& norm, int num_tokens, const std::vector<float>& x,
+                const std::vector<uint16_t>& normed) {
   const auto expected = norm.numbers(all_tokens(num_tokens));
   const size_t hidden = expected.size() / static_cast<size_t>(num_tokens);
   for (int t = 0; t < num_tokens; ++t)
     for (size_t i = 0; i < hidden; ++i) {
       const size_t at = static_cast<size_t>(t) * hidden + i;
       const auto column = static_cast<int>(i);
-      comparison.equal("x", t, column, x[at], residual.at(t, column));
-      comparison.near_bf16("normed", t, column, normed[at], expected[at].number, expected[at].error);
+      comparison.equal("x", t, column, x[at], norm.residual().at(t, column));
+      comparison.near_bf16({"normed", t, column}, normed[at], expected[at].number, expected[at].error);
     }
 }
 
@@ -94,6 +103,7 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
   const DeviceArray<float> x(size);
   const int image_rows = c.seed / 100 % 3 == 0 ? whole_eights(T) : 0;
   const DeviceArray<uint16_t> normed(image_rows ? image_bytes(image_rows, H) / 2 : size);
+  const cuda::Activations normed_view = rows_or_image(bf16(normed), image_rows);
   NormInput input = norm.input();
   if (is_in_place) {
     check(cudaMemcpy(x.data(), input.residual.x, size * sizeof(float), cudaMemcpyDeviceToDevice),
@@ -105,17 +115,12 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
-  subject.launch(RmsNormArgs{input, T, x.data(), rows_or_image(bf16(normed), image_rows),
-                             blocks ? blocks->view() : BlockRows{}});
+  subject.launch(RmsNormArgs{input, T, x.data(), normed_view, blocks ? blocks->view() : BlockRows{}});
   wait_for_stream(subject.stream(), "checking rms_norm");
 
   const auto actual_x = x.read(comparison, "x");
-  auto actual = normed.read(comparison, "normed");
-  if (image_rows) {
-    check_padding(comparison, "normed", actual, T, H);
-    actual = from_image(actual, T, H);
-  }
-  check_norm(comparison, residual, norm, T, actual_x, actual);
+  const auto actual = read_norm(comparison, normed, normed_view, T, H);
+  check_norm(comparison, norm, T, actual_x, actual);
   if (blocks)
     compare_bytes(comparison, "blocks", blocks->read(comparison, "blocks"),
                   quantise_rows(kBlockFormats[kind - 1], T, H, actual));
@@ -126,7 +131,7 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
   const TestResidual residual(c, T, before_layer(c));
   const TestNorm norm(c, residual);
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, c.shape.hidden},
-                          c.values, c.seed + 10);
+                          {c.values, c.seed + 10});
   const auto bias = random_floats(c.values, c.seed + 11, static_cast<size_t>(rows));
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
@@ -146,12 +151,12 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
     for (int row = 0; row < rows; ++row) {
       const size_t at = expected.at(t, row);
       const double b = bias[static_cast<size_t>(row)];
-      comparison.near("qkv", t, row, joined(subject, actual, at), expected.sums[at] + b,
+      comparison.near({"qkv", t, row}, joined(subject, actual, at), expected.sums[at] + b,
                       with_rest(expected.bounds[at], expected.sums[at], b));
     }
   const DeviceArray<uint16_t> natural(bits_of(x));
   args.normed = bf16(natural);
-  compare_with_mma(comparison, subject, "bits of qkv", rows, args, parts, actual);
+  compare_with_mma(comparison, subject, args, RowResult{"bits of qkv", rows, parts, actual});
 }
 
 void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
@@ -161,8 +166,8 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
       c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));
   const auto attended =
       random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
-  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, cols}, c.values,
-                          c.seed + 21);
+  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, cols},
+                          {c.values, c.seed + 21});
   const auto bias = random_floats(c.values, c.seed + 22, static_cast<size_t>(rows));
   const DeviceArray<uint16_t> device_attended(subject.row.pass.takes_image ? to_image(attended, cols)
                                                                            : attended);
@@ -188,7 +193,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
     for (int row = 0; row < rows; ++row) {
       const size_t at = expected.at(t, row);
       const double x = residual.at(t, row), b = bias[static_cast<size_t>(row)];
-      comparison.near("x", t, row, joined(subject, actual, at), x + b + expected.sums[at],
+      comparison.near({"x", t, row}, joined(subject, actual, at), x + b + expected.sums[at],
                       with_rest(expected.bounds[at], expected.sums[at], x, b));
     }
   const DeviceArray<float> parts_behind_short(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
@@ -206,109 +211,153 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
     }
   const DeviceArray<uint16_t> natural(attended);
   args.attended = bf16(natural);
-  compare_with_mma(comparison, subject, "bits of project", rows, args, parts, actual);
+  compare_with_mma(comparison, subject, args, RowResult{"bits of project", rows, parts, actual});
+}
+
+// Compares the groups, and returns the expert whose group has the pair; -1: it is in no group.
+std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, const DeviceGroups& groups,
+                              int num_pairs) {
+  const int max_groups = groups.max_groups(), size = groups.size();
+  comparison.equal("groups at most", 0, 0, std::max(read.count, max_groups), max_groups);
+  std::vector<int> expert_of_pair(static_cast<size_t>(num_pairs), -1);
+  int image_row = 0;
+  for (int group = 0; group < std::min(read.count, max_groups); ++group) {
+    const int of_group = read.num_pairs[static_cast<size_t>(group)];
+    comparison.equal("group size", group, 0, std::clamp(of_group, 1, size), of_group);
+    comparison.equal("row of group", group, 0, read.image_row[static_cast<size_t>(group)], image_row);
+    image_row += whole_eights(of_group);
+    for (int i = 0; i < std::clamp(of_group, 0, size); ++i) {
+      const int pair = read.pairs[static_cast<size_t>(group * size + i)];
+      const bool is_new = pair >= 0 && pair < num_pairs && expert_of_pair[static_cast<size_t>(pair)] < 0;
+      comparison.equal("pair in one group", group, i, is_new, true);
+      if (is_new) expert_of_pair[static_cast<size_t>(pair)] = read.expert[static_cast<size_t>(group)];
+    }
+  }
+  return expert_of_pair;
 }
 
 // The choice is compared exactly, because it is derived from the kernel's own logits. Pairs of experts of
 // other ranks are in no group.
 void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
-                   const DeviceGroups& groups, int max_groups, int size) {
+                   const DeviceGroups& groups) {
   const IndexRange own = own_experts(c);
   const int T = c.num_tokens, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const GroupsRead read = groups.read(comparison);
-  comparison.equal("groups at most", 0, 0, std::max(read.count, max_groups), max_groups);
-  std::vector<int> expert_of_pair(static_cast<size_t>(T * K), -1);
-  int image_row = 0;
-  for (int group = 0; group < std::min(read.count, max_groups); ++group) {
-    const int num_pairs = read.num_pairs[static_cast<size_t>(group)];
-    comparison.equal("group size", group, 0, std::clamp(num_pairs, 1, size), num_pairs);
-    comparison.equal("row of group", group, 0, read.image_row[static_cast<size_t>(group)], image_row);
-    image_row += whole_eights(num_pairs);
-    for (int i = 0; i < std::clamp(num_pairs, 0, size); ++i) {
-      const int pair = read.pairs[static_cast<size_t>(group * size + i)];
-      const bool is_new = pair >= 0 && pair < T * K && expert_of_pair[static_cast<size_t>(pair)] < 0;
-      comparison.equal("pair in one group", group, i, is_new, true);
-      if (is_new) expert_of_pair[static_cast<size_t>(pair)] = read.expert[static_cast<size_t>(group)];
-    }
-  }
+  const std::vector<int> expert_of_pair = check_groups(comparison, read, groups, T * K);
   for (int t = 0; t < T; ++t) {
     const TestChoice choice = choose(logits.data() + t * E, E, K);
     for (int k = 0; k < K; ++k) {
       const auto slot = static_cast<size_t>(k), pair = static_cast<size_t>(t * K + k);
       const int expert = choice.experts[slot];
       comparison.equal("expert", t, k, expert_of_pair[pair], own.has(expert) ? expert - own.first : -1);
-      check_weight(comparison, t, k, read.weight[pair], choice, own);
+      choice.check_weight(comparison, t, k, read.weight[pair], own);
     }
   }
 }
 
+// The router of a case, and what route() leaves.
+class TestRouter {
+ public:
+  TestRouter(const Subject& subject, const Case& c)
+      : c_(c),
+        own_(own_experts(c)),
+        matrix_(subject.stream(), subject.row.weights, Origin::kStored,
+                router_shape(c.shape.num_experts, c.shape.hidden), {c.values, c.seed + 30}),
+        bias_(random_floats(c.values, c.seed + 31, static_cast<size_t>(c.shape.num_experts))),
+        device_bias_(bias_),
+        logits_(static_cast<size_t>(c.num_tokens) * bias_.size()),
+        rank_(static_cast<size_t>(num_pairs())),
+        ticket_(std::vector<unsigned>{0}),
+        groups_(c.num_tokens, c.shape.experts_per_token,
+                max_num_groups(c.num_tokens, own_.count, c.shape.experts_per_token, subject.row.pass.columns),
+                subject.row.pass.columns) {}
+
+  RouteArgs args(const cuda::Activations& normed) const {
+    return {c_.shape.hidden,
+            matrix_.strips(),
+            device_bias_.data(),
+            c_.num_tokens,
+            c_.shape.experts_per_token,
+            own_,
+            normed,
+            logits_.data(),
+            groups_.chosen(),
+            rank_.data(),
+            ticket_.data(),
+            groups_.view()};
+  }
+  const DeviceArray<float>& logits() const { return logits_; }
+
+  void compare_logits(Comparison& comparison, const Activations& x, const std::vector<float>& actual) const {
+    const Products expected = matrix_.times(x);
+    for (int t = 0; t < c_.num_tokens; ++t)
+      for (int e = 0; e < c_.shape.num_experts; ++e) {
+        const size_t at = expected.at(t, e);
+        const double b = bias_[static_cast<size_t>(e)];
+        comparison.near({"logits", t, e}, actual[at], expected.sums[at] + b,
+                        with_rest(expected.bounds[at], expected.sums[at], b));
+      }
+  }
+  // Compares the groups with the choice by these logits, unless experts_up() chooses (are_matched()).
+  void check_routing(Comparison& comparison, const std::vector<float>& logits, bool takes_image) const {
+    if (!are_matched(c_.num_tokens, c_.shape.experts_per_token, groups_.size(), takes_image))
+      check_choices(comparison, c_, logits, groups_);
+    comparison.equal("ticket", 0, 0, ticket_.read(comparison, "ticket")[0], 0);
+  }
+
+ private:
+  int num_pairs() const { return c_.num_tokens * c_.shape.experts_per_token; }
+
+  const Case& c_;
+  IndexRange own_;
+  TestMatrix matrix_;
+  std::vector<float> bias_;
+  DeviceArray<float> device_bias_, logits_;
+  DeviceArray<int> rank_;
+  DeviceArray<unsigned> ticket_;
+  DeviceGroups groups_;
+};
+
+// Launches route so that it computes the norm too. Compares x and the norm, and returns the norm.
+Activations route_with_norm(Comparison& comparison, const Subject& subject, RouteArgs args,
+                            const TestNorm& norm, const DeviceArray<uint16_t>& normed) {
+  const int T = args.num_tokens, H = args.hidden;
+  const DeviceArray<float> x(static_cast<size_t>(T) * static_cast<size_t>(H));
+  args.norm = norm.input();
+  args.x = x.data();
+  normed.poison();
+  subject.launch(args);
+  wait_for_stream(subject.stream(), "checking route with the norm");
+  const auto bits = read_norm(comparison, normed, args.normed, T, H);
+  check_norm(comparison, norm, T, x.read(comparison, "x"), bits);
+  return Activations(T, H, bits);
+}
+
 void check_route_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
-  const auto tokens = static_cast<size_t>(T);
+  const int T = c.num_tokens, E = c.shape.num_experts;
   const TestResidual residual(c, T, {.has_rest = true});
   const TestNorm norm(c, residual);
-  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kStored, router_shape(E, H),
-                          c.values, c.seed + 30);
-  const auto bias = random_floats(c.values, c.seed + 31, static_cast<size_t>(E));
-  const DeviceArray<float> device_bias(bias), logits(tokens * static_cast<size_t>(E));
-  Activations multiplied_with = multiplied(subject, norm, T);
-  const DeviceArray<uint16_t> normed = given_norm(subject, multiplied_with);
-  const DeviceArray<int> rank(tokens * static_cast<size_t>(K));
-  const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
-  const IndexRange own = own_experts(c);
-  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, own.count, K, size);
-  const DeviceGroups groups(T, K, max_groups, size);
+  Activations x = multiplied(subject, norm, T);
+  const DeviceArray<uint16_t> normed = given_norm(subject, x);
+  const TestRouter router(subject, c);
   check(cudaDeviceSynchronize(), "preparing a check");
-  RouteArgs args{H,
-                 matrix.strips(),
-                 device_bias.data(),
-                 T,
-                 K,
-                 own,
-                 given(subject, normed, T),
-                 logits.data(),
-                 groups.chosen(),
-                 rank.data(),
-                 ticket.data(),
-                 groups.view()};
+  RouteArgs args = router.args(given(subject, normed, T));
   std::vector<float> with_norm;  // logits of a launch that computes the norm too
   if (subject.row.pass.makes_norm && T <= kRouterNorms) {
-    const DeviceArray<float> x(tokens * static_cast<size_t>(H));
-    RouteArgs making = args;
-    making.norm = norm.input();
-    making.x = x.data();
-    normed.poison();
-    subject.launch(making);
-    wait_for_stream(subject.stream(), "checking route with the norm");
-    auto bits = normed.read(comparison, "normed");
-    if (args.normed.image_rows) {
-      check_padding(comparison, "normed", bits, T, H);
-      bits = from_image(bits, T, H);
-    }
-    check_norm(comparison, residual, norm, T, x.read(comparison, "x"), bits);
-    multiplied_with = Activations(T, H, bits);
-    with_norm = logits.read(comparison, "logits with the norm");
-    logits.poison();
+    x = route_with_norm(comparison, subject, args, norm, normed);
+    with_norm = router.logits().read(comparison, "logits with the norm");
+    router.logits().poison();
   }
   subject.launch(args);
   wait_for_stream(subject.stream(), "checking route");
 
-  const auto actual_logits = logits.read(comparison, "logits");
-  if (!with_norm.empty()) compare_bits(comparison, "logits with the norm", E, with_norm, actual_logits);
-  const Products expected = matrix.times(multiplied_with);
-  for (int t = 0; t < T; ++t)
-    for (int e = 0; e < E; ++e) {
-      const size_t at = expected.at(t, e);
-      const double b = bias[static_cast<size_t>(e)];
-      comparison.near("logits", t, e, actual_logits[at], expected.sums[at] + b,
-                      with_rest(expected.bounds[at], expected.sums[at], b));
-    }
-  if (!are_matched(T, K, size, args.normed.image_rows > 0))
-    check_choices(comparison, c, actual_logits, groups, max_groups, size);
-  comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
-  const DeviceArray<uint16_t> natural(bits_of(multiplied_with));
+  const auto logits = router.logits().read(comparison, "logits");
+  if (!with_norm.empty()) compare_bits(comparison, "logits with the norm", E, with_norm, logits);
+  router.compare_logits(comparison, x, logits);
+  router.check_routing(comparison, logits, args.normed.image_rows > 0);
+  const DeviceArray<uint16_t> natural(bits_of(x));
   args.normed = bf16(natural);
-  compare_with_mma(comparison, subject, "bits of logits", E, args, logits, actual_logits);
+  compare_with_mma(comparison, subject, args, RowResult{"bits of logits", E, router.logits(), logits});
 }
 
 void check_unembed_case(Comparison& comparison, const Subject& subject, const Case& c) {
@@ -318,7 +367,7 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
   const TestResidual residual(c, num_tokens, {false, c.shape.experts_per_token});
   const TestNorm norm(c, residual);
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {vocab, c.shape.hidden},
-                          c.values, c.seed + 40);
+                          {c.values, c.seed + 40});
   const DeviceArray<int> device_rows(rows);
   const DeviceArray<float> logits(static_cast<size_t>(num_rows) * static_cast<size_t>(vocab));
   Activations x = norm.normed(rows);
@@ -338,12 +387,12 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
   for (int t = 0; t < num_rows; ++t)
     for (int row = 0; row < vocab; ++row) {
       const size_t at = expected.at(t, row);
-      comparison.near("logits", t, row, actual[at], expected.sums[at],
+      comparison.near({"logits", t, row}, actual[at], expected.sums[at],
                       with_rest(expected.bounds[at], expected.sums[at], 0));
     }
   const DeviceArray<uint16_t> natural(bits_of(x));
   args.normed = bf16(natural);
-  compare_with_mma(comparison, subject, "bits of logits", vocab, args, logits, actual);
+  compare_with_mma(comparison, subject, args, RowResult{"bits of logits", vocab, logits, actual});
 }
 
 }  // namespace

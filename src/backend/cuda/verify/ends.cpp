@@ -64,14 +64,19 @@ size_t rest_bytes(const Case& c) {
 // A token of another step's input, which embed must not read.
 constexpr TokenInput kOtherToken = TokenInput::of(3);
 
-void check_embed_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const int T = c.num_tokens;
-  const auto H = static_cast<size_t>(c.shape.hidden), vocab = static_cast<size_t>(c.shape.vocab);
-  const auto embedding = random_bf16(c.values, c.seed, vocab * H);
+// The rows of a step with their tokens, some of which are results of the previous step.
+struct EmbedRows {
   std::vector<RowInput> rows;
-  std::vector<SampleResult> results(static_cast<size_t>(T));
+  std::vector<SampleResult> results;
   std::vector<size_t> tokens;
-  for (size_t t = 0; t < static_cast<size_t>(T); ++t) {
+};
+
+EmbedRows embed_rows(const Case& c) {
+  const auto T = static_cast<size_t>(c.num_tokens), vocab = static_cast<size_t>(c.shape.vocab);
+  std::vector<RowInput> rows;
+  std::vector<SampleResult> results(T);
+  std::vector<size_t> tokens;
+  for (size_t t = 0; t < T; ++t) {
     tokens.push_back(t == 0 ? vocab - 1
                             : random_bits(c.seed + 1, t) % vocab);  // the embedding's last row, or any
     const auto token = static_cast<int32_t>(tokens.back());
@@ -81,52 +86,54 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
     rows.push_back({t % 3 == 1 ? TokenInput::of_output_row(chosen_as) : TokenInput::of(token),
                     static_cast<int32_t>(t) + 1, t32 + 1000, t32 + 2000});
   }
-  const size_t row_bytes = rows.size() * sizeof(RowInput), num_bytes = row_bytes + rest_bytes(c),
-               room = (num_bytes + 15) / 16 * 16;
-  const uint32_t number = step_of(c);
-  const PlacesInTurn<InputHeader> inputs(number, sizeof(InputHeader) + room);
-  const PlacesInTurn<StepOutput> outputs(number, 2 * sizeof(StepOutput));
-  EmbedArgs args{};
-  inputs.tell(args.exchange.inputs);
-  outputs.tell(args.exchange.outputs);
-  const auto byte_of_rest = [&](size_t i) { return static_cast<uint8_t>(random_bits(c.seed + 2, i)); };
-  inputs.now()->num_bytes = static_cast<uint32_t>(num_bytes);
-  auto* const host_input = reinterpret_cast<uint8_t*>(inputs.now() + 1);
-  std::memcpy(host_input, rows.data(), row_bytes);
-  for (size_t i = row_bytes; i < num_bytes; ++i) host_input[i] = byte_of_rest(i);
-  inputs.other()->num_bytes = static_cast<uint32_t>(row_bytes);
-  std::fill_n(reinterpret_cast<RowInput*>(inputs.other() + 1), rows.size(), RowInput{kOtherToken, 7, 7, 7});
+  return {rows, results, tokens};
+}
 
-  const DeviceArray<uint8_t> input(room);
-  const DeviceArray<uint16_t> device_embedding(embedding);
-  const DeviceArray<SampleResult> device_results(results);
-  const DeviceArray<float> x(static_cast<size_t>(T) * H);
-  const DeviceArray<uint32_t> step(std::vector<uint32_t>{number - 1});
-  const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
-  args.input = input.data();
-  args.embedding = bf16(device_embedding);
-  args.hidden = c.shape.hidden;
-  args.x = x.data();
-  args.step = step.data();
-  args.ticket = ticket.data();
-  args.last_results = device_results.data();
-  check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(T, args);
-  wait_for_stream(subject.stream(), "checking embed");
+// The inputs in host memory: the step's rows with the bytes after them, and the rows of another step.
+class HostInputs {
+ public:
+  HostInputs(const Case& c, const std::vector<RowInput>& rows)
+      : seed_(c.seed),
+        row_bytes_(rows.size() * sizeof(RowInput)),
+        num_bytes_(row_bytes_ + rest_bytes(c)),
+        places_(step_of(c), sizeof(InputHeader) + room()) {
+    places_.now()->num_bytes = static_cast<uint32_t>(num_bytes_);
+    auto* const host_input = reinterpret_cast<uint8_t*>(places_.now() + 1);
+    std::memcpy(host_input, rows.data(), row_bytes_);
+    for (size_t i = row_bytes_; i < num_bytes_; ++i) host_input[i] = byte_of_rest(i);
+    places_.other()->num_bytes = static_cast<uint32_t>(row_bytes_);
+    std::fill_n(reinterpret_cast<RowInput*>(places_.other() + 1), rows.size(),
+                RowInput{kOtherToken, 7, 7, 7});
+  }
 
-  comparison.equal("step", 0, 0, step.read(comparison, "step")[0], number);
-  comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
+  void tell(InputHeader* (&turns)[2]) const { places_.tell(turns); }
+  size_t room() const { return (num_bytes_ + 15) / 16 * 16; }
+  // Compares the bytes after the rows with their copy on the device.
+  void check_rest(Comparison& comparison, const std::vector<uint8_t>& copied) const {
+    for (size_t i = row_bytes_; i < num_bytes_; ++i)
+      comparison.equal("rest", 0, static_cast<ptrdiff_t>(i), copied[i], byte_of_rest(i));
+  }
+
+ private:
+  uint8_t byte_of_rest(size_t i) const { return static_cast<uint8_t>(random_bits(seed_ + 2, i)); }
+
+  uint64_t seed_;
+  size_t row_bytes_, num_bytes_;
+  PlacesInTurn<InputHeader> places_;
+};
+
+// Compares what embed reports to the host about the step.
+void check_told(Comparison& comparison, const PlacesInTurn<StepOutput>& outputs, uint32_t number) {
   const StepOutput& output = *outputs.now();
   comparison.equal("step for the host", 0, 0, output.step, number);
   comparison.equal("begin", 0, 0, output.begin_ns > 0 && output.begin_ns != ~0ull, true);
   comparison.equal("meeting", 0, 0, static_cast<double>(output.met_ns), 0);
   outputs.expect_poison(comparison, "output", sizeof(StepOutput));
-  const auto actual = x.read(comparison, "x");
-  for (size_t t = 0; t < rows.size(); ++t)
-    for (size_t i = 0; i < H; ++i)
-      comparison.equal("x", static_cast<ptrdiff_t>(t), static_cast<ptrdiff_t>(i), actual[t * H + i],
-                       float_of(embedding[tokens[t] * H + i]));
-  const auto input_after = input.read(comparison, "input");
+}
+
+// Compares the rows on the device, in which embed fills in the tokens that the previous step chose.
+void check_rows(Comparison& comparison, const EmbedRows& step_rows, const std::vector<uint8_t>& input_after) {
+  const auto& [rows, results, tokens] = step_rows;
   for (size_t t = 0; t < rows.size(); ++t) {
     RowInput row;
     std::memcpy(&row, &input_after[t * sizeof row], sizeof row);
@@ -136,8 +143,46 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
     comparison.equal("full pages", index, 0, row.full_pages, rows[t].full_pages);
     comparison.equal("sliding pages", index, 0, row.sliding_pages, rows[t].sliding_pages);
   }
-  for (size_t i = row_bytes; i < num_bytes; ++i)
-    comparison.equal("rest", 0, static_cast<ptrdiff_t>(i), input_after[i], byte_of_rest(i));
+}
+
+void check_embed_case(Comparison& comparison, const Subject& subject, const Case& c) {
+  const auto T = static_cast<size_t>(c.num_tokens), H = static_cast<size_t>(c.shape.hidden);
+  const auto embedding = random_bf16(c.values, c.seed, static_cast<size_t>(c.shape.vocab) * H);
+  const EmbedRows step_rows = embed_rows(c);
+  const HostInputs inputs(c, step_rows.rows);
+  const uint32_t number = step_of(c);
+  const PlacesInTurn<StepOutput> outputs(number, 2 * sizeof(StepOutput));
+  const DeviceArray<uint8_t> input(inputs.room());
+  const DeviceArray<uint16_t> device_embedding(embedding);
+  const DeviceArray<SampleResult> device_results(step_rows.results);
+  const DeviceArray<float> x(T * H);
+  const DeviceArray<uint32_t> step(std::vector<uint32_t>{number - 1});
+  const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
+  EmbedArgs args{};
+  inputs.tell(args.exchange.inputs);
+  outputs.tell(args.exchange.outputs);
+  args.input = input.data();
+  args.embedding = bf16(device_embedding);
+  args.hidden = c.shape.hidden;
+  args.x = x.data();
+  args.step = step.data();
+  args.ticket = ticket.data();
+  args.last_results = device_results.data();
+  check(cudaDeviceSynchronize(), "preparing a check");
+  subject.launch(c.num_tokens, args);
+  wait_for_stream(subject.stream(), "checking embed");
+
+  comparison.equal("step", 0, 0, step.read(comparison, "step")[0], number);
+  comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
+  check_told(comparison, outputs, number);
+  const auto actual = x.read(comparison, "x");
+  for (size_t t = 0; t < T; ++t)
+    for (size_t i = 0; i < H; ++i)
+      comparison.equal("x", static_cast<ptrdiff_t>(t), static_cast<ptrdiff_t>(i), actual[t * H + i],
+                       float_of(embedding[step_rows.tokens[t] * H + i]));
+  const auto input_after = input.read(comparison, "input");
+  check_rows(comparison, step_rows, input_after);
+  inputs.check_rest(comparison, input_after);
 }
 
 // NaN and -infinity are never chosen; ties go to the lower token.
@@ -179,7 +224,7 @@ void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, 
   const double log_sum = std::log(sum), bound = (4 * std::log(static_cast<double>(vocab)) + 4) * 0x1p-24;
   const auto expected = [&](size_t v) { return double{logits[v]} - double{logits[order[0]]} - log_sum; };
   const auto near = [&](ptrdiff_t column, float actual, size_t v) {
-    comparison.near("logprob", row, column, actual, expected(v),
+    comparison.near({"logprob", row, column}, actual, expected(v),
                     bound + 0x1p-21 * (std::abs(expected(v)) + log_sum));
   };
   near(-1, result.logprob, order[0]);
@@ -201,29 +246,69 @@ class EvenTokens : public TokenMask {
 // Rows mix greedy tokens, log-probabilities, draws restricted to the likeliest token, and masks. In every
 // second case all rows are greedy, which a kernel of its own handles. The distribution of draws over several
 // tokens is compared with the host in tests/backend/cuda/sample_test.cpp.
-void check_sample_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const auto num_rows = static_cast<size_t>(c.num_tokens), vocab = static_cast<size_t>(c.shape.vocab);
-  auto logits = random_floats(c.values, c.seed, num_rows * vocab);
-  disturb(logits, vocab);
-  std::vector<SampleParams> params(num_rows);
-  std::vector<SampleRow> rows(num_rows);
-  SampleRows sample_rows(c.shape.vocab);
-  sample_rows.start(rows.data());
-  const bool are_greedy = c.seed / 100 % 2;
-  const auto is_plain = [&](size_t row) { return !are_greedy && row % 8 == 0; };  // disturb()
-  const auto is_masked = [&](size_t row) { return is_plain(row) && row / 8 % 3 == 2; };
-  EvenTokens even;
-  for (size_t row = 0; row < num_rows; ++row) {
-    if (is_plain(row) && row / 8 % 3 == 0) params[row].num_logprobs = kLogprobs;
-    if (is_plain(row) && row / 8 % 3 == 1) params[row].temperature = 1;
-    params[row].top_k = params[row].temperature > 0 ? 1 : 0;
-    sample_rows.add({.sample = &params[row], .mask = is_masked(row) ? &even : nullptr},
-                    static_cast<int>(row));
+class TestSampling {
+ public:
+  TestSampling(const Case& c, Stream stream)
+      : num_rows_(static_cast<size_t>(c.num_tokens)),
+        vocab_(static_cast<size_t>(c.shape.vocab)),
+        are_greedy_(c.seed / 100 % 2),
+        logits_(random_floats(c.values, c.seed, num_rows_ * vocab_)),
+        params_(num_rows_),
+        rows_(num_rows_),
+        sample_rows_(c.shape.vocab) {
+    disturb(logits_, vocab_);
+    sample_rows_.start(rows_.data());
+    for (size_t row = 0; row < num_rows_; ++row) {
+      SampleParams& params = params_[row];
+      if (is_plain(row) && row / 8 % 3 == 0) params.num_logprobs = kLogprobs;
+      if (is_plain(row) && row / 8 % 3 == 1) params.temperature = 1;
+      params.top_k = params.temperature > 0 ? 1 : 0;
+      sample_rows_.add({.sample = &params, .mask = is_masked(row) ? &even_ : nullptr}, static_cast<int>(row));
+    }
+    sample_rows_.upload(stream);
+    sample_rows_.upload_masks(stream);
   }
-  sample_rows.upload(subject.stream());
-  sample_rows.upload_masks(subject.stream());
-  const DeviceArray<SampleRow> device_rows(rows);
-  const DeviceArray<float> device_logits(logits);
+
+  size_t num_rows() const { return num_rows_; }
+  const std::vector<float>& logits() const { return logits_; }
+  const std::vector<SampleRow>& rows() const { return rows_; }
+  bool are_greedy() const { return sample_rows_.are_greedy(); }
+
+  void check_greedy(Comparison& comparison) const {
+    comparison.equal("only greedy rows", -1, 0, are_greedy(), are_greedy_);
+  }
+  void check_result(Comparison& comparison, size_t row, const SampleResult& result) const {
+    const auto index = static_cast<ptrdiff_t>(row);
+    const float* of_row = logits_.data() + row * vocab_;
+    std::vector<float> allowed(of_row, of_row + vocab_);
+    for (size_t v = 1; is_masked(row) && v < vocab_; v += 2) allowed[v] = -INFINITY;
+    comparison.equal("token", index, 0, result.token, likeliest(allowed.data(), vocab_));
+    if (params_[row].num_logprobs >= 0) {
+      check_logprobs(comparison, index, of_row, vocab_, result);
+    } else {
+      comparison.equal("number of logprobs", index, 0, result.num_top, 0);
+      comparison.equal("logprob", index, 0, result.logprob, 0);
+    }
+  }
+
+ private:
+  bool is_plain(size_t row) const { return !are_greedy_ && row % 8 == 0; }  // disturb()
+  bool is_masked(size_t row) const { return is_plain(row) && row / 8 % 3 == 2; }
+
+  size_t num_rows_, vocab_;
+  bool are_greedy_;
+  std::vector<float> logits_;
+  std::vector<SampleParams> params_;
+  std::vector<SampleRow> rows_;
+  SampleRows sample_rows_;
+  EvenTokens even_;
+};
+
+void check_sample_case(Comparison& comparison, const Subject& subject, const Case& c) {
+  const TestSampling test(c, subject.stream());
+  const size_t num_rows = test.num_rows();
+  const DeviceArray<SampleRow> device_rows(test.rows());
+  const DeviceArray<float> device_logits(test.logits());
   const DeviceArray<SampleResult> results(num_rows);
   const DeviceArray<uint64_t> best(num_rows * kBestCtas);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(num_rows, 0));
@@ -233,15 +318,14 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   const DeviceArray<uint32_t> step(std::vector<uint32_t>{number});
   const size_t told_bytes = sizeof(StepOutput) + (kFirstOutput + num_rows) * sizeof(RowOutput);
   const PlacesInTurn<StepOutput> outputs(number, told_bytes + sizeof(RowOutput));
-  SampleArgs args{
-      device_rows.data(), nullptr,        device_logits.data(), c.shape.vocab, sample_rows.are_greedy(),
-      best.data(),        tickets.data(), results.data(),       step.data()};
+  SampleArgs args{device_rows.data(), nullptr,        device_logits.data(), c.shape.vocab, test.are_greedy(),
+                  best.data(),        tickets.data(), results.data(),       step.data()};
   outputs.tell(args.exchange.outputs);
   args.first_output = kFirstOutput;
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(c.num_tokens, args);
   wait_for_stream(subject.stream(), "checking sample");
-  comparison.equal("only greedy rows", -1, 0, sample_rows.are_greedy(), are_greedy);
+  test.check_greedy(comparison);
   outputs.expect_poison(comparison, "outputs", told_bytes);
   const auto* const all_told = reinterpret_cast<const RowOutput*>(outputs.now() + 1);
   for (const auto* byte = reinterpret_cast<const uint8_t*>(outputs.now());
@@ -251,22 +335,12 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   const auto actual = results.read(comparison, "results");
   const auto tickets_left = tickets.read(comparison, "tickets");
   for (size_t row = 0; row < num_rows; ++row) {
-    comparison.equal("tickets", static_cast<ptrdiff_t>(row), 0, tickets_left[row], 0);
-    const float* of_row = logits.data() + row * vocab;
     const auto index = static_cast<ptrdiff_t>(row);
-    std::vector<float> allowed(of_row, of_row + vocab);
-    for (size_t v = 1; is_masked(row) && v < vocab; v += 2) allowed[v] = -INFINITY;
+    comparison.equal("tickets", index, 0, tickets_left[row], 0);
     const RowOutput& told = all_told[kFirstOutput + row];
     comparison.equal("end", index, 0, told.end_ns > 0 && told.end_ns != ~0ull, true);
-    for (const SampleResult* result : {&actual[row], &told.result}) {
-      comparison.equal("token", index, 0, result->token, likeliest(allowed.data(), vocab));
-      if (params[row].num_logprobs >= 0) {
-        check_logprobs(comparison, index, of_row, vocab, *result);
-      } else {
-        comparison.equal("number of logprobs", index, 0, result->num_top, 0);
-        comparison.equal("logprob", index, 0, result->logprob, 0);
-      }
-    }
+    for (const SampleResult* result : {&actual[row], &told.result})
+      test.check_result(comparison, row, *result);
   }
 }
 

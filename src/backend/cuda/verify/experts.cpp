@@ -108,7 +108,7 @@ class TestUp {
                  .cols = hidden_,
                  .num_matrices = c.shape.num_experts,
                  .order = RowOrder::kGateAndUp},
-                c.values, c.seed + 61),
+                {c.values, c.seed + 61}),
         bias_(
             random_floats(c.values, c.seed + 63,
                           static_cast<size_t>(c.shape.num_experts) * static_cast<size_t>(2 * intermediate_))),
@@ -172,7 +172,7 @@ class TestUp {
         const auto& [value, bound] = numbers[static_cast<size_t>(i)];
         const size_t place =
             static_cast<size_t>(pair) * static_cast<size_t>(intermediate_) + static_cast<size_t>(i);
-        comparison.near_bf16("gated", pair, i, actual[place], value, bound);
+        comparison.near_bf16({"gated", pair, i}, actual[place], value, bound);
       }
     });
   }
@@ -186,67 +186,105 @@ class TestUp {
   int num_pairs_;
 };
 
+// Returns the case as a rank with these experts sees it.
+Case of_rank(Case c, const IndexRange& own) {
+  c.shape.num_experts = own.count;
+  return c;
+}
+
+// Returns groups of up to `size` pairs.
+DeviceGroups groups_of(const TestRouting& routing, const Case& c, int size) {
+  const int num_experts = c.shape.num_experts;
+  return DeviceGroups(routing.choices(), num_experts,
+                      max_num_groups(c.num_tokens, num_experts, c.shape.experts_per_token, size), size);
+}
+
+// The same, for a kernel that must not read them.
+DeviceGroups poisoned_groups(const Case& c, int size) {
+  const int T = c.num_tokens, K = c.shape.experts_per_token;
+  return DeviceGroups(T, K, max_num_groups(T, c.shape.num_experts, K, size), size);
+}
+
+// A case's routing as the subject receives it: in groups or, if a step has few pairs, by a mailbox.
+struct RoutedCase {
+  RoutedCase(const Subject& subject, const Case& c)
+      : c(c),
+        // Kernels for images and for many columns, which `nibble tune` tries with few rows, have groups.
+        has_mailbox(are_matched(c.num_tokens, c.shape.experts_per_token, subject.row.pass.columns,
+                                subject.row.pass.takes_image)),
+        // Without a mailbox, the groups define this rank's pairs.
+        own(has_mailbox ? own_experts(c) : IndexRange{0, c.shape.num_experts}),
+        routing(c),
+        groups(has_mailbox ? poisoned_groups(c, subject.row.pass.columns)
+                           : groups_of(routing, c, subject.row.pass.columns)),
+        image_pairs(subject.row.pass.takes_image ? groups.image_pairs() : 0) {
+    routing.leave_out_all_but(own);
+  }
+
+  const Case& c;
+  const bool has_mailbox;
+  const IndexRange own;
+  TestRouting routing;
+  const DeviceGroups groups;
+  const int image_pairs;  // rows of images of pairs; 0: the subject takes rows
+};
+
+void check_experts_up_by_blocks(Comparison& comparison, const Subject& subject, const RoutedCase& routed,
+                                const TestUp& test, const HostBlocks& normed) {
+  const int T = routed.c.num_tokens, K = routed.c.shape.experts_per_token;
+  const DeviceBlocks device_normed(normed), gated(normed.format, T * K, routed.c.shape.intermediate);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  subject.launch(ExpertsUpArgs{cuda::Activations(device_normed.view()), routed.groups.view(), T, K,
+                               routed.groups.max_groups(), test.weights(), cuda::Activations(gated.view())});
+  wait_for_stream(subject.stream(), "checking experts_up");
+  const HostBlocks actual = gated.read(comparison, "gated");
+  test.for_each_pair(activations_of(normed, subject.gpu.target.has_block_products), routed.routing,
+                     [&](int pair, const std::vector<Near>& numbers) {
+                       compare_numbers(comparison, "gated", actual, pair, numbers);
+                     });
+}
+
 void check_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
+  const RoutedCase routed(subject, c);
+  const int image_pairs = routed.image_pairs;
+  const TestUp test(of_rank(c, routed.own), subject.stream(), subject.row.weights, image_pairs);
+  if (const auto format = block_format_of(subject.row))
+    return check_experts_up_by_blocks(comparison, subject, routed, test,
+                                      quantise_rows(*format, T, H, normed));
   const bool takes_image = subject.row.pass.takes_image;
   const DeviceArray<uint16_t> device_normed(takes_image ? to_image(normed, H) : normed);
-  TestRouting routing(c);
-  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
-  // If a step has few pairs, the kernel chooses the experts, and must not read the groups: they are poisoned.
-  const bool ranks = are_matched(T, K, size, subject.row.pass.takes_image);
-  const IndexRange own = ranks ? own_experts(c) : IndexRange{0, E};
-  routing.leave_out_all_but(own);
-  const DeviceGroups groups =
-      ranks ? DeviceGroups(T, K, max_groups, size) : DeviceGroups(routing.choices(), E, max_groups, size);
   const DeviceRoutingMailbox mailbox({}, T, K);
-  const DeviceArray<float> logits(routing.logits());
-  const int image_pairs = takes_image ? groups.image_pairs() : 0;
-  Case here = c;
-  here.shape.num_experts = own.count;
-  const TestUp test(here, subject.stream(), subject.row.weights, image_pairs);
-  if (const auto format = block_format_of(subject.row)) {
-    const HostBlocks blocks = quantise_rows(*format, T, H, normed);
-    const DeviceBlocks device_blocks(blocks), gated(*format, T * K, c.shape.intermediate);
-    check(cudaDeviceSynchronize(), "preparing a check");
-    subject.launch(ExpertsUpArgs{cuda::Activations(device_blocks.view()), groups.view(), T, K, max_groups,
-                                 test.weights(), cuda::Activations(gated.view())});
-    wait_for_stream(subject.stream(), "checking experts_up");
-    const HostBlocks actual = gated.read(comparison, "gated");
-    test.for_each_pair(activations_of(blocks, subject.gpu.target.has_block_products), routing,
-                       [&](int pair, const std::vector<Near>& numbers) {
-                         compare_numbers(comparison, "gated", actual, pair, numbers);
-                       });
-    return;
-  }
-  check(cudaDeviceSynchronize(), "preparing a check");
+  const DeviceArray<float> logits(routed.routing.logits());
   const DeviceArray<uint16_t> gathered(image_bytes(image_pairs, H) / 2);
+  check(cudaDeviceSynchronize(), "preparing a check");
   ExpertsUpArgs args{rows_or_image(bf16(device_normed), takes_image ? whole_eights(T) : 0),
-                     groups.view(),
+                     routed.groups.view(),
                      T,
                      K,
-                     max_groups,
+                     routed.groups.max_groups(),
                      test.weights(),
                      rows_or_image(test.gated(), image_pairs),
                      cuda::Activations::image(bf16(gathered), image_pairs)};
-  if (ranks) {
+  if (routed.has_mailbox) {
     args.logits = logits.data();
     args.routing = mailbox.view();
     args.num_experts = E;
-    args.own = own;
+    args.own = routed.own;
   }
   subject.launch(args);
   wait_for_stream(subject.stream(), "checking experts_up");
-  if (ranks) mailbox.check_choices(comparison, routing.choices(), own);
-  const auto gated = test.read(comparison, image_pairs, groups.image_row_of_pair());
-  test.compare(comparison, Activations(T, H, normed), routing, gated);
+  if (routed.has_mailbox) mailbox.check_choices(comparison, routed.routing.choices(), routed.own);
+  const auto gated = test.read(comparison, image_pairs, routed.groups.image_row_of_pair());
+  test.compare(comparison, Activations(T, H, normed), routed.routing, gated);
   gathered.read(comparison, "gathered");
   const DeviceArray<uint16_t> natural(normed);
-  const DeviceGroups by_64(routing.choices(), E, max_num_groups(T, E, K, kManyColumns), kManyColumns);
-  compare_with_mma(comparison, subject, "bits of gated", c.shape.intermediate,
-                   ExpertsUpArgs{bf16(natural), by_64.view(), T, K, max_num_groups(T, E, K, kManyColumns),
-                                 test.weights(), test.gated()},
-                   test.gated_array(), gated);
+  const DeviceGroups by_64 = groups_of(routed.routing, c, kManyColumns);
+  compare_with_mma(
+      comparison, subject,
+      ExpertsUpArgs{bf16(natural), by_64.view(), T, K, by_64.max_groups(), test.weights(), test.gated()},
+      RowResult{"bits of gated", c.shape.intermediate, test.gated_array(), gated});
 }
 
 // Values for the router of one or two tokens: its activations reach 2^96, so sums of its products must stay
@@ -261,14 +299,12 @@ void check_route_and_experts_up_case(Comparison& comparison, const Subject& subj
   const TestResidual residual(c, T, {.has_rest = true});
   const TestNorm norm(c, residual);
   const TestMatrix router(subject.stream(), Format::kBf16, Origin::kStored, router_shape(E, H),
-                          router_values(c), c.seed + 30);
+                          {router_values(c), c.seed + 30});
   const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
   const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(T) * static_cast<size_t>(H));
   const DeviceRoutingMailbox routing(router.strips(), T, K);
   const IndexRange own = own_experts(c);
-  Case here = c;
-  here.shape.num_experts = own.count;
-  const TestUp test(here, subject.stream(), Format::kMxfp4);
+  const TestUp test(of_rank(c, own), subject.stream(), Format::kMxfp4);
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), T, K, own, x.data(),
                                        routing.view(), test.weights(), test.gated()});
@@ -288,7 +324,7 @@ void check_route_and_experts_up_case(Comparison& comparison, const Subject& subj
   for (const int t : tokens) {
     for (int e = 0; e < E; ++e) {
       const Near expected = with_bias(logits, logits.at(t, e), bias[static_cast<size_t>(e)]);
-      comparison.near("logits", t, e, actual_logits[static_cast<size_t>(t * E + e)], expected.value,
+      comparison.near({"logits", t, e}, actual_logits[static_cast<size_t>(t * E + e)], expected.value,
                       expected.bound);
     }
     choices.push_back(choose(actual_logits.data() + t * E, E, K));
@@ -297,49 +333,79 @@ void check_route_and_experts_up_case(Comparison& comparison, const Subject& subj
   test.compare(comparison, normed, TestRouting(choices, own), test.read(comparison, 0, {}));
 }
 
+// The matrices of experts_down, their biases and their results.
+class TestDown {
+ public:
+  TestDown(const Case& c, Stream stream, Format weights)
+      : hidden_(static_cast<size_t>(c.shape.hidden)),
+        matrix_(stream, weights, Origin::kStored,
+                {.rows = c.shape.hidden, .cols = c.shape.intermediate, .num_matrices = c.shape.num_experts},
+                {c.values, c.seed + 71}),
+        bias_(random_floats(c.values, c.seed + 73, static_cast<size_t>(c.shape.num_experts) * hidden_)),
+        device_bias_(bias_),
+        out_(static_cast<size_t>(c.num_tokens * c.shape.experts_per_token) * hidden_) {}
+
+  const Strips& strips() const { return matrix_.strips(); }
+  const float* bias() const { return device_bias_.data(); }
+  const DeviceArray<float>& out() const { return out_; }
+
+  void compare(Comparison& comparison, const Activations& x, const TestRouting& routing,
+               const std::vector<float>& actual) const {
+    routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
+      const Products products = matrix_.times(x, pairs, e);
+      for (size_t p = 0; p < pairs.size(); ++p)
+        for (size_t i = 0; i < hidden_; ++i) {
+          const auto column = static_cast<int>(i);
+          const Near sum = with_bias(products, products.at(static_cast<int>(p), column),
+                                     bias_[static_cast<size_t>(e) * hidden_ + i]);
+          // The weight is a float32, and the product is rounded.
+          const double weight = routing.weight(pairs[p]);
+          comparison.near({"out", pairs[p], column}, actual[static_cast<size_t>(pairs[p]) * hidden_ + i],
+                          weight * sum.value,
+                          weight * (sum.bound + 0x1p-23 * (std::abs(sum.value) + sum.bound)));
+        }
+    });
+  }
+
+ private:
+  size_t hidden_;
+  TestMatrix matrix_;
+  std::vector<float> bias_;
+  DeviceArray<float> device_bias_, out_;
+};
+
+// Returns rows of pairs as an image, in which each group begins at a multiple of 8 rows.
+std::vector<uint16_t> image_of_pairs(const RoutedCase& routed, const std::vector<uint16_t>& rows, int cols) {
+  const std::vector<int>& image_row = routed.groups.image_row_of_pair();
+  std::vector<uint16_t> image(image_bytes(routed.image_pairs, cols) / 2, 0);
+  for (size_t pair = 0; pair < image_row.size(); ++pair)
+    for (int i = 0; i < cols; ++i)
+      image[element_of(image_row[pair], i / kTileCols, 0, routed.image_pairs, i)] =
+          rows[pair * static_cast<size_t>(cols) + static_cast<size_t>(i)];
+  return image;
+}
+
 void check_experts_down_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const int T = c.num_tokens, H = c.shape.hidden, I = c.shape.intermediate, E = c.shape.num_experts,
-            K = c.shape.experts_per_token;
+  const int T = c.num_tokens, H = c.shape.hidden, I = c.shape.intermediate, K = c.shape.experts_per_token;
   const auto gated = random_bf16(c.values, c.seed + 70, static_cast<size_t>(T * K) * static_cast<size_t>(I));
-  TestRouting routing(c);
-  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
-  // Kernels for images and for many columns, which `nibble tune` tries with few rows, have groups.
-  const bool has_mailbox = are_matched(T, K, size, subject.row.pass.takes_image);
-  // Without a mailbox, the groups define this rank's pairs.
-  const IndexRange own = has_mailbox ? own_experts(c) : IndexRange{0, E};
-  routing.leave_out_all_but(own);
-  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kStored,
-                          {.rows = H, .cols = I, .num_matrices = own.count}, c.values, c.seed + 71);
-  const auto bias =
-      random_floats(c.values, c.seed + 73, static_cast<size_t>(own.count) * static_cast<size_t>(H));
-  const DeviceArray<float> device_bias(bias);
-  const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
-  // One of these two must not be read by the kernel: it is poisoned.
-  const DeviceGroups groups = has_mailbox ? DeviceGroups(T, K, max_groups, size)
-                                          : DeviceGroups(routing.choices(), E, max_groups, size);
-  const DeviceRoutingMailbox mailbox(routing.choices());
-  const int image_pairs = subject.row.pass.takes_image ? groups.image_pairs() : 0;
-  std::vector<uint16_t> image(image_bytes(image_pairs, I) / 2, 0);
-  for (int pair = 0; image_pairs && pair < T * K; ++pair)
-    for (int i = 0; i < I; ++i)
-      image[element_of(groups.image_row_of_pair()[static_cast<size_t>(pair)], i / kTileCols, 0, image_pairs,
-                       i)] =
-          gated[static_cast<size_t>(pair) * static_cast<size_t>(I) + static_cast<size_t>(i)];
-  const DeviceArray<uint16_t> device_gated(image_pairs ? image : gated);
+  const RoutedCase routed(subject, c);
+  const TestDown test(of_rank(c, routed.own), subject.stream(), subject.row.weights);
+  const DeviceRoutingMailbox mailbox(routed.routing.choices());
+  const DeviceArray<uint16_t> device_gated(routed.image_pairs ? image_of_pairs(routed, gated, I) : gated);
   const DeviceArray<unsigned> turns(std::vector<unsigned>(static_cast<size_t>(K), 0));
-  ExpertsDownArgs args{rows_or_image(bf16(device_gated), image_pairs),
-                       groups.view(),
-                       has_mailbox ? mailbox.view() : RoutingMailbox{},
-                       own,
-                       E,
+  ExpertsDownArgs args{rows_or_image(bf16(device_gated), routed.image_pairs),
+                       routed.groups.view(),
+                       routed.has_mailbox ? mailbox.view() : RoutingMailbox{},
+                       routed.own,
+                       c.shape.num_experts,
                        T,
                        K,
-                       max_groups,
+                       routed.groups.max_groups(),
                        H,
                        I,
-                       matrix.strips(),
-                       device_bias.data(),
-                       out.data(),
+                       test.strips(),
+                       test.bias(),
+                       test.out().data(),
                        turns.data()};
 
   Activations x(T * K, I, gated);
@@ -353,28 +419,15 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   subject.launch(args);
   wait_for_stream(subject.stream(), "checking experts_down");
 
-  const auto actual = out.read(comparison, "out");
+  const auto actual = test.out().read(comparison, "out");
   for (const unsigned turn : turns.read(comparison, "turns")) comparison.equal("turn", 0, 0, turn, 0);
-  routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
-    const Products products = matrix.times(x, pairs, e);
-    for (size_t p = 0; p < pairs.size(); ++p)
-      for (int i = 0; i < H; ++i) {
-        const auto column = static_cast<size_t>(i), hidden = static_cast<size_t>(H);
-        const Near sum = with_bias(products, products.at(static_cast<int>(p), i),
-                                   bias[static_cast<size_t>(e) * hidden + column]);
-        // The weight is a float32, and the product is rounded.
-        const double weight = routing.weight(pairs[p]);
-        comparison.near("out", pairs[p], i, actual[static_cast<size_t>(pairs[p]) * hidden + column],
-                        weight * sum.value,
-                        weight * (sum.bound + 0x1p-23 * (std::abs(sum.value) + sum.bound)));
-      }
-  });
+  test.compare(comparison, x, routed.routing, actual);
   const DeviceArray<uint16_t> natural(gated);
-  const DeviceGroups by_64(routing.choices(), E, max_num_groups(T, E, K, kManyColumns), kManyColumns);
+  const DeviceGroups by_64 = groups_of(routed.routing, c, kManyColumns);
   args.gated = bf16(natural);
   args.groups = by_64.view();
-  args.max_groups = max_num_groups(T, E, K, kManyColumns);
-  compare_with_mma(comparison, subject, "bits of out", H, args, out, actual);
+  args.max_groups = by_64.max_groups();
+  compare_with_mma(comparison, subject, args, RowResult{"bits of out", H, test.out(), actual});
 }
 
 }  // namespace

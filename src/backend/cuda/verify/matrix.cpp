@@ -56,8 +56,8 @@ uint16_t below_largest_scale(uint16_t bits) {
 
 }  // namespace
 
-TestMatrix::TestMatrix(Stream stream, Format format, Origin origin, const MatrixShape& shape, Values values,
-                       uint64_t seed)
+TestMatrix::TestMatrix(Stream stream, Format format, Origin origin, const MatrixShape& shape,
+                       const RandomValues& random)
     : format_(format),
       shape_(shape),
       strips_(make_strips(layout_of(format), shape.rows, shape.cols, shape.max_segment_tiles)),
@@ -66,11 +66,11 @@ TestMatrix::TestMatrix(Stream stream, Format format, Origin origin, const Matrix
   strips_.data = packed_.as<uint8_t>();
   check(cudaMemsetAsync(packed_.as<void>(), 0xFF, packed_.bytes(), stream), "poisoning");
   if (format == Format::kMxfp4 && origin == Origin::kStored) {
-    codes_ = random_codes(values, seed, count / 2);
-    scales_ = random_scales(values, seed + 1, count / kMxfp4BlockSize);
+    codes_ = random_codes(random.values, random.seed, count / 2);
+    scales_ = random_scales(random.values, random.seed + 1, count / kMxfp4BlockSize);
     pack_mxfp4(stream);
   } else {
-    bf16_ = random_bf16(values, seed, count);
+    bf16_ = random_bf16(random.values, random.seed, count);
     if (format == Format::kMxfp4)
       for (uint16_t& bits : bf16_) bits = below_largest_scale(bits);
     format == Format::kBf16 ? pack_bf16(stream) : quantise_bf16(stream);

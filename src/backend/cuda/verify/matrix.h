@@ -58,10 +58,16 @@ struct MatrixShape {
   int max_segment_tiles{kMaxSegmentTiles};
 };
 
+// Determines random numbers.
+struct RandomValues {
+  Values values;
+  uint64_t seed;
+};
+
 class TestMatrix {
  public:
-  TestMatrix(Stream stream, Format format, Origin origin, const MatrixShape& shape, Values values,
-             uint64_t seed);
+  TestMatrix(Stream stream, Format format, Origin origin, const MatrixShape& shape,
+             const RandomValues& random);
 
   const Strips& strips() const { return strips_; }
   // Returns the product of matrix number `matrix` with the given rows of x.

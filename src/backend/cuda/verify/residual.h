@@ -41,6 +41,7 @@ class TestNorm {
   static constexpr float kEps{1e-5f};
 
   TestNorm(const Case& c, const TestResidual& residual);
+  const TestResidual& residual() const { return residual_; }
   NormInput input() const { return {residual_.input(), device_weights_.data(), kEps}; }
   // Returns the norm of the given tokens, [tokens, H].
   std::vector<Rounded> numbers(const std::vector<int>& tokens) const;

@@ -29,19 +29,30 @@ void compare_bits(Comparison& comparison, const char* what, int cols, const std:
                      bits(by_mma[i]));
 }
 
-// Launches the mma.sync row, if there is one, with `args` as that row takes them, and compares what it leaves
-// in `out` with the result of the wgmma row.
+// The numbers that a kernel has left in `out`, as rows of `cols`.
+template <typename T>
+struct RowResult {
+  const char* what;
+  int cols;
+  const DeviceArray<T>& out;
+  const std::vector<T>& values;
+};
+template <typename T>
+RowResult(const char*, int, const DeviceArray<T>&, const std::vector<T>&) -> RowResult<T>;
+
+// If the subject uses wgmma: launches the mma.sync row, with `args` as that row takes them, and compares what
+// it leaves in `out` with the subject's result.
 template <typename Args, typename T>
-void compare_with_mma(Comparison& comparison, const Subject& subject, const char* what, int cols,
-                      const Args& args, const DeviceArray<T>& out, const std::vector<T>& by_wgmma) {
+void compare_with_mma(Comparison& comparison, const Subject& subject, const Args& args,
+                      const RowResult<T>& result) {
   const KernelRow* row = row_by_mma(subject.row);
   if (!row) return;
-  out.poison();
+  result.out.poison();
   row->launch(subject.gpu, args);
   wait_for_stream(subject.stream(), "multiplying once more");
-  auto by_mma = out.read(comparison, what);
-  by_mma.resize(by_wgmma.size());
-  compare_bits(comparison, what, cols, by_wgmma, by_mma);
+  auto by_mma = result.out.read(comparison, result.what);
+  by_mma.resize(result.values.size());
+  compare_bits(comparison, result.what, result.cols, result.values, by_mma);
 }
 
 }  // namespace nibble::cuda::verify

@@ -105,7 +105,7 @@ struct Setup {
         config(config_of(whole_config(of), share)),
         options(options_of(of)),
         plan(config, options, target_of(known_gpu(of.gpu), {.shared_budget = of.shared_budget}), of.name,
-             of.prompt_activations),
+             {of.prompt_activations}),
         kv(config, options, Stream{}) {
     place_weights(of);
     place_workspace(of);

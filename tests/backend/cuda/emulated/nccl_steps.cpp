@@ -112,7 +112,7 @@ TEST(EmulatedNodes, AddUpInTheOrderOfRanks) {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kRanks; ++rank)
       threads.emplace_back([&, rank] {
-        const NcclRank own(nccl, num_parts == 1 ? group : GroupId{7}, shares, rank, kHidden, kRows);
+        const NcclRank own({nccl, num_parts == 1 ? group : GroupId{7}, shares}, rank, kHidden, kRows);
         std::vector<float> parts, x(count, 0.1f);
         for (int part = 0; part < num_parts; ++part)
           for (size_t i = 0; i < count; ++i) parts.push_back(term(rank, part, i));

@@ -29,7 +29,7 @@ std::map<uint32_t, int> pages_asked_for(const std::vector<int>& positions) {
   const OwnedStream stream;
   prepare_kernels();
   const verify::TestMatrix matrix(stream, Format::kBf16, verify::Origin::kQuantised, {kRows, kHidden},
-                                  verify::Values::kTypical, 7);
+                                  {verify::Values::kTypical, 7});
   const std::vector<float> x(static_cast<size_t>(num_rows) * kHidden, 1), norm(kHidden, 1);
   std::vector<float> parts(2 * static_cast<size_t>(num_rows) * kRows);
   std::vector<RowInput> rows;

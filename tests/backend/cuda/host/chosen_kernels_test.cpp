@@ -84,7 +84,7 @@ PlanText plan_text(const Target& target, std::optional<BlockFormat> prompt_activ
       options.max_batch_tokens = kMostRows;
       options.dense = {dense, dense, dense};
       options.kv_format = kv;
-      const Plan plan(config, options, target, "a test", prompt_activations);
+      const Plan plan(config, options, target, "a test", {prompt_activations});
       for (const KernelRow* row : plan.chosen())
         text[{row->operation, row->weights}] = ranges_text(plan, config, row->operation);
     }

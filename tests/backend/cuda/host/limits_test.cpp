@@ -80,7 +80,7 @@ BackendOptions room_for(int num_tokens) {
   return options;
 }
 std::string memory_refusal(const char* model, const BackendOptions& options, size_t free) {
-  return why_not_memory(*named_config(model), model, options, {}, free);
+  return why_not_memory(*named_config(model), model, options, {}, {free});
 }
 
 // The context that the message suggests is accepted, and one more page is not.
@@ -136,8 +136,9 @@ TEST(CudaLimits, APlanForSeveralGpusIsThatOfTheFullest) {
   EXPECT_EQ(4 * small.kv_bytes, whole.kv_bytes);
   EXPECT_EQ(both.weight_bytes, large.weight_bytes + small.weight_bytes);
   EXPECT_EQ(both.kv_bytes, whole.kv_bytes);
-  EXPECT_THAT(why_not_memory(config, "a model", options, {.parts = {3, 1}}, 30 * kGigabyte), Not(IsEmpty()));
-  EXPECT_THAT(why_not_memory(config, "a model", options, {.parts = {3, 1}}, 30 * kGigabyte, 1), IsEmpty());
+  EXPECT_THAT(why_not_memory(config, "a model", options, {.parts = {3, 1}}, {30 * kGigabyte}),
+              Not(IsEmpty()));
+  EXPECT_THAT(why_not_memory(config, "a model", options, {.parts = {3, 1}}, {30 * kGigabyte, 1}), IsEmpty());
 }
 
 // Two GPUs have 64 of 128 experts each; split by columns they have 23 and 22 of 45 tiles. Dense weights are

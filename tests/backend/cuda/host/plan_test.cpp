@@ -86,7 +86,7 @@ TEST(CudaPlan, TakesTheRowsOfTheModelsFormats) {
 Plan plan_with(std::optional<BlockFormat> activations, const char* gpu) {
   BackendOptions options;
   options.max_batch_tokens = kMaxTokens;
-  return {*named_config("gpt-oss-20b"), options, target_of(known_gpu(gpu), {}), "gpt-oss-20b", activations};
+  return {*named_config("gpt-oss-20b"), options, target_of(known_gpu(gpu), {}), "gpt-oss-20b", {activations}};
 }
 
 // Steps of few tokens run on the decode kernels, whose table rows stay the same.
@@ -161,7 +161,8 @@ TEST(CudaPlan, RefusesWhatNoRowRuns) {
 TEST(CudaPlan, TakesAFamilysOwnRow) {
   std::vector<KernelRow> rows(kernel_rows().begin(), kernel_rows().end());
   const auto kernel_on = [&](const char* gpu, Operation operation) {
-    const Plan plan(*named_config("gpt-oss-20b"), {}, target_of(known_gpu(gpu), {}), "a model", {}, rows);
+    const Plan plan(*named_config("gpt-oss-20b"), {}, target_of(known_gpu(gpu), {}), "a model",
+                    {.rows = rows});
     return std::string(plan.find(operation, 1)->kernel);
   };
   EXPECT_EQ(kernel_on("h200", Operation::kUnembed).substr(0, 14), "unembed_dealt:");

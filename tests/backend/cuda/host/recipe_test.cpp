@@ -14,8 +14,11 @@ constexpr Sharing kAlone{}, kByPeers{true, true, false}, kByNccl{true, false, fa
 Plan plan_for_recipes(const std::string& gpu, std::optional<BlockFormat> prompt_activations = {}) {
   BackendOptions options;
   options.max_batch_tokens = kMostRecipeTokens;
-  return {*named_config("gpt-oss-120b"), options, target_of(known_gpu(gpu), {}), "gpt-oss-120b",
-          prompt_activations};
+  return {*named_config("gpt-oss-120b"),
+          options,
+          target_of(known_gpu(gpu), {}),
+          "gpt-oss-120b",
+          {prompt_activations}};
 }
 StepRecipe recipe_for(const Plan& plan, int num_tokens, const Sharing& sharing = kAlone) {
   const int num_own_rows = sharing.has_own_sequences ? kOwnNorms + 1 : num_tokens;

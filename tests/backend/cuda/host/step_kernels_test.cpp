@@ -55,7 +55,7 @@ TEST(CudaTune, ACandidateMakesAStepOfAnyNumberOfRowsThatItCanTake) {
     const Target target = trial_target(gpu);
     for (const StepKernels& kernels : kernels_on(target)) {
       const Plan plan(*named_config("gpt-oss-120b"), trial_options(), target_of(kernels, target), "a test",
-                      {}, kernels.rows);
+                      {.rows = kernels.rows});
       for (const int rows : {2, 3, 12, 64, 200, 2048}) {
         for (const Operation operation : kTriedOperations) {
           const KernelRow *tried = plan.find(operation, rows), *expected = kernels.find(operation);

@@ -136,7 +136,7 @@ ProbeFinding probe_quantising() {
             };
             // 2^-14 of the scale (quantise_block.h), for numbers below 2^-6 of it; larger ones are exact.
             const double value = lanes[lane][c];
-            comparison.near("two terms", block, 8 * lane + c,
+            comparison.near({"two terms", block, 8 * lane + c},
                             code(all_first) * unit + code(all_rest) * rest_unit, value,
                             std::abs(value) < 0x1p-6 * unit ? 0x1p-14 * unit : 0);
           }
