@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kThreads)
   const int row = static_cast<int>(blockIdx.x), num_fours = x.hidden / 4;
   auto* to = reinterpret_cast<uint2*>(args.taps) + (size_t{1} * row * kNumTaps + args.tap) * num_fours;
   for (int i = static_cast<int>(threadIdx.x); i < num_fours; i += kThreads)
-    to[i] = four_bf16(x.sum(x.ask<float4>(row, i)));
+    to[i] = four_bf16(x.sum(x.request<float4>(row, i)));
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int n = 0; n < kFours; ++n) {
     const int i = four_of(n);
     e[n] = i < num_fours ? four_floats(embedded[i]) : zero;
-    f[n] = i < num_fours ? features.sum(features.ask<float4>(row, i)) : zero;
+    f[n] = i < num_fours ? features.sum(features.request<float4>(row, i)) : zero;
   }
   const auto weights_at = [&](const float* weights, int n) {
     return four_of(n) < num_fours ? reinterpret_cast<const float4*>(weights)[four_of(n)] : zero;
