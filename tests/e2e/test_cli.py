@@ -402,8 +402,8 @@ def test_prompts_may_take_block_scaled_activations():
 @with_cuda
 def test_a_gpu_is_no_more_than_it_is():
     for arguments, said in [
-        (["sm_42"], "known are gb10"),
-        (["gb10", "--shared-budget", 163], "up to 99 is accepted there"),
+        (["sm_42"], "the known GPUs are gb10"),
+        (["gb10", "--shared-budget", 163], "at most 99 is possible"),
         (["gb10", "--multiprocessors", 49], "--multiprocessors 49"),
         (["h200", "--require", "qkv=mxfp4"], "--require"),
     ]:
@@ -449,7 +449,7 @@ def test_a_model_shared_by_several_gpus_is_predicted():
     assert "whole experts on each GPU" in predict_gpu("h200", "--count", 2, "-p", 0, "--expert-parallel").stdout
     text = predict_gpu("gb10", "--count", 2, "-p", 0).stdout
     assert "2 GPUs, linked at 22 GB/s one way (expected: 200 GbE)" in text
-    assert "nibble does not run the model there: a machine has one NVIDIA GB10; several machines share a model by --nodes" in text
+    assert "nibble does not run the model there: a machine has one NVIDIA GB10; --nodes shares a model between machines" in text
     for arguments, said in [(("l40s", "--count", 2), "the link between that number of NVIDIA L40S is unknown"), (("h200", "--count", 3), "--count 3"), (("h200", "--count", 1, "--expert-parallel"), "needs several GPUs: --count N")]:
         done = predict_gpu(*arguments)
         assert done.returncode == 2 and said in done.stderr
@@ -528,7 +528,7 @@ def test_a_prediction_follows_the_flags_that_make_a_gpu_smaller():
               for count in [132, 48]]
     assert speeds[0] > 1.2 * speeds[1]
     for arguments, said in [
-        (["sm_42"], "known are gb10"),
+        (["sm_42"], "the known GPUs are gb10"),
         (["gb10", "--multiprocessors", 49], "--multiprocessors 49"),
         (["gb10", "-d", 131072], "needs a context of"),
         (["h200", "--require", "qkv=mxfp4"], "--require"),

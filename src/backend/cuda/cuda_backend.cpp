@@ -254,7 +254,7 @@ void CudaBackend::try_links() {
   threads_.run([&](size_t n) {
     Card& card = *cards_[n];
     card.take_turns([&](Rank& rank, Turn turn) { rank.run_trial(turn, card.stream); });
-    check(cudaEventRecord(card.end[0], card.stream), "trying the links");
+    check(cudaEventRecord(card.end[0], card.stream), "testing the links");
   });
   for (const auto& card : cards_) wait_for(card->end[0]);
   threads_.run([&](size_t n) {
@@ -262,14 +262,13 @@ void CudaBackend::try_links() {
       if (!rank->trial_was_right(cards_[n]->stream)) are_right = false;
   });
   if (connection_.nccl && !are_right)
-    throw InputError("{} {}: NCCL {} brings other numbers than were sent",
+    throw InputError("{} {}: NCCL {} delivers wrong numbers",
                      connection_.links ? "--nodes" : "--tensor-parallel-size", num_ranks_,
                      connection_.nccl->version());
   if (failure_.take() || !are_right)
     throw InputError(
-        "--tensor-parallel-size {}: the driver says that the GPUs can write into each other's memory, but "
-        "what "
-        "they write does not arrive; IOMMU and ACS settings of the machine can cause that",
+        "--tensor-parallel-size {}: the driver reports that the GPUs can write into each other's memory, but "
+        "the writes do not arrive; IOMMU and ACS settings of the machine can cause that",
         num_ranks_);
 }
 
@@ -325,7 +324,7 @@ void CudaBackend::take_logits(int count, std::vector<float>& logits) {
 // and an allocation may wait for running kernels: it must not wait for another GPU's kernels that wait for
 // this GPU's launches.
 void CudaBackend::launch(const Batch& batch) {
-  NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "nobody waits for the steps");
+  NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "launch() without wait()");
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
   step.num_outputs = 0;  // not counting those of spare rows
@@ -383,8 +382,7 @@ StepResult CudaBackend::wait() {
   Launched& step = launched_[turn];
   for (const auto& card : cards_) wait_for(card->end[turn]);
   if (failure_.take())
-    throw InputError(
-        "a GPU waited for another one for too long: the step was given up, and its tokens are lost");
+    throw InputError("a GPU waited too long for another one: the step was aborted, and its tokens are lost");
   StepResult result{.outputs = {}, .logits = std::move(step.logits)};
   if (drafter_) result.drafts = drafter_->read(step.drafts);
   const int32_t* const kept = first_rank().work().exchange.kept[step.step % 2];
@@ -496,17 +494,16 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   const Config& config = weights->config;
   check_shapes(config, weights->source);
   if (own.num_ranks() > 1 && options.draft_head)
-    throw InputError(
-        "--tensor-parallel-size {}: a draft head runs on one GPU only, and not beside a model on several",
-        own.num_ranks());
+    throw InputError("--tensor-parallel-size {}: a draft head needs a model that is on one GPU",
+                     own.num_ranks());
   if (own.have_own_sequences && options.max_batch_tokens < kLeastOwnRows)
     throw InputError(
-        "--data-parallel-attention: a step has {} rows at least: --max-batch-tokens {} is too few",
+        "--data-parallel-attention: a step has at least {} rows: --max-batch-tokens {} is too small",
         kLeastOwnRows, options.max_batch_tokens);
   NIBBLE_CHECK(options.num_kv_caches == (own.have_own_sequences ? own.num_ranks() : 1), "{} KV caches",
                options.num_kv_caches);
   if (own.num_ranks() > kMaxRanks)
-    throw InputError("{} {}: up to {} GPUs share a model", own.flag(), own.num_ranks(), kMaxRanks);
+    throw InputError("{} {}: at most {} GPUs can share a model", own.flag(), own.num_ranks(), kMaxRanks);
   const std::vector<int> devices = devices_of(own);
   Connection connection = connection_of(config, options, own, weights->source, devices);
   const std::vector<Share> shares = shares_here(config, own, weights->source);
@@ -521,17 +518,15 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
               device_caps().name, kilobytes(target.budget), target.num_multiprocessors);
     if (own.num_ranks() > 1)
       log::info(
-          "GPU {} has {} of {} heads of keys and values{}, {} of {} experts with {} of {} units each, {} of "
-          "{} "
+          "GPU {} has {} of {} key/value heads{}, {} of {} experts with {} of {} units each, {} of {} "
           "rows of lm_head",
           device, share.kv_heads.count, config.num_kv_heads,
           share.has_own_sequences ? " of some sequences" : "", share.experts.count, config.num_experts,
           share.units.count, config.intermediate, share.vocab.count, config.vocab);
     if (own.prompt_activations && !target.has_block_products)
       log::warn(
-          "--prompt-activations: {} has no instruction for block-scaled products: prompts in {} run by its "
-          "twin in "
-          "software, which is slow",
+          "--prompt-activations: {} has no instruction for block-scaled products: prompts in {} use its "
+          "emulation in software, which is slow",
           device_caps().name, nibble::name(format_of(*own.prompt_activations)));
   }
   for (const int device : cards_of(plans)) {

@@ -39,21 +39,20 @@ std::string advice(const Config& config, const BackendOptions& options, const Cu
   if (without_kv + sliding_bytes + page_bytes <= free.bytes) {
     const size_t num_pages = (free.bytes - without_kv - sliding_bytes) / page_bytes;
     return fmt::format(
-        "beside the weights {} tokens fit, where {} are asked for: a smaller --context or --max-sequences "
-        "takes "
-        "less{}",
+        "next to the weights {} tokens fit, and {} are requested: a smaller --context or --max-sequences "
+        "needs less{}",
         num_pages * kPagePositions, static_cast<size_t>(options.num_full_pages) * kPagePositions,
-        options.kv_format == Format::kBf16 ? ", --kv-dtype fp8 half" : "");
+        options.kv_format == Format::kBf16 ? "; --kv-dtype fp8 halves the KV cache" : "");
   }
   BackendOptions small = options;
   small.dense = {Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
   const MemoryPlan smallest = memory_plan(config, small, own, free.device);
   if (smallest.weight_bytes + kStagingBytes < free.bytes && smallest.weight_bytes < needed.weight_bytes)
-    return fmt::format("--mxfp4-layers all makes the weights smaller, {:.1f} GB",
+    return fmt::format("--mxfp4-layers all reduces the weights to {:.1f} GB",
                        gigabytes(smallest.weight_bytes));
   if (needed.weight_bytes + kStagingBytes < free.bytes)
-    return "a smaller --max-batch-tokens, --context or --max-sequences takes less";
-  return "in no format do the weights fit; try --backend cpu";
+    return "a smaller --max-batch-tokens, --context or --max-sequences needs less";
+  return "the weights fit in no format; try --backend cpu";
 }
 
 }  // namespace
@@ -63,25 +62,23 @@ void check_shapes(const Config& c, std::string_view source) {
     throw InputError("{}: {}: the CUDA backend has no kernel for that; try --backend cpu", source, what);
   };
   if (c.max_context > kMaxPositions)
-    refuse(fmt::format("a context of {} (up to {} are taken)", c.max_context, kMaxPositions));
-  if (c.head_dim != 64) refuse(fmt::format("head_dim {} (64 is taken)", c.head_dim));
+    refuse(fmt::format("a context of {} (at most {})", c.max_context, kMaxPositions));
+  if (c.head_dim != 64) refuse(fmt::format("head_dim {} (must be 64)", c.head_dim));
   if (c.hidden % 32 || c.hidden > 4096)
-    refuse(fmt::format("hidden {} (multiples of 32 up to 4096 are taken)", c.hidden));
-  if (c.intermediate % 32) refuse(fmt::format("intermediate {} (multiples of 32 are taken)", c.intermediate));
+    refuse(fmt::format("hidden {} (must be a multiple of 32, at most 4096)", c.hidden));
+  if (c.intermediate % 32) refuse(fmt::format("intermediate {} (must be a multiple of 32)", c.intermediate));
   if (c.num_heads / c.num_kv_heads > kMaxGroupHeads)
-    refuse(fmt::format("{} query heads of a key/value head (up to {} are taken)",
-                       c.num_heads / c.num_kv_heads, kMaxGroupHeads));
-  if (c.num_experts > kMaxExperts)
-    refuse(fmt::format("{} experts (up to {} are taken)", c.num_experts, kMaxExperts));
-  if (c.vocab > kMaxVocab) refuse(fmt::format("a vocabulary of {} (up to {} are taken)", c.vocab, kMaxVocab));
+    refuse(fmt::format("{} query heads per key/value head (at most {})", c.num_heads / c.num_kv_heads,
+                       kMaxGroupHeads));
+  if (c.num_experts > kMaxExperts) refuse(fmt::format("{} experts (at most {})", c.num_experts, kMaxExperts));
+  if (c.vocab > kMaxVocab) refuse(fmt::format("a vocabulary of {} (at most {})", c.vocab, kMaxVocab));
   if (c.experts_per_token > kMaxExpertsPerToken)
-    refuse(
-        fmt::format("{} experts for a token (up to {} are taken)", c.experts_per_token, kMaxExpertsPerToken));
+    refuse(fmt::format("{} experts per token (at most {})", c.experts_per_token, kMaxExpertsPerToken));
 }
 
 std::string why_not_ranks(const DeviceCaps& caps, int num_ranks) {
   if (num_ranks == 1 || caps.family != Family::kSm121) return {};
-  return fmt::format("a machine has one {}; several machines share a model by --nodes", caps.name);
+  return fmt::format("a machine has one {}; --nodes shares a model between machines", caps.name);
 }
 
 std::vector<Share> shares_of(const Config& config, const CudaOptions& own, std::string_view source) {
@@ -107,10 +104,10 @@ std::string why_not_budget(const Plan& plan, const Config& config, const DeviceC
   const size_t kilobytes_needed =
       (need.bytes + 1023) / 1024 + 1;  // 1 for static arrays, as in usable_bytes()
   if (largest_budget(caps.shared_bytes) > budget)
-    return fmt::format("--shared-budget {}: {} takes {} KB of shared memory per CTA", kilobytes(budget),
+    return fmt::format("--shared-budget {}: {} needs {} KB of shared memory per CTA", kilobytes(budget),
                        name(*need.row), kilobytes_needed);
   return fmt::format(
-      "{} has {} KB of shared memory per CTA and {} takes {}: an H100 or H200 has that; try "
+      "{} has {} KB of shared memory per CTA and {} needs {}: an H100 or H200 has that; try "
       "--backend cpu",
       caps.name, caps.shared_bytes >> 10, name(*need.row), kilobytes_needed);
 }

@@ -115,10 +115,10 @@ void Rank::begin_trial(Stream stream) const {
   const size_t bytes = terms.size() * sizeof(float);
   for (size_t i = 0; i < terms.size(); ++i) terms[i] = trial_term(share_.rank, i);
   check(cudaMemcpyAsync(work_->project_parts, terms.data(), bytes, cudaMemcpyHostToDevice, stream),
-        "trying the links");
+        "testing the links");
   for (float* x : {work_->x, work_->experts_out})
-    check(cudaMemsetAsync(x, 0, bytes, stream), "trying the links");
-  wait_for_stream(stream, "trying the links");
+    check(cudaMemsetAsync(x, 0, bytes, stream), "testing the links");
+  wait_for_stream(stream, "testing the links");
 }
 
 SumArgs Rank::trial_sum(float* x, int num_rows) const {
@@ -168,8 +168,8 @@ bool Rank::trial_was_right(Stream stream) const {
   const auto is_right = [&](const float* x, int num_rows) {
     std::vector<float> sums(static_cast<size_t>(num_rows) * static_cast<size_t>(config_.hidden));
     check(cudaMemcpyAsync(sums.data(), x, sums.size() * sizeof(float), cudaMemcpyDeviceToHost, stream),
-          "trying the links");
-    wait_for_stream(stream, "trying the links");
+          "testing the links");
+    wait_for_stream(stream, "testing the links");
     for (size_t i = 0; i < sums.size(); ++i) {
       float expected = 0;
       for (int r = 0; r < share_.num_ranks; ++r) expected += trial_term(r, i);

@@ -58,11 +58,11 @@ std::string_view stream_text(StreamIn stream) {
     case StreamIn::kExpertsOut:
       break;
   }
-  return "the room of the experts' outputs";
+  return "the memory of the experts' outputs";
 }
 
 std::string stream_shape_text(const StreamShape& shape) {
-  return fmt::format("{} warps, rings of {} slots, {} columns a pass", shape.of.warps, shape.of.slots,
+  return fmt::format("{} warps, rings of {} slots, {} columns per pass", shape.of.warps, shape.of.slots,
                      shape.columns);
 }
 std::string dense_text(const DenseLaunch& launch) {

@@ -320,7 +320,7 @@ TEST_P(CudaGpus, HaveTheSameBitsWhereNcclConnectsThem) {
   for (int time = 0; time < 3; ++time) EXPECT_EQ(logits_of(weights, own), written);
   EXPECT_EQ(logits_of(weights, with_own_sequences(own)), written_of_sequences);
   own.gpus = one_gpu(GetParam());
-  EXPECT_NE(error_of([&] { make(weights, options_with(80), own); }).find("NCCL takes each GPU once"),
+  EXPECT_NE(error_of([&] { make(weights, options_with(80), own); }).find("NCCL accepts each GPU only once"),
             std::string::npos);
 }
 
@@ -356,7 +356,7 @@ TEST(CudaRanks, RefuseWhatTheyCannotRun) {
   short_steps.max_batch_tokens = 2;
   EXPECT_NE(error_of([&] {
               make_shared_backend(weights, short_steps, kTwoOfSequences);
-            }).find("--max-batch-tokens 2 is too few"),
+            }).find("--max-batch-tokens 2 is too small"),
             std::string::npos);
 }
 

@@ -37,7 +37,7 @@ const FamilyRow& row_for(const DeviceProperties& properties) {
     if (row.code == kPortableCode && row.compute_capability < properties.compute_capability) nearest = &row;
   }
   if (!nearest)
-    throw InputError("{} is of compute capability {}.{}: the CUDA backend takes 8.0 and later",
+    throw InputError("{} is of compute capability {}.{}: the CUDA backend needs 8.0 or later",
                      properties.name, properties.compute_capability / 10, properties.compute_capability % 10);
   return *nearest;
 }
@@ -98,7 +98,7 @@ constexpr ChipRow kChips[]{
 const ChipRow& chip_of(std::string_view name) {
   for (const ChipRow& chip : kChips)
     if (name == chip.name || name == fmt::format("sm_{}", chip.compute_capability)) return chip;
-  throw InputError("--gpu '{}': known are {}", name, fmt::join(known_gpu_names(), ", "));
+  throw InputError("--gpu '{}': unknown; the known GPUs are {}", name, fmt::join(known_gpu_names(), ", "));
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ std::string describe(const DeviceCaps& caps) {
   if (caps.has_clusters) text += ", clusters";
   if (caps.has_dependent_launch) text += ", dependent launches";
   if (caps.has_block_products) text += ", block-scaled products";
-  if (caps.is_divided) text += ", divided by MPS";
+  if (caps.is_divided) text += ", shared through MPS";
   return text;
 }
 

@@ -61,11 +61,12 @@ std::string why_no_device() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver)
-    return "no NVIDIA driver, or one that is older than CUDA 13 needs (580 or later)";
+    return "no NVIDIA driver, or one too old for CUDA 13, which needs 580 or later";
   if (error != cudaSuccess) return cudaGetErrorString(error);
   if (count == 0) return "no NVIDIA GPU is visible";
   int major = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "asking what it is");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
+        "reading its compute capability");
   if (major < 8) return "the GPU is older than compute capability 8.0";
   return {};
 }
@@ -82,18 +83,18 @@ bool is_divided(int device) {
 
 DeviceCaps ask_for_caps(int device) {
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, device), "asking for its properties");
+  check(cudaGetDeviceProperties(&properties, device), "reading its properties");
   DeviceCaps found = caps_of({properties.name, 10 * properties.major + properties.minor,
                               properties.multiProcessorCount, properties.sharedMemPerBlockOptin,
                               properties.totalGlobalMem, properties.integrated != 0, is_divided(device)});
   if (found.is_divided)
     log::warn(
-        "{}: MPS lets other programs run beside this one. CTAs of some kernels wait for each other, and with "
-        "a second program that does the same both may wait forever: be the only one on it, or end MPS "
-        "(echo quit | nvidia-cuda-mps-control)",
+        "{}: MPS lets other programs run on the GPU at the same time. CTAs of some kernels wait for each "
+        "other, so two programs with such kernels can deadlock: run no other program on this GPU, or stop "
+        "MPS (echo quit | nvidia-cuda-mps-control)",
         found.name);
   if (!found.is_of_family())
-    log::info("{} is sm_{}, which nibble has no code for: it runs as {}", found.name,
+    log::info("{} is sm_{}, for which nibble has no code of its own: it runs the code for {}", found.name,
               found.compute_capability, name(found.family));
   if (const std::optional<ImageChoice> choice = choose_image(images(), found.compute_capability))
     found = with_code_of(std::move(found), choice->image.compute_capability);
@@ -119,7 +120,7 @@ size_t device_shared_bytes() { return device_caps().shared_bytes; }
 size_t free_device_bytes(const DeviceCaps& caps) {
   if (caps.is_integrated) return available_bytes();
   size_t free_bytes = 0, total_bytes = 0;
-  check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for its free memory");
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "reading its free memory");
   return free_bytes;
 }
 
@@ -134,20 +135,20 @@ void fill_on_device(void* to, int byte, size_t bytes, const char* what) {
 
 void* DeviceMemory::allocate(size_t bytes) {
   void* data = nullptr;
-  check(cudaMalloc(&data, bytes), "taking its memory");
+  check(cudaMalloc(&data, bytes), "allocating its memory");
   return data;
 }
 void DeviceMemory::release(void* data) { cudaFree(data); }
 
 void* PinnedMemory::allocate(size_t bytes) {
   void* data = nullptr;
-  check(cudaMallocHost(&data, bytes), "taking pinned host memory");
+  check(cudaMallocHost(&data, bytes), "allocating pinned host memory");
   return data;
 }
 void PinnedMemory::release(void* data) { cudaFreeHost(data); }
 
 OwnedStream::OwnedStream() {
-  check(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking), "making a stream");
+  check(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking), "creating a stream");
 }
 OwnedStream::~OwnedStream() { cudaStreamDestroy(stream_); }
 void OwnedStream::wait() const { wait_for_stream(stream_, "running the model"); }

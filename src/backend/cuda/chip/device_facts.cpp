@@ -69,7 +69,7 @@ void add_state(DeviceFacts& facts) {
 
 std::string uuid_text() {
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, 0), "asking for its properties");
+  check(cudaGetDeviceProperties(&properties, 0), "reading its properties");
   std::string text = "GPU";
   for (int i = 0; i < 16; ++i)
     text += fmt::format("{}{:02x}", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
@@ -84,7 +84,7 @@ DeviceFacts device_facts() {
   // 0 means unknown: a GPU that shares the host's memory has no memory clock.
   const auto attribute = [](cudaDeviceAttr which, int unit) -> std::optional<int> {
     int value = 0;
-    check(cudaDeviceGetAttribute(&value, which, 0), "asking what it is");
+    check(cudaDeviceGetAttribute(&value, which, 0), "reading its attributes");
     if (value == 0) return std::nullopt;
     return value / unit;
   };

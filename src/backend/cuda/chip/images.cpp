@@ -99,7 +99,7 @@ void check_images(std::string_view gpu, int compute_capability, std::span<const 
   if (!may_compile)
     throw InputError("--jit off: {}; -DNIBBLE_CUDA_ARCHITECTURES={} builds the program for it", what,
                      compute_capability);
-  log::warn("{}, once, and that takes long", what);
+  log::warn("{}; this happens once and takes minutes", what);
 }
 
 }  // namespace nibble::cuda

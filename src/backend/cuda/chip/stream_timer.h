@@ -10,7 +10,7 @@ namespace nibble::cuda {
 
 class OwnedEvent {
  public:
-  OwnedEvent() { check(cudaEventCreate(&event_), "making an event"); }
+  OwnedEvent() { check(cudaEventCreate(&event_), "creating an event"); }
   OwnedEvent(const OwnedEvent&) = delete;
   OwnedEvent& operator=(const OwnedEvent&) = delete;
   ~OwnedEvent() { cudaEventDestroy(event_); }

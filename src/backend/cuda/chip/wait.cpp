@@ -24,8 +24,7 @@ void wait_until_ready(const std::function<cudaError_t()>& query, const char* wha
     std::this_thread::yield();
     if (between) between();
     if (waiting.seconds() > patience_seconds)
-      throw BackendLost(
-          fmt::format("the GPU hangs: {} has not ended within {:.0f} s", what, patience_seconds));
+      throw BackendLost(fmt::format("the GPU hangs: {} did not end within {:.0f} s", what, patience_seconds));
   }
 }
 

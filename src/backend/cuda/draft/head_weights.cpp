@@ -71,17 +71,17 @@ void check_head(const DraftHead& head, Format format, const Target& target) {
     throw InputError("{}: {}: the CUDA backend has no kernel for such a draft head; try --backend cpu",
                      head.source, what);
   };
-  if (config.head_dim != 64) refuse(fmt::format("head_dim {} (64 is taken)", config.head_dim));
+  if (config.head_dim != 64) refuse(fmt::format("head_dim {} (must be 64)", config.head_dim));
   if (config.num_heads / config.num_kv_heads > kMaxGroupHeads)
-    refuse(fmt::format("{} query heads of a key/value head (up to {} are taken)",
+    refuse(fmt::format("{} query heads per key/value head (at most {})",
                        config.num_heads / config.num_kv_heads, kMaxGroupHeads));
   if (config.intermediate % 32)
-    refuse(fmt::format("intermediate {} (multiples of 32 are taken)", config.intermediate));
+    refuse(fmt::format("intermediate {} (must be a multiple of 32)", config.intermediate));
   const HeadWidths w(config);
   const int widest = std::max({w.features, w.q, config.intermediate});
   const size_t needed = least_stream_bytes(layout_of(format), widest, 1);
   if (needed > usable_bytes(target.budget))
-    refuse(fmt::format("a row of {} numbers takes {} KB of shared memory, of {}", widest,
+    refuse(fmt::format("a row of {} numbers needs {} KB of shared memory, more than {}", widest,
                        (needed + 1023) / 1024, kilobytes(target.budget)));
 }
 

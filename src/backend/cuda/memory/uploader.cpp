@@ -41,7 +41,7 @@ Uploader::Uploader(std::string source, MappedFiles dropped_files, int num_thread
   check(cudaMemsetAsync(largest_scale_.as<void>(), 0, sizeof(int), stream_), "clearing a number");
   for (Half& half : halves_) {
     half.pinned = PinnedBuffer(kPieceBytes);
-    check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "making an event");
+    check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "creating an event");
   }
   since_ = {};  // starts after pinning, which takes seconds
 }
@@ -89,7 +89,7 @@ void Uploader::experts(const ExpertMatrices& from, const IndexRange& which, cons
                        RowOrder order, const Strips& to) {
   const Matrix& first = from.first;
   if (first.blocks() || first.format() != Format::kMxfp4)
-    throw InputError("{}: the experts are {}, the CUDA backend takes MXFP4", source_, stored_name(first));
+    throw InputError("{}: the experts are {}, the CUDA backend needs MXFP4", source_, stored_name(first));
   const size_t code_bytes = matrix_elements(first.rows, first.cols) / 2,
                scale_bytes = matrix_elements(first.rows, first.cols) / 32;
   const int max_experts = static_cast<int>(kStagingBytes / (code_bytes + scale_bytes));
@@ -135,13 +135,14 @@ void Uploader::finish(size_t weight_bytes) {
   stream_.wait();
   if (largest > kLargestScale)
     throw InputError(
-        "{}: a block of MXFP4 has the scale 2^{}, the CUDA backend takes up to 2^{}: try --backend cpu",
+        "{}: a block of MXFP4 has the scale 2^{}, the CUDA backend supports up to 2^{}: try --backend cpu",
         source_, largest - 127, kLargestScale - 127);
   const double seconds = since_.seconds();
   drop_all_pages(dropped_files_);
-  log::info("loading {} took {} of the GPU's memory ({} of weights), and at most {} of the host's with files",
-            source_, bytes_text(weight_bytes + kStagingBytes), bytes_text(weight_bytes),
-            bytes_text(peak_resident_bytes()));
+  log::info(
+      "loading {} used {} of the GPU's memory ({} of weights), and at most {} of the host's including files",
+      source_, bytes_text(weight_bytes + kStagingBytes), bytes_text(weight_bytes),
+      bytes_text(peak_resident_bytes()));
   if (num_copied_ == 0 || has_recipes_) return;
   const double rate = static_cast<double>(num_copied_) / seconds, max_rate = host_to_device_rate();
   log::info("{:.2f} GB to the GPU in {:.2f} s: {:.1f} GB/s, {:.0f} % of {:.1f} GB/s from pinned memory",
@@ -151,7 +152,7 @@ void Uploader::finish(size_t weight_bytes) {
 
 Uploader::Source Uploader::bf16_of(const Matrix& matrix, const char* what) const {
   if (matrix.blocks() || matrix.format() != Format::kBf16)
-    throw InputError("{}: {} is {}, the CUDA backend takes BF16: try --backend cpu or reference", source_,
+    throw InputError("{}: {} is {}, the CUDA backend needs BF16: try --backend cpu or reference", source_,
                      what, stored_name(matrix));
   if (const auto* recipe = std::get_if<Recipe>(&matrix.stored)) return {nullptr, &recipe->data};
   return {static_cast<const uint8_t*>(matrix.elements().data), nullptr};
@@ -164,7 +165,7 @@ double Uploader::host_to_device_rate() {
   for (int copy = 0; copy < kCopies; ++copy)
     check(cudaMemcpyAsync(staging(), halves_[0].pinned.as<uint8_t>(), kPieceBytes, cudaMemcpyHostToDevice,
                           stream_),
-          "measuring how fast bytes are copied");
+          "measuring the rate of copies");
   stream_.wait();
   return kCopies * static_cast<double>(kPieceBytes) / since.seconds();
 }

@@ -227,8 +227,8 @@ KvStorage::KvStorage(const Config& config, const BackendOptions& options, Stream
     next += kv_layer_bytes(config, options, kind);
   }
   check(cudaMemcpyAsync(table_.as<void>(), layers_.data(), table_.bytes(), cudaMemcpyHostToDevice, stream),
-        "copying where layers have their pages");
-  wait_for_stream(stream, "copying where layers have their pages");
+        "copying the layers' addresses of pages");
+  wait_for_stream(stream, "copying the layers' addresses of pages");
 }
 
 }  // namespace nibble::cuda

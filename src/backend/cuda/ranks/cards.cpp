@@ -10,7 +10,7 @@
 
 namespace nibble::cuda {
 
-void use_device(int device) { check(cudaSetDevice(device), "choosing a GPU"); }
+void use_device(int device) { check(cudaSetDevice(device), "selecting a GPU"); }
 
 std::vector<int> devices_of(const CudaOptions& own) {
   int count = 0;
@@ -37,7 +37,7 @@ std::string why_not_connected(std::span<const int> devices) {
     for (const int to : devices) {
       if (from == to) continue;
       int can_access = 0;
-      check(cudaDeviceCanAccessPeer(&can_access, from, to), "asking what it can write to");
+      check(cudaDeviceCanAccessPeer(&can_access, from, to), "reading its peer access");
       if (!can_access)
         return fmt::format("GPU {} cannot write into the memory of GPU {} (no peer access)", from, to);
     }

@@ -27,13 +27,13 @@ Connection connection_of(const Config& config, const BackendOptions& options, co
     connection.nccl = Nccl::load(own.nccl, own.interface);
   } catch (const InputError& error) {
     if (no_access.empty()) throw;
-    throw InputError("--tensor-parallel-size {}: {}, and NCCL, which could do without, is missing: {}",
+    throw InputError("--tensor-parallel-size {}: {}, and NCCL, which does not need that, is missing: {}",
                      own.num_ranks(), no_access, error.what());
   }
   std::sort(devices.begin(), devices.end());
   if (std::adjacent_find(devices.begin(), devices.end()) != devices.end())
-    throw InputError("--gpus {}: NCCL takes each GPU once", fmt::join(own.gpus, ","));
-  log::info("{}sums over ranks by NCCL {}", no_access.empty() ? "" : no_access + ": ",
+    throw InputError("--gpus {}: NCCL accepts each GPU only once", fmt::join(own.gpus, ","));
+  log::info("{}NCCL {} sums over ranks", no_access.empty() ? "" : no_access + ": ",
             connection.nccl->version());
   return connection;
 }

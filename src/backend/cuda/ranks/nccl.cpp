@@ -45,13 +45,13 @@ std::shared_ptr<const Nccl> Nccl::load(const std::string& library, const std::st
   const std::shared_ptr<Nccl> nccl(new Nccl);
   const auto find = [&](auto& function, const char* symbol) {
     void* const address = dlsym(handle, symbol);
-    if (!address) throw InputError("NCCL: {} lacks {}: it is no NCCL, or an older one", name, symbol);
+    if (!address) throw InputError("NCCL: {} lacks {}: it is not NCCL, or an older version", name, symbol);
     std::memcpy(&function, &address, sizeof address);
   };
   find(nccl->get_version, "ncclGetVersion");
   find(nccl->get_error_string, "ncclGetErrorString");
   int code = 0;
-  nccl->check(nccl->get_version(&code), "asking for its version");
+  nccl->check(nccl->get_version(&code), "reading its version");
   nccl->version_ = text_of_version(code);
   if (code < kOldest)
     throw InputError("NCCL: {} is version {}, and nibble needs {} or later", name, nccl->version_,
@@ -72,7 +72,7 @@ std::shared_ptr<const Nccl> Nccl::load(const std::string& library, const std::st
 
 GroupId Nccl::new_group() const {
   NcclId id;
-  check(get_unique_id(&id), "beginning a group");
+  check(get_unique_id(&id), "creating a group");
   GroupId group;
   std::memcpy(group.data(), id.bytes, sizeof id.bytes);
   return group;

@@ -32,7 +32,7 @@ NcclRank::NcclRank(const NcclGroup& group, int rank, int hidden, int max_batch_t
   NcclId id;
   std::memcpy(id.bytes, group.id.data(), sizeof id.bytes);
   nccl_->check(nccl_->comm_init_rank(&comm_, static_cast<int>(shares_.size()), id, rank),
-               "meeting the other ranks");
+               "connecting to the other ranks");
 }
 
 void NcclRank::sum(const LaunchContext& gpu, Operation operation, const AddArgs& terms) const {
@@ -81,8 +81,8 @@ void NcclRank::broadcast(void* data, size_t bytes, cudaStream_t stream) const {
 
 void NcclRank::check() const {
   int error = 0;
-  nccl_->check(nccl_->comm_get_async_error(comm_, &error), "looking for errors", comm_);
-  nccl_->check(error, "talking to the other ranks", comm_);
+  nccl_->check(nccl_->comm_get_async_error(comm_, &error), "checking for errors", comm_);
+  nccl_->check(error, "communicating with the other ranks", comm_);
 }
 
 void NcclRank::abort() {

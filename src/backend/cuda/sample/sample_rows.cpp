@@ -54,8 +54,9 @@ void SampleRows::add(const OutputRow& output, int position, int follows) {
   NIBBLE_CHECK(params.temperature >= 0 && params.top_p > 0 && params.min_p <= 1 && params.top_k >= 0,
                "temperature {}, top_p {}, min_p {}, top_k {}", params.temperature, params.top_p, params.min_p,
                params.top_k);
-  NIBBLE_CHECK(params.num_logprobs <= kMaxTop, "{} log-probabilities of {}", params.num_logprobs, kMaxTop);
-  NIBBLE_CHECK(position >= 0 || !counts_output(params), "penalties of an output that is not known");
+  NIBBLE_CHECK(params.num_logprobs <= kMaxTop, "{} log-probabilities, at most {}", params.num_logprobs,
+               kMaxTop);
+  NIBBLE_CHECK(position >= 0 || !counts_output(params), "penalties need the output so far, which is unknown");
   row.seed = params.seed;
   row.position = position;
   row.top_p = params.top_p < 1 ? static_cast<uint64_t>(std::ceil(std::ldexp(double{params.top_p}, 64))) - 1

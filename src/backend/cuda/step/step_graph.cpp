@@ -9,12 +9,12 @@ namespace nibble::cuda {
 
 StepGraph::StepGraph(const OwnedStream& stream, const std::function<void()>& enqueue) {
   cudaGraph_t graph = nullptr;
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a step");
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing a step");
   enqueue();
-  check(cudaStreamEndCapture(stream, &graph), "recording a step");
+  check(cudaStreamEndCapture(stream, &graph), "capturing a step");
   const cudaError_t error = cudaGraphInstantiate(&executable_, graph, 0);
   cudaGraphDestroy(graph);
-  check(error, "preparing a step");
+  check(error, "instantiating a graph");
 }
 
 void StepGraph::launch(const OwnedStream& stream) const {
@@ -23,7 +23,7 @@ void StepGraph::launch(const OwnedStream& stream) const {
 
 void StepGraphs::prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue) {
   if (!are_on_ || !graphs_.try_emplace(shapes, stream, enqueue).second) return;
-  log::info("recorded a graph for {} rows of up to {} positions; there are {}", shapes.front().num_tokens,
+  log::info("captured a graph for {} rows of up to {} positions, {} graphs so far", shapes.front().num_tokens,
             shapes.front().full_chunks * kChunkPages * kPagePositions, graphs_.size());
 }
 
@@ -39,8 +39,8 @@ void StepGraphs::launch(const Key& shapes, const OwnedStream& stream, const std:
 }
 
 std::vector<Counter> StepGraphs::counters() const {
-  return {{"steps of a recorded graph", "graph_replayed", num_hits_},
-          {"steps that recorded one", "graph_recorded", num_misses_},
+  return {{"steps that replayed a graph", "graph_replayed", num_hits_},
+          {"steps that captured a graph", "graph_recorded", num_misses_},
           {"steps without a graph", "no_graph", num_without_}};
 }
 

@@ -180,7 +180,7 @@ class TrialChecks {
     checked.from_rows = checked.to_rows = num_rows;
     const KernelFinding finding = verify::check_row(checked, target_, {});
     if (finding.num_compared == 0)
-      found->second = "its check has no case for it";
+      found->second = "its check has no case with this number of rows";
     else if (!finding.is_right())
       found->second = fmt::format("{:.3g} times the bound at {}", finding.worst, finding.at);
     return found->second;

@@ -196,17 +196,17 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
       comparison.near({"x", t, row}, joined(subject, actual, at), x + b + expected.sums[at],
                       with_rest(expected.bounds[at], expected.sums[at], x, b));
     }
-  const DeviceArray<float> parts_behind_short(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
-  ProjectArgs behind_short_args = args;
-  behind_short_args.attended_chunks = 1;  // rings are then filled in a different order
-  behind_short_args.parts = parts_behind_short.data();
-  subject.launch(behind_short_args);
-  wait_for_stream(subject.stream(), "checking project behind a short attention");
-  const std::vector<float> behind_short = parts_behind_short.read(comparison, "parts");
+  const DeviceArray<float> parts_after_short(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
+  ProjectArgs after_short_args = args;
+  after_short_args.attended_chunks = 1;  // rings are then filled in a different order
+  after_short_args.parts = parts_after_short.data();
+  subject.launch(after_short_args);
+  wait_for_stream(subject.stream(), "checking project after a short attention");
+  const std::vector<float> after_short = parts_after_short.read(comparison, "parts");
   for (int t = 0; t < T; ++t)
     for (int row = 0; row < rows; ++row) {
       const size_t at = expected.at(t, row);
-      comparison.equal("bits behind a short attention", t, row, joined(subject, behind_short, at),
+      comparison.equal("bits after a short attention", t, row, joined(subject, after_short, at),
                        joined(subject, actual, at));
     }
   const DeviceArray<uint16_t> natural(attended);
@@ -218,7 +218,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
 std::vector<int> check_groups(Comparison& comparison, const GroupsRead& read, const DeviceGroups& groups,
                               int num_pairs) {
   const int max_groups = groups.max_groups(), size = groups.size();
-  comparison.equal("groups at most", 0, 0, std::max(read.count, max_groups), max_groups);
+  comparison.equal("number of groups", 0, 0, std::max(read.count, max_groups), max_groups);
   std::vector<int> expert_of_pair(static_cast<size_t>(num_pairs), -1);
   int image_row = 0;
   for (int group = 0; group < std::min(read.count, max_groups); ++group) {

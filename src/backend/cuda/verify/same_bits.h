@@ -49,7 +49,7 @@ void compare_with_mma(Comparison& comparison, const Subject& subject, const Args
   if (!row) return;
   result.out.poison();
   row->launch(subject.gpu, args);
-  wait_for_stream(subject.stream(), "multiplying once more");
+  wait_for_stream(subject.stream(), "multiplying by mma.sync");
   auto by_mma = result.out.read(comparison, result.what);
   by_mma.resize(result.values.size());
   compare_bits(comparison, result.what, result.cols, result.values, by_mma);

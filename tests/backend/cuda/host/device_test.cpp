@@ -66,7 +66,7 @@ TEST(CudaDevice, PlanningAsksForTheMemoryThatIsFreeNow) {
 // Under MPS two programs whose kernels wait for their own CTAs can deadlock.
 TEST(CudaDevice, SaysWhereMpsDividesIt) {
   EXPECT_TRUE(device_caps().is_divided);
-  EXPECT_THAT(describe(device_caps()), testing::EndsWith(", divided by MPS"));
+  EXPECT_THAT(describe(device_caps()), testing::EndsWith(", shared through MPS"));
   EXPECT_THAT(describe(known_gpu("h200")), testing::Not(testing::HasSubstr("MPS")));
 }
 

@@ -79,7 +79,7 @@ TEST(CudaKernelsOn, SaysHowSeveralGpusAddUpWhatTheyHave) {
 }
 
 TEST(CudaKernelsOn, AnUnknownGpuIsAnsweredWithTheKnownOnes) {
-  EXPECT_THAT(error_of([] { ask("sm_42"); }), HasSubstr("known are gb10"));
+  EXPECT_THAT(error_of([] { ask("sm_42"); }), HasSubstr("the known GPUs are gb10"));
 }
 
 // `inspect --rows`.

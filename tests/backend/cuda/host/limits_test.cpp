@@ -53,7 +53,7 @@ TEST(CudaLimits, AForcedBudgetIsRefusedByItsFlag) {
 
 TEST(CudaLimits, GpusThatAreAloneInTheirMachinesShareNoModel) {
   EXPECT_THAT(why_not_ranks(known_gpu("gb10"), 2),
-              AllOf(HasSubstr(known_gpu("gb10").name), HasSubstr("several machines")));
+              AllOf(HasSubstr(known_gpu("gb10").name), HasSubstr("between machines")));
   EXPECT_THAT(why_not_ranks(known_gpu("gb10"), 1), IsEmpty());
   EXPECT_THAT(why_not_ranks(known_gpu("h200"), 8), IsEmpty());
 }
@@ -90,8 +90,8 @@ TEST(CudaLimits, AContextThatDoesNotFitIsAnsweredWithTheOneThatDoes) {
   const std::string refusal = memory_refusal("gpt-oss-20b", room_for(131072), free);
   EXPECT_THAT(refusal,
               AllOf(HasSubstr("gpt-oss-20b needs"), HasSubstr("16.0 are free"),
-                    HasSubstr("131072 are asked for"), HasSubstr("--context"), HasSubstr("--kv-dtype fp8")));
-  const std::string before = "beside the weights ";
+                    HasSubstr("131072 are requested"), HasSubstr("--context"), HasSubstr("--kv-dtype fp8")));
+  const std::string before = "next to the weights ";
   const int num_tokens = std::stoi(refusal.substr(refusal.find(before) + before.size()));
   EXPECT_GT(num_tokens, 10'000);
   EXPECT_THAT(memory_refusal("gpt-oss-20b", room_for(num_tokens), free), IsEmpty());
@@ -106,7 +106,7 @@ TEST(CudaLimits, WeightsThatDoNotFitAreAnsweredWithSmallerOnesIfThoseDo) {
   EXPECT_THAT(memory_refusal("gpt-oss-20b", room_for(4096), smallest + kGigabyte / 2),
               HasSubstr("--mxfp4-layers all"));
   EXPECT_THAT(memory_refusal("gpt-oss-120b", room_for(4096), 24 * kGigabyte),
-              AllOf(HasSubstr("24.0 are free"), HasSubstr("in no format"), HasSubstr("--backend cpu")));
+              AllOf(HasSubstr("24.0 are free"), HasSubstr("fit in no format"), HasSubstr("--backend cpu")));
 }
 
 TEST(CudaLimits, APlanCountsWhatIsTaken) {
@@ -282,11 +282,11 @@ TEST(CudaLimits, AHeadWithoutAKernelIsRefused) {
   EXPECT_THAT(refusal("h200", Format::kMxfp4, [](DraftHeadConfig& c) { c.head_dim = 128; }),
               AllOf(HasSubstr("a head: head_dim 128"), HasSubstr("try --backend cpu")));
   EXPECT_THAT(refusal("h200", Format::kMxfp4, [](DraftHeadConfig& c) { c.num_kv_heads = 4; }),
-              HasSubstr("16 query heads of a key/value head"));
+              HasSubstr("16 query heads per key/value head"));
   EXPECT_THAT(refusal("h200", Format::kMxfp4, [](DraftHeadConfig& c) { c.intermediate = 100; }),
               HasSubstr("intermediate 100"));
   EXPECT_THAT(refusal("gb10", Format::kMxfp4, [](DraftHeadConfig& c) { c.intermediate = 32 * 1024; }),
-              HasSubstr("a row of 32768 numbers takes"));
+              HasSubstr("a row of 32768 numbers needs"));
 }
 
 }  // namespace

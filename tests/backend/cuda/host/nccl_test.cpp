@@ -59,7 +59,7 @@ TEST_F(CudaNccl, SaysWhatFailedAndItsOwnWordsOfThat) {
   const auto nccl = Nccl::load(FAKE_NCCL);
   setenv("FAKE_NCCL_ERROR_AT", "1", 1);
   EXPECT_EQ(error_of([&] { nccl->new_group(); }),
-            "NCCL 2.28.9: beginning a group: a fake error: this is a test");
+            "NCCL 2.28.9: creating a group: a fake error: this is a test");
 }
 
 // The library is checked before the GPU, so that a machine without it reports that first.

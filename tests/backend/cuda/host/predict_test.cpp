@@ -238,7 +238,7 @@ TEST(CudaPredict, SeveralGpusAreRefusedWhereTheirLinkOrTheirShareIsNotKnown) {
 }
 
 TEST(CudaPredict, AnUnknownGpuIsAnsweredWithTheKnownOnes) {
-  EXPECT_THAT(error_of([] { predicted_for("gtx1080", kDecode); }), HasSubstr("known are gb10"));
+  EXPECT_THAT(error_of([] { predicted_for("gtx1080", kDecode); }), HasSubstr("the known GPUs are gb10"));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ TEST(CudaSampleDeathTest, WhatTheEngineRefusesIsACallersBug) {
   EXPECT_DEATH(add({.logit_bias = {{2, 1}}}), "token 2 of 2");
   EXPECT_DEATH(add({.presence_penalty = 1}, {-1}), "token -1 of 2");
   EXPECT_DEATH(add({.top_p = 0}), "top_p 0");
-  EXPECT_DEATH(add({.num_logprobs = 21}), "21 log-probabilities of 20");
+  EXPECT_DEATH(add({.num_logprobs = 21}), "21 log-probabilities, at most 20");
 }
 
 }  // namespace

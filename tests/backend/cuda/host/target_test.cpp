@@ -55,8 +55,8 @@ TEST(CudaTarget, IsNeverMoreThanTheChipHas) {
     return error_of([&] { target_of(known_gpu(gpu), options); });
   };
   EXPECT_THAT(refusal("gb10", {.shared_budget = 163}),
-              AllOf(HasSubstr("--shared-budget 163"), HasSubstr("GB10"), HasSubstr("up to 99")));
-  EXPECT_THAT(refusal("h200", {.shared_budget = 100}), HasSubstr("99, 163 and 227"));
+              AllOf(HasSubstr("--shared-budget 163"), HasSubstr("GB10"), HasSubstr("at most 99")));
+  EXPECT_THAT(refusal("h200", {.shared_budget = 100}), HasSubstr("99, 163 or 227"));
   EXPECT_THAT(refusal("gb10", {.num_multiprocessors = 49}),
               AllOf(HasSubstr("--multiprocessors 49"), HasSubstr("48")));
   EXPECT_THAT(refusal("gb10", {.num_multiprocessors = 0}), HasSubstr("--multiprocessors 0"));

@@ -24,7 +24,7 @@ TEST(Wait, GivesUpAGpuThatHangs) {
     wait_until_ready(hangs, "a step", 0);
     FAIL();
   } catch (const BackendLost& error) {
-    EXPECT_STREQ(error.what(), "the GPU hangs: a step has not ended within 0 s");
+    EXPECT_STREQ(error.what(), "the GPU hangs: a step did not end within 0 s");
   }
 }
 

@@ -172,7 +172,7 @@ ProbeFinding ask_sum_width(const BlockMachine& machine) {
 
 // Compares QMMA.SF with scales of one to QMMA.
 ProbeFinding ask_unit_scales(const BlockMachine& machine) {
-  if (!machine.has_block_mma) return {Result::kMissing, "takes the instructions of sm_120a and sm_121a"};
+  if (!machine.has_block_mma) return {Result::kMissing, "needs the instructions of sm_120a or sm_121a"};
   Warps warps;
   for (uint64_t seed = 0; seed < 256; ++seed) {
     WarpRegisters& warp = warps.emplace_back(random_registers(BlockForm::kMxfp8, seed, 0));

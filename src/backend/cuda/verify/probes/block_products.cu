@@ -73,7 +73,7 @@ void multiply_blocks(Stream stream, const BlockProductArgs& args) {
 
 void ask_block_mma(Stream stream, int* is_native) {
   ask_kernel<<<1, 1, 0, stream>>>(is_native);
-  check(cudaGetLastError(), "asking for block-scaled products");
+  check(cudaGetLastError(), "launching block-scaled products");
 }
 
 }  // namespace nibble::cuda::verify

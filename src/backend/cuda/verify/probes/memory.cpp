@@ -18,7 +18,7 @@ using Result = ProbeFinding::Result;
 
 int attribute(cudaDeviceAttr which) {
   int value = 0;
-  check(cudaDeviceGetAttribute(&value, which, 0), "asking what it is");
+  check(cudaDeviceGetAttribute(&value, which, 0), "reading its attributes");
   return value;
 }
 
@@ -52,8 +52,7 @@ ProbeFinding probe_ring_reads() {
   check(cudaMemcpy(&total, sum.as<void>(), sizeof total, cudaMemcpyDeviceToHost), "copying results");
   if (total != kPasses * kMark)
     return {Result::kOther,
-            fmt::format("the rings read other bytes than memory holds: a sum of {}, expected {}", total,
-                        kPasses * kMark)};
+            fmt::format("the rings read wrong bytes: a sum of {}, expected {}", total, kPasses * kMark)};
   return bandwidth_finding(static_cast<double>(num_slots * ring_slot_bytes()) / best * 1e3);
 }
 
@@ -68,7 +67,8 @@ ProbeFinding probe_shared_memory() {
   check(cudaMemcpy(&word, last.as<void>(), sizeof word, cudaMemcpyDeviceToHost), "copying results");
   if (word != 1) return {Result::kOther, fmt::format("its last word is {} after writing 1", word)};
   return {Result::kOk,
-          fmt::format("{} bytes a CTA, taken and written to; {} a multiprocessor", of_cta, of_multiprocessor),
+          fmt::format("{} bytes per CTA, allocated and written; {} per multiprocessor", of_cta,
+                      of_multiprocessor),
           {{"bytes_per_cta", static_cast<double>(of_cta)},
            {"bytes_per_multiprocessor", static_cast<double>(of_multiprocessor)}}};
 }
@@ -89,7 +89,7 @@ ProbeFinding probe_memory_kind() {
           fmt::format("{}, {:.1f} GB, {:.1f} free{}; managed memory {}, pageable memory {}",
                       is_integrated ? "shared with the host" : "its own", total / kGb, free / kGb,
                       is_integrated ? fmt::format(", {:.1f} available on the host", available / kGb) : "",
-                      is_managed_concurrent ? "beside the host's accesses" : "by turns with the host",
+                      is_managed_concurrent ? "concurrent with the host" : "alternating with the host",
                       reads_pageable ? "read" : "not read"),
           {{"is_integrated", is_integrated ? 1.0 : 0},
            {"total_bytes", total},
@@ -109,8 +109,8 @@ ProbeFinding probe_device() {
             threads = attribute(cudaDevAttrMaxThreadsPerMultiProcessor),
             bus_bits = attribute(cudaDevAttrGlobalMemoryBusWidth);
   int runtime = 0, driver = 0;
-  check(cudaRuntimeGetVersion(&runtime), "asking for its versions");
-  check(cudaDriverGetVersion(&driver), "asking for its versions");
+  check(cudaRuntimeGetVersion(&runtime), "reading its versions");
+  check(cudaDriverGetVersion(&driver), "reading its versions");
   const auto version = [](int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); };
   return {Result::kOk,
           fmt::format(

@@ -59,7 +59,7 @@ void read_through_rings(Stream stream, const RingReadArgs& args) {
 void touch_shared_memory(Stream stream, size_t bytes, uint32_t* last) {
   allow_shared_bytes(touch_kernel, bytes);
   touch_kernel<<<1, 32, bytes, stream>>>(bytes, last);
-  check(cudaGetLastError(), "taking its shared memory");
+  check(cudaGetLastError(), "allocating its shared memory");
 }
 
 }  // namespace nibble::cuda::verify

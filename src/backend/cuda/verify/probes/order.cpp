@@ -17,8 +17,8 @@ unsigned long long count_stale(int num_rounds, bool waits) {
   const OwnedStream stream;
   const LaunchContext gpu{stream, target_of(device_caps(), {})};
   const DeviceBuffer cells(kOrderCells * sizeof(uint32_t)), stale(sizeof(unsigned long long));
-  check(cudaMemsetAsync(cells.as<void>(), 0, cells.bytes(), stream), "asking for the order of launches");
-  check(cudaMemsetAsync(stale.as<void>(), 0, stale.bytes(), stream), "asking for the order of launches");
+  check(cudaMemsetAsync(cells.as<void>(), 0, cells.bytes(), stream), "probing the order of launches");
+  check(cudaMemsetAsync(stale.as<void>(), 0, stale.bytes(), stream), "probing the order of launches");
   for (int round = 1; round <= num_rounds; ++round) {
     const OrderArgs args{cells.as<uint32_t>(), static_cast<uint32_t>(round), stale.as<unsigned long long>()};
     write_late(gpu, args);
@@ -41,7 +41,7 @@ ProbeFinding probe_dependent_launches() {
   const double stale_without_wait = static_cast<double>(count_stale(kRoundsWithoutWait, false)) /
                                     (double{kRoundsWithoutWait} * kOrderCells);
   return {stale == 0 ? Result::kOk : Result::kOther,
-          fmt::format("{:.0f} of {} reads behind the wait are stale; without it {:.0f} % are", stale,
+          fmt::format("{:.0f} of {} reads after the wait are stale; without it {:.0f} % are", stale,
                       1ll * kRounds * kOrderCells, 100 * stale_without_wait),
           {{"num_rounds", double{kRounds}},
            {"num_stale", stale},

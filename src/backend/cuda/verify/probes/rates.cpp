@@ -48,7 +48,7 @@ Rate rate_of(RatedProduct product) {
 }  // namespace
 
 ProbeFinding probe_rates() {
-  ProbeFinding finding{ProbeFinding::Result::kOk, "FLOP a clock and multiprocessor:"};
+  ProbeFinding finding{ProbeFinding::Result::kOk, "FLOP per clock and multiprocessor:"};
   for (const RatedProduct product : kRatedProducts) {
     const Rate rate = rate_of(product);
     if (rate.operations_per_clock == 0) continue;
