@@ -31,7 +31,7 @@ constexpr Exception kLongFunctions[] = {
     {"src/backend/cuda/device/inputs.cuh", "load", 70},
     {"src/backend/cuda/memory/workspace.cpp", "place", 71},
     {"src/backend/cuda/sample/sample.cu", "sample_kernel", 64},
-    {"src/backend/cuda/step/step_input.cpp", "InputUpload::upload", 106},
+    {"src/backend/cuda/step/step_input.cpp", "InputUpload::upload", 103},
     {"src/backend/cuda/tune/trials.cpp", "try_kernels", 73},
     {"src/backend/cuda/verify/dense.cpp", "check_route_case", 68},
     {"src/backend/cuda/verify/ends.cpp", "check_embed_case", 75},
@@ -40,8 +40,6 @@ constexpr Exception kLongFunctions[] = {
     {"src/backend/cuda/verify/experts.cpp", "check_experts_up_case", 62},
 };
 constexpr Exception kManyParameters[] = {
-    {"src/backend/cpu/attention/attend.cpp", "attend_piece", 6},
-    {"src/backend/cpu/packed_matrix.cpp", "pack_rows", 6},
     {"src/backend/cuda/attention/page.cuh", "page_of", 6},
     {"src/backend/cuda/attention/page.cuh", "qkv_row", 6},
     {"src/backend/cuda/attention/rows.cu", "attend_page", 6},
@@ -87,14 +85,6 @@ constexpr Exception kManyParameters[] = {
     {"src/backend/cuda/verify/dense.cpp", "check_norm", 6},
     {"src/backend/cuda/verify/matrix.cpp", "TestMatrix::TestMatrix", 6},
     {"src/backend/cuda/verify/same_bits.h", "compare_with_mma", 7},
-    {"src/backend/right_drafts.h", "for_right_drafts", 6},
-    {"src/cli/bench_serve/client.cpp", "run_requests", 6},
-    {"src/cli/measure/speed_tests.cpp", "run_tests", 6},
-    {"src/model/convert_blocks.cpp", "to_mxfp4", 6},
-    {"src/model/shares/share.cpp", "pieces_of", 6},
-    {"src/model/shares/share.cpp", "shares_of", 6},
-    {"src/reference/linear.cpp", "for_each_output", 6},
-    {"src/server/endpoints/chat_completions.cpp", "ChatChoices", 6},
 };
 // clang-format on
 
