@@ -32,7 +32,7 @@ std::vector<int> right_path(const Run& run, std::span<const SampledToken> output
   const int last_known = static_cast<int>(run.tokens.size()) - run.drafted.count - 1;
   std::vector<int> path{last_known};
   for_right_drafts(
-      last_known, last_known + 1, static_cast<int>(run.tokens.size()),
+      {last_known, last_known + 1, static_cast<int>(run.tokens.size())},
       [&](int i) { return parent_of(run.drafted.parents, static_cast<size_t>(i)); },
       [&](int i) {
         const int parent = parent_of(run.drafted.parents, static_cast<size_t>(i));

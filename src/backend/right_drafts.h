@@ -4,14 +4,20 @@
 
 namespace nibble {
 
-// Calls keep(i) for each accepted draft among the drafts [first, end) of a run, in order. Returns the last
-// accepted draft, or `last` if none is accepted. A draft is accepted if its parent is the last known token or
-// an accepted draft, and fits(i) is true: the row of the parent sampled it, or the parent has no row because
-// nothing else could follow. `last`: the last known token or accepted draft before `first`.
+// Drafts [first, end) of a run. `last` is the last known token or accepted draft before them.
+struct DraftRange {
+  int last, first, end;
+};
+
+// Calls keep(i) for each accepted draft of a range, in order. Returns the last accepted draft, or drafts.last
+// if none is accepted. A draft is accepted if its parent is the last known token or an accepted draft, and
+// fits(i) is true: the row of the parent sampled it, or the parent has no row because nothing else could
+// follow.
 template <typename Parent, typename Fits, typename Keep>
-constexpr int for_right_drafts(int last, int first, int end, const Parent& parent, const Fits& fits,
+constexpr int for_right_drafts(const DraftRange& drafts, const Parent& parent, const Fits& fits,
                                const Keep& keep) {
-  for (int i = first; i < end; ++i)
+  int last = drafts.last;
+  for (int i = drafts.first; i < drafts.end; ++i)
     if (parent(i) == last && fits(i)) keep(last = i);
   return last;
 }

@@ -65,7 +65,7 @@ bool convert_one(const BlockedMatrix& part, const Buffer& to, ThreadPool& pool) 
   auto* codes = to.as<uint8_t>();
   auto* scales = codes + rows * cols / kMxfp4BlockSize * kMxfp4CodeBytes;
   part.matrix->stored = Elements{.format = Format::kMxfp4, .data = codes, .scales = scales};
-  to_mxfp4(blocks, rows, cols, codes, scales, pool);
+  to_mxfp4(blocks, rows, cols, {.codes = codes, .scales = scales}, pool);
   return true;
 }
 
@@ -94,14 +94,13 @@ bool to_bf16(const Blocks& blocks, size_t rows, size_t cols, Bf16* to, ThreadPoo
   return is_exact;
 }
 
-void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, uint8_t* codes, uint8_t* scales,
-              ThreadPool& pool) {
+void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, const Mxfp4Output& to, ThreadPool& pool) {
   const size_t row_blocks = cols / kMxfp4BlockSize;
   pool.for_each(static_cast<ptrdiff_t>(rows), [&](ptrdiff_t item, int) {
     const auto row = static_cast<size_t>(item);
     std::span<uint8_t> row_codes, row_scales;
-    if (codes) row_codes = {codes + row * row_blocks * kMxfp4CodeBytes, row_blocks * kMxfp4CodeBytes};
-    if (scales) row_scales = {scales + row * row_blocks, row_blocks};
+    if (to.codes) row_codes = {to.codes + row * row_blocks * kMxfp4CodeBytes, row_blocks * kMxfp4CodeBytes};
+    if (to.scales) row_scales = {to.scales + row * row_blocks, row_blocks};
     unpack_mxfp4(row_of(blocks, row, cols), row_codes, row_scales);
   });
 }

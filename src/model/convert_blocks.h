@@ -13,10 +13,11 @@ namespace nibble {
 // Converts a matrix [rows, cols] to BF16, rounding to nearest even. Returns false if a value had to be
 // rounded.
 bool to_bf16(const Blocks& blocks, size_t rows, size_t cols, Bf16* to, ThreadPool& pool);
-// Unpacks MXFP4 blocks into separate codes and scales, without changing a number. A null pointer skips that
-// output.
-void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, uint8_t* codes, uint8_t* scales,
-              ThreadPool& pool);
+// Unpacks MXFP4 blocks into separate codes and scales, without changing a number.
+struct Mxfp4Output {
+  uint8_t *codes{nullptr}, *scales{nullptr};  // null: not wanted
+};
+void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, const Mxfp4Output& to, ThreadPool& pool);
 
 // Converts the matrices of `weights` that are in blocks and for which `stays` is false: dense ones to BF16,
 // experts to codes and scales. Reports progress in bytes of converted elements, and logs one line per group

@@ -8,13 +8,25 @@
 namespace nibble::reference {
 namespace {
 
+// W x + b. `rounding` is that of x.
+struct Product {
+  View<const float, 2> x;
+  const Matrix& weight;
+  const Vector& bias;
+  Rounding rounding;
+};
+
 // Calls store(t, o, W[o] x[t] + b[o]) for every token t and output o. Decodes each row of weights once for
 // all tokens.
 template <typename Store>
-void for_each_output(View<const float, 2> x, const Matrix& weight, const Vector& bias, ThreadPool* pool,
-                     const Rounding& rounding, Store store) {
-  if (takes_int8(rounding, weight))
-    return for_each_output(rounded_to_int8(x), weight, bias, pool, Rounding{}, store);
+void for_each_output(const Product& product, ThreadPool* pool, Store store) {
+  const View<const float, 2> x = product.x;
+  const Matrix& weight = product.weight;
+  const Vector& bias = product.bias;
+  if (takes_int8(product.rounding, weight)) {
+    const auto rounded = rounded_to_int8(x);
+    return for_each_output({rounded, weight, bias, Rounding{}}, pool, store);
+  }
   NIBBLE_CHECK(x.shape[1] == weight.cols, "x [T, {}], weight [{}, {}]", x.shape[1], weight.rows, weight.cols);
   NIBBLE_CHECK(bias.count == 0 || bias.count == weight.rows, "bias [{}], weight [{}, {}]", bias.count,
                weight.rows, weight.cols);
@@ -36,7 +48,7 @@ void linear(const LinearArgs& args) {
   NIBBLE_CHECK(y.shape[0] == args.x.shape[0] && y.shape[1] == args.weight.rows,
                "y [{}, {}], x [{}, in], weight [{}, in]", y.shape[0], y.shape[1], args.x.shape[0],
                args.weight.rows);
-  for_each_output(args.x, args.weight, args.bias, args.pool, args.rounding,
+  for_each_output({args.x, args.weight, args.bias, args.rounding}, args.pool,
                   [y](ptrdiff_t t, ptrdiff_t o, double value) { y(t, o) = static_cast<float>(value); });
 }
 
@@ -46,7 +58,7 @@ void project(const ProjectArgs& args) {
                "x [{}, {}], attended [{}, in], weight [{}, in]", x.shape[0], x.shape[1],
                args.attended.shape[0], args.weight.rows);
   for_each_output(
-      args.attended, args.weight, args.bias, args.pool, args.rounding,
+      {args.attended, args.weight, args.bias, args.rounding}, args.pool,
       [x](ptrdiff_t t, ptrdiff_t o, double value) { x(t, o) = static_cast<float>(x(t, o) + value); });
 }
 

@@ -11,7 +11,7 @@ namespace nibble {
 namespace {
 
 std::vector<Share> shares_here(const Config& whole, const NodeSetup& node, const std::string& source) {
-  return shares_of(whole, node.parts, source, "--nodes", node.split);
+  return shares_of(whole, node.parts, source, {"--nodes", node.split});
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ inline tcp::endpoint free_address() {
 // Two arbitrary shares.
 inline std::vector<Share> shares_of_two() {
   Config config = *named_config("gpt-oss-20b");
-  return shares_of(config, std::vector<int>{1, 1}, "20b", "--nodes");
+  return shares_of(config, std::vector<int>{1, 1}, "20b", {"--nodes"});
 }
 
 inline NodeOptions node_options(const tcp::endpoint& head, const std::vector<Share>& shares, int rank) {
@@ -107,7 +107,7 @@ class SharedBackend final : public Backend {
                 const MakeRank& make_rank, ExpertSplit split = ExpertSplit::kUnits,
                 const GroupId& group = {}) {
     const tcp::endpoint head = free_address();
-    const std::vector<Share> shares = shares_of(whole->config, parts, whole->source, "--nodes", split);
+    const std::vector<Share> shares = shares_of(whole->config, parts, whole->source, {"--nodes", split});
     std::vector<NodeOptions> nodes;
     for (int rank = 0; rank < static_cast<int>(parts.size()); ++rank)
       nodes.push_back(node_options(head, shares, rank));

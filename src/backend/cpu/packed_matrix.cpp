@@ -123,17 +123,23 @@ PackedMatrix make_room(Format format, int rows, int cols, int num_matrices) {
   return packed;
 }
 
-// Packs the rows of `matrix` into matrix `which` of `packed`, from row `to_row` on.
-void pack_rows(const Matrix& matrix, PackedMatrix& packed, int which, int to_row, int strip_rows,
-               ThreadPool& pool) {
-  NIBBLE_CHECK(is_packable(matrix, strip_rows) && to_row % strip_rows == 0,
-               "{} rows of {} to row {}, {} in a strip", matrix.rows, name(matrix.format()), to_row,
+// A row of one of the matrices of `packed`.
+struct PackedRow {
+  PackedMatrix& packed;
+  int matrix{0}, row{0};
+};
+
+// Packs the rows of `matrix`, the first of them to `to`.
+void pack_rows(const Matrix& matrix, const PackedRow& to, int strip_rows, ThreadPool& pool) {
+  NIBBLE_CHECK(is_packable(matrix, strip_rows) && to.row % strip_rows == 0,
+               "{} rows of {} to row {}, {} in a strip", matrix.rows, name(matrix.format()), to.row,
                strip_rows);
   const size_t strip_blocks = static_cast<size_t>(strip_rows) * static_cast<size_t>(matrix.cols) / kBlock;
-  auto* codes = const_cast<uint8_t*>(packed.codes(which));
-  auto* scales = const_cast<uint8_t*>(packed.scales(which));
+  const PackedMatrix& packed = to.packed;
+  auto* codes = const_cast<uint8_t*>(packed.codes(to.matrix));
+  auto* scales = const_cast<uint8_t*>(packed.scales(to.matrix));
   pool.for_each(matrix.rows / strip_rows, [&](ptrdiff_t strip, int) {
-    const size_t block = static_cast<size_t>(to_row / strip_rows + strip) * strip_blocks;
+    const size_t block = static_cast<size_t>(to.row / strip_rows + strip) * strip_blocks;
     pack_strip(matrix, strip * strip_rows, strip_rows, codes + block * code_bytes(packed.format),
                scales + block * scale_bytes(packed.format));
   });
@@ -162,7 +168,7 @@ PackedMatrix pack(const Matrix& first, int num_matrices, int strip_rows, bool is
   PackedMatrix packed = make_room(first.format(), first.rows, first.cols, num_matrices);
   const ExpertMatrices matrices{first, {}};
   for (int which = 0; which < num_matrices; ++which)
-    pack_rows(matrices.matrix(which), packed, which, 0, strip_rows, pool);
+    pack_rows(matrices.matrix(which), {.packed = packed, .matrix = which}, strip_rows, pool);
   release(first, static_cast<size_t>(first.rows) * static_cast<size_t>(num_matrices), is_mapped);
   return packed;
 }
@@ -175,7 +181,7 @@ PackedMatrix pack_below(std::span<const Matrix> parts, int strip_rows, bool is_m
   for (const Matrix& part : parts) {
     NIBBLE_CHECK(part.format() == packed.format && part.cols == packed.cols, "{} x {} of {}", part.rows,
                  part.cols, name(part.format()));
-    pack_rows(part, packed, 0, to_row, strip_rows, pool);
+    pack_rows(part, {.packed = packed, .row = to_row}, strip_rows, pool);
     release(part, static_cast<size_t>(part.rows), is_mapped);
     to_row += part.rows;
   }

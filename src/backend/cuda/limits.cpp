@@ -82,9 +82,11 @@ std::string why_not_ranks(const DeviceCaps& caps, int num_ranks) {
 }
 
 std::vector<Share> shares_of(const Config& config, const CudaOptions& own, std::string_view source) {
-  return nibble::shares_of(config, own.parts, source, own.flag(),
-                           own.have_whole_experts ? ExpertSplit::kWhole : ExpertSplit::kUnits,
-                           own.have_own_sequences ? AttentionSplit::kSequences : AttentionSplit::kHeads);
+  return nibble::shares_of(
+      config, own.parts, source,
+      {.flag = own.flag(),
+       .experts = own.have_whole_experts ? ExpertSplit::kWhole : ExpertSplit::kUnits,
+       .attention = own.have_own_sequences ? AttentionSplit::kSequences : AttentionSplit::kHeads});
 }
 
 std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std::string_view source) {

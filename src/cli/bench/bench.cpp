@@ -106,13 +106,15 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
   std::vector<BenchResult> results;
   BenchTable table(setup, tests);
   if (!options.as_json) fmt::print("{}", options.as_csv ? csv_header() : table.head());
-  run_tests(*backend, room, formats_of(model, resolved), tests, options.num_repetitions,
-            [&](const BenchResult& result) {
-              results.push_back(result);
-              if (options.as_json) return;
-              fmt::print("{}", options.as_csv ? csv_row(setup, result) : table.add(result));
-              std::fflush(stdout);  // the next test may take minutes
-            });
+  run_tests(
+      *backend, room,
+      {.tests = tests, .num_repetitions = options.num_repetitions, .formats = formats_of(model, resolved)},
+      [&](const BenchResult& result) {
+        results.push_back(result);
+        if (options.as_json) return;
+        fmt::print("{}", options.as_csv ? csv_row(setup, result) : table.add(result));
+        std::fflush(stdout);  // the next test may take minutes
+      });
   // Read the facts right after the work, while clocks and temperature are still as under load.
   setup.record.machine.device = device_facts(row);
   setup.counters = backend->counters();

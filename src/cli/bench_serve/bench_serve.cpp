@@ -113,8 +113,13 @@ int bench_serve(const BenchServeOptions& options, const std::string& command_lin
   const auto run = [&](int count, const Arrivals& arrivals) {
     const uint64_t first = num_sent;
     num_sent += static_cast<uint64_t>(count);
-    return run_requests(endpoint, workload.api, count, arrivals, options.timeout_seconds,
-                        [&](int i) { return request_body(workload, first + static_cast<uint64_t>(i)); });
+    return run_requests(
+        endpoint,
+        {.api = workload.api,
+         .count = count,
+         .arrivals = arrivals,
+         .body_of = [&](int i) { return request_body(workload, first + static_cast<uint64_t>(i)); }},
+        options.timeout_seconds);
   };
   if (!options.as_json) fmt::print("{}", serve_markdown_header());
   std::vector<BenchServeResult> results;

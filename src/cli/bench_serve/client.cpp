@@ -297,17 +297,17 @@ std::string first_model(const Endpoint& endpoint, double timeout_seconds) {
   throw InputError("{}/models lists no model; give one with --model", endpoint.url());
 }
 
-std::vector<TimedAnswer> run_requests(const Endpoint& endpoint, BenchApi api, int count,
-                                      const Arrivals& arrivals, double timeout_seconds,
-                                      const std::function<Json(int)>& body_of) {
-  std::vector<TimedAnswer> answers(static_cast<size_t>(count));
+std::vector<TimedAnswer> run_requests(const Endpoint& endpoint, const RequestLoad& load,
+                                      double timeout_seconds) {
+  const Arrivals& arrivals = load.arrivals;
+  std::vector<TimedAnswer> answers(static_cast<size_t>(load.count));
   Client client(endpoint, timeout_seconds);
   const auto post = [&](int i) {
-    return client.post(path_of(api), body_of(i).dump(), answers[static_cast<size_t>(i)]);
+    return client.post(path_of(load.api), load.body_of(i).dump(), answers[static_cast<size_t>(i)]);
   };
   int num_begun = 0;
   const auto ask_in_turn = [&]() -> asio::awaitable<void> {
-    while (num_begun < count) co_await post(num_begun++);
+    while (num_begun < load.count) co_await post(num_begun++);
   };
   const auto ask_at = [&](int i) -> asio::awaitable<void> {
     asio::steady_timer timer(client.io());
@@ -321,7 +321,7 @@ std::vector<TimedAnswer> run_requests(const Endpoint& endpoint, BenchApi api, in
   };
   for (int i = 0; i < arrivals.num_clients; ++i) asio::co_spawn(client.io(), ask_in_turn(), rethrow);
   if (arrivals.num_clients == 0)
-    for (int i = 0; i < count; ++i) asio::co_spawn(client.io(), ask_at(i), rethrow);
+    for (int i = 0; i < load.count; ++i) asio::co_spawn(client.io(), ask_at(i), rethrow);
   client.io().run();
   return answers;
 }

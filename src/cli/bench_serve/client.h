@@ -36,11 +36,15 @@ struct Arrivals {
   std::vector<double> times{};  // seconds from the start, one per request
 };
 
-// Sends `count` requests and waits for all answers. Calls body_of(i) right before request i is sent. A
-// request that fails returns an answer with an error.
-std::vector<TimedAnswer> run_requests(const Endpoint& endpoint, BenchApi api, int count,
-                                      const Arrivals& arrivals, double timeout_seconds,
-                                      const std::function<nlohmann::ordered_json(int)>& body_of);
+struct RequestLoad {
+  BenchApi api;
+  int count{0};
+  Arrivals arrivals{};
+  std::function<nlohmann::ordered_json(int)> body_of{};  // called with i right before request i is sent
+};
+// Sends the requests and waits for all answers. A request that fails returns an answer with an error.
+std::vector<TimedAnswer> run_requests(const Endpoint& endpoint, const RequestLoad& load,
+                                      double timeout_seconds);
 
 // One event of a streamed answer.
 struct StreamEvent {

@@ -95,12 +95,11 @@ BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, 
   return room;
 }
 
-void run_tests(Backend& backend, const BackendOptions& room, const StorageFormats& formats,
-               std::span<const BenchTest> tests, int num_repetitions,
+void run_tests(Backend& backend, const BackendOptions& room, const SpeedTests& speed,
                const std::function<void(const BenchResult&)>& on_result) {
   const Config& config = backend.config();
   BackendSequence sequence(backend, room);
-  for (const BenchTest& test : tests) {
+  for (const BenchTest& test : speed.tests) {
     if (sequence.length() < test.depth)
       log::debug("filling the KV cache from {} to {} tokens", sequence.length(), test.depth);
     sequence.feed(tokens_at(sequence.length(), test.depth - sequence.length(), config.vocab));
@@ -110,10 +109,10 @@ void run_tests(Backend& backend, const BackendOptions& room, const StorageFormat
     const std::vector<TokenId> tokens = tokens_at(test.depth, test.num_tokens, config.vocab);
     BenchResult result{test, {}, static_cast<int>(steps.size()), 0};
     for (const TestStep& step : steps)
-      result.bytes_per_step += bytes_of(step, test.depth, config, formats) / result.num_steps;
+      result.bytes_per_step += bytes_of(step, test.depth, config, speed.formats) / result.num_steps;
 
     for (int warmup = 0; warmup < kNumWarmups; ++warmup) seconds_of(sequence, steps, tokens);
-    for (int repetition = 0; repetition < num_repetitions; ++repetition)
+    for (int repetition = 0; repetition < speed.num_repetitions; ++repetition)
       result.tokens_per_second.push_back(test.num_tokens / seconds_of(sequence, steps, tokens));
     on_result(result);
   }

@@ -56,10 +56,14 @@ struct BenchResult {
 
 inline constexpr int kNumWarmups{1};
 
+struct SpeedTests {
+  std::span<const BenchTest> tests{};
+  int num_repetitions{1};
+  StorageFormats formats{};  // to compute BenchResult::bytes_per_step
+};
 // Runs each test kNumWarmups times untimed, then `num_repetitions` times. The tokens are random but the same
 // every time, so that the router chooses the same experts. Calls `on_result` after each test.
-void run_tests(Backend& backend, const BackendOptions& room, const StorageFormats& formats,
-               std::span<const BenchTest> tests, int num_repetitions,
+void run_tests(Backend& backend, const BackendOptions& room, const SpeedTests& speed,
                const std::function<void(const BenchResult&)>& on_result);
 
 }  // namespace nibble::cli

@@ -62,7 +62,7 @@ struct TunedValue {
 
 double tokens_per_second(Backend& backend, const BackendOptions& room, const BenchTest& test) {
   double speed{0};
-  run_tests(backend, room, StorageFormats{}, {&test, 1}, 1,
+  run_tests(backend, room, {.tests = {&test, 1}},
             [&](const BenchResult& result) { speed = result.tokens_per_second.front(); });
   return speed;
 }

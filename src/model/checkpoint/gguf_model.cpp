@@ -173,8 +173,9 @@ bool GgufModel::convert(const TensorSpec& spec, std::byte* to, ThreadPool& pool)
   if (is_experts(spec)) {
     const uint64_t rows = spec.shape[0] * spec.shape[1], cols = spec.shape[2] * kMxfp4BlockSize;
     auto* bytes = reinterpret_cast<uint8_t*>(to);
-    const bool is_codes = spec.kind == TensorKind::kCodes;
-    to_mxfp4(blocks(spec), rows, cols, is_codes ? bytes : nullptr, is_codes ? nullptr : bytes, pool);
+    const auto output =
+        spec.kind == TensorKind::kCodes ? Mxfp4Output{.codes = bytes} : Mxfp4Output{.scales = bytes};
+    to_mxfp4(blocks(spec), rows, cols, output, pool);
     return true;
   }
   if (!is_vector(spec))

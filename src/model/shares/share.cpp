@@ -50,13 +50,13 @@ Share whole_of(const Config& config) {
 }
 
 std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
-                             std::string_view flag, ExpertSplit split, AttentionSplit attention) {
+                             const SplitOptions& split) {
   const int num_ranks = static_cast<int>(parts.size()), group = whole.num_heads / whole.num_kv_heads;
-  const bool has_own_sequences = attention == AttentionSplit::kSequences;
+  const bool has_own_sequences = split.attention == AttentionSplit::kSequences;
   if (!has_own_sequences && whole.num_kv_heads % num_ranks != 0)
-    throw InputError("{} {}: {} has {} key/value heads, which can't be split evenly into {} parts", flag,
-                     num_ranks, source, whole.num_kv_heads, num_ranks);
-  const bool has_whole = split == ExpertSplit::kWhole;
+    throw InputError("{} {}: {} has {} key/value heads, which can't be split evenly into {} parts",
+                     split.flag, num_ranks, source, whole.num_kv_heads, num_ranks);
+  const bool has_whole = split.experts == ExpertSplit::kWhole;
   std::vector<Share> shares(parts.size());
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     Share& share = shares[rank];
@@ -78,7 +78,7 @@ std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, st
       throw InputError(
           "{} {}: {} has {} key/value heads and {}; part {} would have {} and {}: use fewer parts, or a more "
           "even --tensor-split",
-          flag, num_ranks, source, whole.num_kv_heads,
+          split.flag, num_ranks, source, whole.num_kv_heads,
           has_whole ? fmt::format("{} experts", whole.num_experts)
                     : fmt::format("{} units per expert", whole.intermediate),
           rank, share.kv_heads.count, own);
@@ -95,18 +95,18 @@ Config config_of(const Config& whole, const Share& share) {
   return config;
 }
 
-Pieces pieces_of(const void* data, ElementSize size, int rows, int cols, int num_matrices,
-                 const MatrixSlice& slice) {
+Pieces pieces_of(const StoredMatrices& stored, const MatrixSlice& slice) {
+  const int rows = stored.rows, cols = stored.cols;
   const auto bytes_of = [&](int num_cols) {
-    return static_cast<size_t>(num_cols) * size.bytes / size.elements;
+    return static_cast<size_t>(num_cols) * stored.size.bytes / stored.size.elements;
   };
   const size_t row_bytes = bytes_of(cols), matrix_bytes = static_cast<size_t>(rows) * row_bytes;
   const bool has_rows = slice.rows.count == rows, has_cols = slice.cols.count == cols;
   NIBBLE_CHECK(has_rows || has_cols, "rows {} of {}, columns {} of {}", slice.rows.count, rows,
                slice.cols.count, cols);
-  const std::byte* first = static_cast<const std::byte*>(data) +
+  const std::byte* first = static_cast<const std::byte*>(stored.data) +
                            static_cast<size_t>(slice.rows.first) * row_bytes + bytes_of(slice.cols.first);
-  const auto matrices = static_cast<size_t>(num_matrices);
+  const auto matrices = static_cast<size_t>(stored.count);
   if (has_rows && has_cols) return {first, matrices * matrix_bytes, matrices * matrix_bytes, 1};
   if (has_cols) return {first, static_cast<size_t>(slice.rows.count) * row_bytes, matrix_bytes, matrices};
   return {first, bytes_of(slice.cols.count), row_bytes, matrices * static_cast<size_t>(rows)};

@@ -57,14 +57,16 @@ enum class AttentionSplit { kHeads, kSequences };
 // Returns the share of a rank that runs the model alone.
 Share whole_of(const Config& config);
 
+struct SplitOptions {
+  std::string_view flag{"--tensor-parallel-size"};  // the option that set the number of ranks, for errors
+  ExpertSplit experts{ExpertSplit::kUnits};
+  AttentionSplit attention{AttentionSplit::kHeads};
+};
 // Returns one share per entry of `parts`, in proportion to these: {1, 1} gives two equal shares, {3, 1} three
 // quarters and one quarter. Throws InputError if heads are divided and the number of key/value heads is not a
-// multiple of the number of ranks, or if some rank would get nothing. `source` names the model, and `flag`
-// the option that set the number of ranks.
+// multiple of the number of ranks, or if some rank would get nothing. `source` names the model.
 std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
-                             std::string_view flag = "--tensor-parallel-size",
-                             ExpertSplit split = ExpertSplit::kUnits,
-                             AttentionSplit attention = AttentionSplit::kHeads);
+                             const SplitOptions& split = {});
 
 // Returns the model's configuration as the rank sees it: with its heads, its experts and their width. The
 // vocabulary stays whole, because tokens are not divided.
@@ -77,12 +79,17 @@ struct Pieces {
 
   size_t total() const { return bytes * count; }
 };
-// Returns the pieces of `slice` in each of `num_matrices` consecutive matrices of rows x cols elements. The
-// slice must have all rows or all columns, as those of a Share do.
 struct ElementSize {  // `elements` elements take `bytes` bytes
   size_t bytes, elements;
 };
-Pieces pieces_of(const void* data, ElementSize size, int rows, int cols, int num_matrices,
-                 const MatrixSlice& slice);
+// Consecutive matrices of the same size in memory.
+struct StoredMatrices {
+  const void* data;
+  ElementSize size;
+  int rows, cols, count{1};
+};
+// Returns the pieces of `slice` in each of the matrices. The slice must have all rows or all columns, as
+// those of a Share do.
+Pieces pieces_of(const StoredMatrices& stored, const MatrixSlice& slice);
 
 }  // namespace nibble

@@ -27,7 +27,7 @@ class ShareTaker {
   Matrix matrices(const Matrix& first, int count, const MatrixSlice& slice, Buffers& kept) const {
     const Elements& all = first.elements();
     const auto part = [&](const void* data, ElementSize size) {
-      return keep(pieces_of(data, size, first.rows, first.cols, count, slice), kept);
+      return keep(pieces_of({data, size, first.rows, first.cols, count}, slice), kept);
     };
     Elements own{.format = all.format, .data = part(all.data, size_of(all.format))};
     if (all.scales) own.scales = static_cast<const uint8_t*>(part(all.scales, kScaleSize));
@@ -35,7 +35,7 @@ class ShareTaker {
   }
   Vector vectors(const Vector& first, int count, const IndexRange& part, Buffers& kept) const {
     const MatrixSlice slice{{0, count}, part};
-    return {keep(pieces_of(first.data, size_of(first.format), count, first.count, 1, slice), kept),
+    return {keep(pieces_of({first.data, size_of(first.format), count, first.count}, slice), kept),
             first.format, part.count};
   }
   // Returns `count` vectors that only one rank adds; zeros unless this rank does (`is_added_here`).

@@ -29,18 +29,24 @@ std::shared_ptr<const speculative::Prediction> make_prediction(const std::string
 // role. It is sent with the first token, so that a client's time to first token measures the model.
 class ChatChoices : public ChoiceListener {
  public:
-  ChatChoices(const ReplyHead& head, const Tokenizer& tokenizer, const ChatRequest& request,
-              const ChatPrompt& prompt, std::shared_ptr<const speculative::Prediction> prediction,
-              ChunkUsage& usage)
+  // The client's request, and what was made of it.
+  struct Asked {
+    const ChatRequest& request;
+    const ChatPrompt& prompt;
+    std::shared_ptr<const speculative::Prediction> prediction;
+  };
+  ChatChoices(const ReplyHead& head, const Tokenizer& tokenizer, Asked asked, ChunkUsage& usage)
       : head_(head),
         tokenizer_(tokenizer),
         usage_(usage),
-        is_stream_(request.params.stream),
-        with_logprobs_(request.params.sample.num_logprobs >= 0),
-        with_reasoning_(request.includes_reasoning),
-        uses_functions_(request.uses_functions),
-        with_ids_(request.params.return_token_ids),
-        prediction_(std::move(prediction)) {
+        is_stream_(asked.request.params.stream),
+        with_logprobs_(asked.request.params.sample.num_logprobs >= 0),
+        with_reasoning_(asked.request.includes_reasoning),
+        uses_functions_(asked.request.uses_functions),
+        with_ids_(asked.request.params.return_token_ids),
+        prediction_(std::move(asked.prediction)) {
+    const ChatRequest& request = asked.request;
+    const ChatPrompt& prompt = asked.prompt;
     if (with_ids_) prompt_tokens_ = prompt.tokens;
     for (int i = 0; i < request.params.num_choices; ++i)
       choices_.push_back({ChatAnswer(tokenizer, request.offered, request.params.stop, prompt.begun)});
@@ -172,7 +178,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   usage.so_far.num_prompt_tokens = static_cast<int>(prompt.tokens.size());
 
   const ReplyHead head = new_reply(service, "chatcmpl-");
-  ChatChoices choices(head, *service.model->tokenizer, request, prompt, prompts.front().prediction, usage);
+  ChatChoices choices(head, *service.model->tokenizer, {request, prompt, prompts.front().prediction}, usage);
   const std::optional<TokenCounts> counts =
       co_await generate(service, exchange, std::move(prompts), params, choices);
   if (!counts) co_return;

@@ -199,7 +199,8 @@ Outcome run(const std::vector<BenchTest>& tests, int max_batch_tokens, int num_r
   Settings settings;
   settings.max_batch_tokens = max_batch_tokens;
   Outcome outcome;
-  run_tests(backend, room_for(tests, kConfig, resolve(settings)), {}, tests, num_repetitions,
+  run_tests(backend, room_for(tests, kConfig, resolve(settings)),
+            {.tests = tests, .num_repetitions = num_repetitions},
             [&](const BenchResult& result) { outcome.results.push_back(result); });
   return {outcome.results, backend.steps, backend.tokens};
 }

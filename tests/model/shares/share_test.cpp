@@ -69,7 +69,7 @@ TEST(Share, IsRefusedWhereHeadsDoNotDivideOrARankWouldHaveNothing) {
             "part 1 would have 0 and 0: use fewer parts, or a more even --tensor-split");
   EXPECT_NE(error_of([&] { shares_of(config_with(8, 8, 96, 99), Parts(4, 1), "narrow"); }), "");
   EXPECT_EQ(error_of([&] {
-              shares_of(config, Parts{100, 1}, "20b", "--nodes", ExpertSplit::kWhole);
+              shares_of(config, Parts{100, 1}, "20b", {"--nodes", ExpertSplit::kWhole});
             }),
             "--nodes 2: 20b has 8 key/value heads and 32 experts; part 1 would have 0 and 0: "
             "use fewer parts, or a more even --tensor-split");
@@ -80,8 +80,8 @@ TEST(Share, OfWholeExpertsHasEachOfThemOnceAndAsWideAsItIs) {
     for (const int num_experts : {num_ranks, 8, 13, 32, 37, 128}) {
       Config config = config_with(num_ranks * 2, 3, 96, 400);
       config.num_experts = num_experts;
-      const auto shares = shares_of(config, Parts(static_cast<size_t>(num_ranks), 1), "model", "--nodes",
-                                    ExpertSplit::kWhole);
+      const auto shares = shares_of(config, Parts(static_cast<size_t>(num_ranks), 1), "model",
+                                    {"--nodes", ExpertSplit::kWhole});
       int next = 0;
       for (const Share& share : shares) {
         EXPECT_EQ(share.experts.first, next);
@@ -98,7 +98,7 @@ TEST(Share, OfWholeExpertsHasEachOfThemOnceAndAsWideAsItIs) {
     }
   Config config = *named_config("gpt-oss-120b");
   EXPECT_EQ(
-      counts_of(shares_of(config, Parts{3, 1}, "120b", "--nodes", ExpertSplit::kWhole), &Share::experts),
+      counts_of(shares_of(config, Parts{3, 1}, "120b", {"--nodes", ExpertSplit::kWhole}), &Share::experts),
       (Parts{96, 32}));
 }
 
@@ -112,7 +112,7 @@ std::vector<std::byte> joined(const std::vector<std::byte>& stored, ElementSize 
   std::vector<std::byte> found(stored.size());
   size_t num_bytes = 0;
   for (const MatrixSlice& slice : slices) {
-    const Pieces pieces = pieces_of(stored.data(), size, rows, cols, num_matrices, slice);
+    const Pieces pieces = pieces_of({stored.data(), size, rows, cols, num_matrices}, slice);
     std::vector<std::byte> own;  // pieces arrive at a rank one after another
     for (size_t i = 0; i < pieces.count; ++i)
       own.insert(own.end(), pieces.data + i * pieces.stride, pieces.data + i * pieces.stride + pieces.bytes);
@@ -198,7 +198,7 @@ TEST(Share, OfWholeExpertsJoinedAgainIsAllTheirBytes) {
     const auto whole = std::make_shared<const Weights>(make_synthetic(config, "a model"));
     std::vector<std::shared_ptr<const Weights>> ranks;
     for (const Share& share : shares_of(config, Parts(static_cast<size_t>(num_ranks), 1), "a model",
-                                        "--nodes", ExpertSplit::kWhole))
+                                        {"--nodes", ExpertSplit::kWhole}))
       ranks.push_back(share_of(*whole, share));
     for (size_t layer = 0; layer < whole->layers.size(); ++layer) {
       for (const auto which : {&LayerWeights::gate_up, &LayerWeights::down})
@@ -219,7 +219,7 @@ TEST(Share, OfSequencesHasAllOfAttentionAndTheSameOfTheRest) {
       const Parts parts(static_cast<size_t>(num_ranks), 1);
       int num_units = 0, num_experts = 0, num_vocab = 0;
       for (const Share& share :
-           shares_of(config, parts, "a model", "--gpus", split, AttentionSplit::kSequences)) {
+           shares_of(config, parts, "a model", {"--gpus", split, AttentionSplit::kSequences})) {
         EXPECT_TRUE(share.has_own_sequences);
         EXPECT_EQ(config_of(config, share).num_heads, config.num_heads);
         EXPECT_EQ(config_of(config, share).num_kv_heads, config.num_kv_heads);
@@ -247,7 +247,7 @@ TEST(Share, AddsEachBiasOfDownOnce) {
   EXPECT_NE(whole.layers[1].down.bias(1)[1], 0);
   for (const ExpertSplit split : {ExpertSplit::kUnits, ExpertSplit::kWhole}) {
     std::vector<float> sums(static_cast<size_t>(config.num_experts * config.hidden));
-    for (const Share& share : shares_of(config, Parts(4, 1), "a model", "--nodes", split)) {
+    for (const Share& share : shares_of(config, Parts(4, 1), "a model", {"--nodes", split})) {
       const auto own = share_of(whole, share);
       for (int e = 0; e < share.experts.count; ++e)
         for (int i = 0; i < config.hidden; ++i)

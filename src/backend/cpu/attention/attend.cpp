@@ -37,6 +37,12 @@ Seen seen_by(const BatchRow& row, std::optional<int> window) {
   return {window ? std::max(0, row.position - *window + 1) : 0, row.position + 1};
 }
 
+// Piece `index` of the positions that a row sees.
+struct Piece {
+  Seen seen;
+  int index;
+};
+
 // Query heads [first, first + count), which share a kv head.
 struct Heads {
   int kv_head;
@@ -71,7 +77,7 @@ struct GatheredPage {
 
 // Computes the partial softmax of one piece of the positions that row t sees; the first piece includes the
 // sink.
-void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const Seen& seen, int index,
+void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const Piece& piece,
                   Softmax& softmax) {
   const BatchRow& row = args.rows[t];
   const PageTableView& pages = row.pages(args.kv.kind);
@@ -84,14 +90,14 @@ void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const
   for (int h = 0; h < heads.count; ++h) {
     q[h] = args.q.row(t, heads.first + h);
     const float sink = args.sinks[heads.first + h];
-    softmax.start(h, index == 0 ? &sink : nullptr, padded(head_dim));
+    softmax.start(h, piece.index == 0 ? &sink : nullptr, padded(head_dim));
   }
 
-  const Seen piece = seen.piece(index);
-  for (int first = piece.first, next; first < piece.end; first = next) {
-    next = std::min(piece.end, (first / kPageTokens + 1) * kPageTokens);
+  const Seen in_piece = piece.seen.piece(piece.index);
+  for (int first = in_piece.first, next; first < in_piece.end; first = next) {
+    next = std::min(in_piece.end, (first / kPageTokens + 1) * kPageTokens);
     const int count = next - first, first_in_page = first % kPageTokens;
-    if (next < seen.end) {  // pages are scattered: the hardware prefetcher cannot predict the next one
+    if (next < piece.seen.end) {  // pages are scattered: the hardware prefetcher cannot predict the next one
       prefetch(args.kv.keys(pages, next, heads.kv_head), args.kv);
       prefetch(args.kv.values(pages, next, heads.kv_head), args.kv);
     }
@@ -140,12 +146,12 @@ void attend_row(const AttendArgs& args, ptrdiff_t t, const Heads& heads) {
   const ptrdiff_t width = padded(args.kv.head_dim);
   Softmax softmax;
   if (seen.num_pieces() == 1) {
-    attend_piece(args, t, heads, seen, 0, softmax);
+    attend_piece(args, t, heads, {seen, 0}, softmax);
   } else {
     for (int h = 0; h < heads.count; ++h) softmax.start(h, nullptr, width);
     for (int index = 0; index < seen.num_pieces(); ++index) {
       Softmax part;
-      attend_piece(args, t, heads, seen, index, part);
+      attend_piece(args, t, heads, {seen, index}, part);
       for (int h = 0; h < heads.count; ++h) softmax.add(h, part.max[h], part.sum[h], part.out[h], width);
     }
   }
@@ -155,7 +161,7 @@ void attend_row(const AttendArgs& args, ptrdiff_t t, const Heads& heads) {
 // Attends to one piece of the positions that a row sees; stores its partial softmax in args.parts[place].
 void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int index, ptrdiff_t place) {
   Softmax softmax;
-  attend_piece(args, t, heads, seen_by(args.rows[t], args.window), index, softmax);
+  attend_piece(args, t, heads, {seen_by(args.rows[t], args.window), index}, softmax);
   for (int h = 0; h < heads.count; ++h) {
     float* part = args.parts.row(place, heads.first + h);
     part[0] = softmax.max[h];

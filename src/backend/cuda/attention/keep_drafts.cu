@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kKeepThreads)
     if (thread == 0) {
       int num_right = 0, before = tile.last;
       tile.last = for_right_drafts(
-          before, first, end, [&](int row) { return tile.parents[row - first]; },
+          {before, first, end}, [&](int row) { return tile.parents[row - first]; },
           [&](int row) { return tile.fit[row - first]; },
           [&](int row) {
             tile.right[num_right++] = row;

@@ -116,7 +116,7 @@ constexpr DraftStart draft_start(const DraftRun& run, const DraftChoices& choice
   const int last_known = run.num_rows - 1 - run.num_drafted;
   int before = last_known;
   const int row = for_right_drafts(
-      last_known, last_known + 1, run.num_rows, [&](int i) { return parent_of_row(run, choices, i); },
+      {last_known, last_known + 1, run.num_rows}, [&](int i) { return parent_of_row(run, choices, i); },
       [&](int i) { return fits(run, choices, i); },
       [&](int i) {
         follow(before, i);

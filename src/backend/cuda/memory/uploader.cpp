@@ -53,10 +53,10 @@ Uploader::~Uploader() {
 void Uploader::vectors(const Vector& first, int num, const IndexRange& part, float* to) {
   const MatrixSlice slice{{0, num}, part};
   if (first.format == Format::kF32) {
-    copy(pieces_of(first.data, {sizeof(float), 1}, num, first.count, 1, slice),
+    copy(pieces_of({first.data, {sizeof(float), 1}, num, first.count}, slice),
          reinterpret_cast<uint8_t*>(to));
   } else {
-    copy(pieces_of(first.data, {sizeof(Bf16), 1}, num, first.count, 1, slice), staging());
+    copy(pieces_of({first.data, {sizeof(Bf16), 1}, num, first.count}, slice), staging());
     widen(stream_, {staging_.as<uint16_t>(), to, num * part.count});
   }
 }
@@ -119,7 +119,7 @@ void Uploader::experts(const ExpertMatrices& from, const IndexRange& which, cons
     } else {
       const Elements& elements = first.elements();
       const auto copy_slices = [&](const uint8_t* all, size_t bytes, ElementSize size, uint8_t* to_staging) {
-        copy(pieces_of(all + first_of(bytes), size, first.rows, first.cols, count, slice), to_staging);
+        copy(pieces_of({all + first_of(bytes), size, first.rows, first.cols, count}, slice), to_staging);
       };
       copy_slices(static_cast<const uint8_t*>(elements.data), code_bytes, {1, 2}, staging());
       copy_slices(elements.scales, scale_bytes, {1, 32}, scales);

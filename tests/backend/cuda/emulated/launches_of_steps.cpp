@@ -124,9 +124,11 @@ struct Setup {
     const Config whole = whole_config(of);
     if (of.split == Split::kNone) return whole_of(whole);
     const std::vector<int> parts{1, 1};
-    return shares_of(whole, parts, of.name, "two ranks",
-                     of.split == Split::kExperts ? ExpertSplit::kWhole : ExpertSplit::kUnits,
-                     of.split == Split::kSequences ? AttentionSplit::kSequences : AttentionSplit::kHeads)[1];
+    return shares_of(whole, parts, of.name,
+                     {.flag = "two ranks",
+                      .experts = of.split == Split::kExperts ? ExpertSplit::kWhole : ExpertSplit::kUnits,
+                      .attention = of.split == Split::kSequences ? AttentionSplit::kSequences
+                                                                 : AttentionSplit::kHeads})[1];
   }
   static BackendOptions options_of(const Case& of) {
     BackendOptions options;
