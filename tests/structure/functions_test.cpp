@@ -23,7 +23,6 @@ struct Exception {
 
 // clang-format off
 constexpr Exception kLongFunctions[] = {
-    {"src/backend/cuda/attention/tiles.cu", "attend_tiles_kernel", 66},
     {"src/backend/cuda/memory/workspace.cpp", "place", 71},
     {"src/backend/cuda/sample/sample.cu", "sample_kernel", 64},
     {"src/backend/cuda/step/step_input.cpp", "InputUpload::upload", 106},
@@ -50,14 +49,6 @@ constexpr Exception kManyParameters[] = {
     {"src/backend/cuda/limits.cpp", "why_not_memory", 6},
     {"src/backend/cuda/memory/workspace.cpp", "place", 6},
     {"src/backend/cuda/plan.cpp", "Plan::Plan", 6},
-    {"src/backend/cuda/pipeline/block_columns.cuh", "add_term", 7},
-    {"src/backend/cuda/dense/items.cuh", "multiply_tokens", 6},
-    {"src/backend/cuda/experts/group_items.cuh", "multiply_groups", 6},
-    {"src/backend/cuda/pipeline/image_columns.cuh", "copy_part", 7},
-    {"src/backend/cuda/pipeline/image_columns.cuh", "multiply_items", 7},
-    {"src/backend/cuda/pipeline/pipeline.cuh", "add_segments", 6},
-    {"src/backend/cuda/pipeline/pipeline.cuh", "multiply_by_warps", 6},
-    {"src/backend/cuda/pipeline/pipeline.cuh", "multiply_items", 6},
     {"src/backend/cuda/rank.cpp", "Rank::Rank", 6},
     {"src/backend/cuda/ranks/nccl_rank.cpp", "NcclRank::NcclRank", 6},
     {"src/backend/cuda/tune/trials.cpp", "try_kernels", 6},

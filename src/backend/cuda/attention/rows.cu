@@ -50,9 +50,9 @@ __device__ RowShare share_of_cta(const AttendArgs& args) {
 }
 
 // Loads the row's own q, k and v, and stores them as OwnRow. Thread i has elements i % 32 and i % 32 + 32 of
-// query head i / 32. Of the key and value, 32 threads have two key elements each, 64 threads one value element
-// each. All loads are without a branch, so the compiler issues them together with those before and after
-// them. Threads of heads that do not exist repeat the last head.
+// query head i / 32. Of the key and value, 32 threads have two key elements each, 64 threads one value
+// element each. All loads are without a branch, so the compiler issues them together with those before and
+// after them. Threads of heads that do not exist repeat the last head.
 template <KvFormat format>
 class OwnRowLoad {
  public:

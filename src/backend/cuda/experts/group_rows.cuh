@@ -7,8 +7,9 @@
 namespace nibble::cuda {
 
 // Loads the rows of one group after another: prefetch() requests a group's rows, take() waits for them, then
-// prefetch() requests those of the next group. take() synchronizes the CTA. In this primary template, shared memory has
-// room for one group, so as many of the next group's rows as registers hold are prefetched to registers.
+// prefetch() requests those of the next group. take() synchronizes the CTA. In this primary template, shared
+// memory has room for one group, so as many of the next group's rows as registers hold are prefetched to
+// registers.
 template <int warps, bool has_two>
 class GroupRows {
  public:

@@ -43,8 +43,8 @@ struct RouterShare {
   uint32_t tag;
   float bias;  // of the expert whose logit the thread adds up
 };
-// Shared memory for the router's sums and logits. `sums`: room for the sums of all segments. It may overlap the
-// rings, because no weights are requested before the experts are known.
+// Shared memory for the router's sums and logits. `sums`: room for the sums of all segments. It may overlap
+// the rings, because no weights are requested before the experts are known.
 struct RouterMemory {
   float *sums, *logits;
 };
@@ -88,7 +88,8 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSha
   __syncthreads();
 }
 
-// The choice of experts of a single token, by the first warp of a CTA. `has_all`: this rank holds all experts.
+// The choice of experts of a single token, by the first warp of a CTA. `has_all`: this rank holds all
+// experts.
 template <bool has_all>
 class SlotChoice {
  public:
