@@ -23,33 +23,14 @@ struct Exception {
 
 // clang-format off
 constexpr Exception kLongFunctions[] = {
-    {"src/backend/cuda/attention/tiles.cu", "attend_tiles_kernel", 66},
     {"src/backend/cuda/sample/sample.cu", "sample_kernel", 64},
     {"src/backend/cuda/step/step_input.cpp", "InputUpload::upload", 103},
 };
 constexpr Exception kManyParameters[] = {
-    {"src/backend/cpu/attention/attend.cpp", "attend_piece", 6},
-    {"src/backend/cpu/packed_matrix.cpp", "pack_rows", 6},
-    {"src/backend/cuda/dense/items.cuh", "multiply_tokens", 6},
     {"src/backend/cuda/dense/stream.cu", "launch_linear", 6},
-    {"src/backend/cuda/experts/group_items.cuh", "multiply_groups", 6},
-    {"src/backend/cuda/pipeline/block_columns.cuh", "add_term", 7},
-    {"src/backend/cuda/pipeline/image_columns.cuh", "copy_part", 7},
-    {"src/backend/cuda/pipeline/image_columns.cuh", "multiply_items", 7},
-    {"src/backend/cuda/pipeline/pipeline.cuh", "add_segments", 6},
-    {"src/backend/cuda/pipeline/pipeline.cuh", "multiply_by_warps", 6},
-    {"src/backend/cuda/pipeline/pipeline.cuh", "multiply_items", 6},
     {"src/backend/cuda/pipeline/stream_shape.h", "stream_bytes", 6},
     {"src/backend/cuda/pipeline/stream_shape.h", "stream_shape", 6},
     {"src/backend/cuda/predict/predict.cpp", "predict_on", 6},
-    {"src/backend/right_drafts.h", "for_right_drafts", 6},
-    {"src/cli/bench_serve/client.cpp", "run_requests", 6},
-    {"src/cli/measure/speed_tests.cpp", "run_tests", 6},
-    {"src/model/convert_blocks.cpp", "to_mxfp4", 6},
-    {"src/model/shares/share.cpp", "pieces_of", 6},
-    {"src/model/shares/share.cpp", "shares_of", 6},
-    {"src/reference/linear.cpp", "for_each_output", 6},
-    {"src/server/endpoints/chat_completions.cpp", "ChatChoices", 6},
 };
 // clang-format on
 

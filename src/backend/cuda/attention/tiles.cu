@@ -13,6 +13,8 @@
 namespace nibble::cuda {
 namespace {
 
+// kPagesAtOnce: two pages are processed at once. The scores and exponentials of one page do not depend on the
+// other's, and warps synchronize half as often.
 constexpr int kStages{6}, kPagesAtOnce{2};
 constexpr int kPageBytes{kPageElements * 2};  // bytes of a page's keys, or of its values, in bfloat16
 constexpr int kStageBytes{2 * kPageBytes};
@@ -141,6 +143,25 @@ __device__ void join_page(TileSums& sums, float reference, float sum, const Outp
     for (int c = 2 * half; c < 2 * half + 2; ++c) sums.outputs[j][c] = join(sums.outputs[j][c], page[j][c]);
 }
 
+// A page's scores, then its exponentials, and the references of a lane's two rows.
+struct PageScores {
+  float scores[4][4]{};
+  float upper, lower;
+  __device__ void take_exponentials() {
+    upper = exponentials_of_page<0>(scores);
+    lower = exponentials_of_page<1>(scores);
+  }
+};
+
+// Multiplies a page's exponentials with its values and adds the result to the chunk.
+__device__ void add_page(const uint8_t* stage, const PageScores& page, TileSums& sums) {
+  Outputs outputs{};
+  float page_sums[4]{};
+  add_values(stage, page.scores, outputs, page_sums);
+  join_page<0>(sums, page.upper, page_sums[0], outputs);
+  join_page<1>(sums, page.lower, page_sums[2], outputs);
+}
+
 constexpr size_t kTileBytes{kStages * kStageBytes + ChunkTotals::kBytes};
 
 template <KvFormat format>
@@ -167,18 +188,11 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   lane.load_queries<false>(queries);
   TileSums sums;
   ChunkTotals totals(stages + kStages * kStageBytes);
-  const auto take = [&](int page, const uint8_t* stage, const float(&exponentials)[4][4], float upper,
-                        float lower) {
-    Outputs outputs{};
-    float page_sums[4]{};
-    add_values(stage, exponentials, outputs, page_sums);
-    join_page<0>(sums, upper, page_sums[0], outputs);
-    join_page<1>(sums, lower, page_sums[2], outputs);
+  const auto take = [&](int page, const uint8_t* stage, const PageScores& scores) {
+    add_page(stage, scores, sums);
     if (lane.ends_chunk<0>(page)) totals.add<0>(sums);
     if (lane.ends_chunk<1>(page)) totals.add<1>(sums);
   };
-  // Process two pages at once: the scores and exponentials of one page do not depend on the other's, and
-  // warps synchronize half as often.
   for (int n = 0; n < tile.num_pages; n += kPagesAtOnce) {
     copier.wait();
     __syncthreads();
@@ -187,23 +201,23 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     const uint8_t *stage = stages + n % kStages * kStageBytes, *next = stage + kStageBytes;
     const bool sees_first = lane.sees(page), sees_second = lane.sees(page + 1);
     if (sees_first && sees_second) {
-      float scores[4][4]{}, more[4][4]{};
-      score_page(stage, queries, scores);
-      score_page(next, queries, more);
-      lane.mask(page, scores);
-      lane.mask(page + 1, more);
-      const float upper = exponentials_of_page<0>(scores), lower = exponentials_of_page<1>(scores);
-      const float more_upper = exponentials_of_page<0>(more), more_lower = exponentials_of_page<1>(more);
-      take(page, stage, scores, upper, lower);
-      take(page + 1, next, more, more_upper, more_lower);
+      PageScores first, second;
+      score_page(stage, queries, first.scores);
+      score_page(next, queries, second.scores);
+      lane.mask(page, first.scores);
+      lane.mask(page + 1, second.scores);
+      first.take_exponentials();
+      second.take_exponentials();
+      take(page, stage, first);
+      take(page + 1, next, second);
     } else if (sees_first || sees_second) {
       const int seen = sees_first ? page : page + 1;
       const uint8_t* of_seen = sees_first ? stage : next;
-      float scores[4][4]{};
-      score_page(of_seen, queries, scores);
-      lane.mask(seen, scores);
-      const float upper = exponentials_of_page<0>(scores), lower = exponentials_of_page<1>(scores);
-      take(seen, of_seen, scores, upper, lower);
+      PageScores only;
+      score_page(of_seen, queries, only.scores);
+      lane.mask(seen, only.scores);
+      only.take_exponentials();
+      take(seen, of_seen, only);
     }
   }
   totals.finish<0>(sums);

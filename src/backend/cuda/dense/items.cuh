@@ -148,46 +148,45 @@ class DenseSums {
 };
 
 template <typename Shape>
-__device__ void multiply_tokens(const Timestamps& timestamps, const Strips& weights,
-                                const typename Shape::Rows& activations, int num_tokens, unsigned cuts,
-                                const DenseOutput& to) {
-  const TokenItems<Shape> items(weights, num_tokens);
-  multiply_items<Shape>(timestamps, weights, activations, items, cuts,
-                        [&](const PromptItem& item, int strip) {
-                          return DenseSums<Shape>(to, weights, item, strip, cuts != 0);
-                        });
+__device__ void multiply_tokens(const Timestamps& timestamps, const ProductInput<Shape>& input,
+                                int num_tokens, const DenseOutput& to) {
+  const TokenItems<Shape> items(input.weights, num_tokens);
+  multiply_items<Shape>(timestamps, input, items, [&](const PromptItem& item, int strip) {
+    return DenseSums<Shape>(to, input.weights, item, strip, input.cuts != 0);
+  });
 }
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     qkv_many_kernel(const __grid_constant__ QkvArgs args, unsigned cuts, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.normed, args.norm.residual.hidden),
-                         args.num_tokens, cuts, {args.parts, args.bias, nullptr, args.weights.rows});
+  multiply_tokens<Shape>(timestamps,
+                         {args.weights, rows_of<Shape>(args.normed, args.norm.residual.hidden), cuts},
+                         args.num_tokens, {args.parts, args.bias, nullptr, args.weights.rows});
 }
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     project_many_kernel(const __grid_constant__ ProjectArgs args, unsigned cuts, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.attended, args.cols), args.num_tokens,
-                         cuts, {args.parts, args.bias, args.residual.x, args.residual.hidden});
+  multiply_tokens<Shape>(timestamps, {args.weights, rows_of<Shape>(args.attended, args.cols), cuts},
+                         args.num_tokens, {args.parts, args.bias, args.residual.x, args.residual.hidden});
 }
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     logits_many_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.normed, args.hidden), args.num_tokens,
-                         0, {args.logits, args.bias, nullptr, args.weights.rows});
+  multiply_tokens<Shape>(timestamps, {args.weights, rows_of<Shape>(args.normed, args.hidden)},
+                         args.num_tokens, {args.logits, args.bias, nullptr, args.weights.rows});
 }
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     unembed_many_kernel(const __grid_constant__ UnembedArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.normed, args.norm.residual.hidden),
-                         args.num_rows, 0, {args.logits, nullptr, nullptr, args.row_stride});
+  multiply_tokens<Shape>(timestamps, {args.weights, rows_of<Shape>(args.normed, args.norm.residual.hidden)},
+                         args.num_rows, {args.logits, nullptr, nullptr, args.row_stride});
 }
 
 template <typename Shape>

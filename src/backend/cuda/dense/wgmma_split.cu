@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
   const EndTimestamp end_timestamp(timestamps);
   const int width = args.weights.num_strips * kStripRows;
   multiply_items<Shape>(
-      timestamps, args.weights, typename Shape::Rows(args.activations, args.image_rows),
-      SegmentItems<Shape>{args.weights, args.num_tokens}, 0, [&](const SegmentItem& item, int strip) {
+      timestamps, {args.weights, {args.activations, args.image_rows}},
+      SegmentItems<Shape>{args.weights, args.num_tokens}, [&](const SegmentItem& item, int strip) {
         const int first_row = strip * kStripRows + static_cast<int>(threadIdx.x) % 32 / 4;
         const size_t first = size_t{1} * item.segment * args.num_tokens + first_column_of_lane<Shape>();
         float* const to = args.sums + first * width + first_row;

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
   const GroupItems<Shape, decltype(row_of)> items(args.groups, up.weights, row_of);
   const Gathered<Shape> gathered;
   multiply_items<Shape>(
-      timestamps, up.weights, WholeBlockRows(args.normed.blocks), items, 0,
+      timestamps, {up.weights, WholeBlockRows(args.normed.blocks)}, items,
       [&](const PromptItem& item, int strip) {
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, first = first_column_of_lane<Shape>();
         const float2 bias = up_bias(up, item.matrix, strip * kStripUnits + g);
@@ -98,7 +98,8 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_down_blocks_kernel(const __grid_constant__ ExpertsDownArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   multiply_groups<DownShape<format>>(
-      timestamps, args.weights, args.groups, WholeBlockRows(args.gated.blocks), [](int pair) { return pair; },
+      timestamps, {args.weights, WholeBlockRows(args.gated.blocks)}, args.groups,
+      [](int pair) { return pair; },
       [&](int expert, int strip, int g) { return take_down(args, expert, strip, g); });
 }
 

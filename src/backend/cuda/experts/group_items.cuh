@@ -81,32 +81,30 @@ struct PairsOfLane {
 // that holds a pair requests the pair's data (PairSums: load) before the products; after the products the
 // lanes exchange the data.
 template <typename Shape, typename RowOf, typename Begin>
-__device__ void multiply_groups(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
-                                const typename Shape::Rows& activations, const RowOf& row_of,
-                                const Begin& begin) {
-  const GroupItems<Shape, RowOf> items(groups, weights, row_of);
-  multiply_items<Shape>(
-      timestamps, weights, activations, items, 0, [&](const GroupItem<Shape>& item, int strip) {
-        const auto take = begin(item.matrix, strip, static_cast<int>(threadIdx.x) % 32 / 4);
-        PairsOfLane<Shape, decltype(take.load(0))> pairs;
+__device__ void multiply_groups(const Timestamps& timestamps, const ProductInput<Shape>& input,
+                                const Groups& groups, const RowOf& row_of, const Begin& begin) {
+  const GroupItems<Shape, RowOf> items(groups, input.weights, row_of);
+  multiply_items<Shape>(timestamps, input, items, [&](const GroupItem<Shape>& item, int strip) {
+    const auto take = begin(item.matrix, strip, static_cast<int>(threadIdx.x) % 32 / 4);
+    PairsOfLane<Shape, decltype(take.load(0))> pairs;
 #pragma unroll
-        for (int part = 0; part < item.kParts; ++part) {
-          pairs.pair[part] = item.pairs[part];
-          if (column_of_lane<Shape>(part) < item.columns) pairs.loaded[part] = take.load(item.pairs[part]);
+    for (int part = 0; part < item.kParts; ++part) {
+      pairs.pair[part] = item.pairs[part];
+      if (column_of_lane<Shape>(part) < item.columns) pairs.loaded[part] = take.load(item.pairs[part]);
+    }
+    return [take, pairs, columns = item.columns](int, bool, const auto& sums) {
+      const int first = first_column_of_lane<Shape>(), in_warp = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+      for (int n = 0; n < static_cast<int>(sizeof(sums) / sizeof(sums[0])); ++n)
+#pragma unroll
+        for (int c = 0; c < 2; ++c) {
+          const int part = n / 4, from = 8 * n % 32 + in_warp + c;
+          const int pair = __shfl_sync(~0u, pairs.pair[part], from);
+          const auto loaded = __shfl_sync(~0u, pairs.loaded[part], from);
+          if (first + 8 * n + c < columns) take.store(pair, loaded, sums[n][c], sums[n][c + 2]);
         }
-        return [take, pairs, columns = item.columns](int, bool, const auto& sums) {
-          const int first = first_column_of_lane<Shape>(), in_warp = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-          for (int n = 0; n < static_cast<int>(sizeof(sums) / sizeof(sums[0])); ++n)
-#pragma unroll
-            for (int c = 0; c < 2; ++c) {
-              const int part = n / 4, from = 8 * n % 32 + in_warp + c;
-              const int pair = __shfl_sync(~0u, pairs.pair[part], from);
-              const auto loaded = __shfl_sync(~0u, pairs.loaded[part], from);
-              if (first + 8 * n + c < columns) take.store(pair, loaded, sums[n][c], sums[n][c + 2]);
-            }
-        };
-      });
+    };
+  });
 }
 
 // Returns the biases of a gate row and its up row.

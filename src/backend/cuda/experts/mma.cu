@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
   const EndTimestamp end_timestamp(timestamps);
   const UpWeights& up = args.up;
   multiply_groups<ExpertShape>(
-      timestamps, up.weights, args.groups, {args.normed.data, up.hidden},
+      timestamps, {up.weights, {args.normed.data, up.hidden}}, args.groups,
       [&](int pair) { return pair / args.experts_per_token; },
       [&](int expert, int strip, int g) {
         const int unit = strip * (kStripRows / 2) + g;
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
     experts_down_many_kernel(const __grid_constant__ ExpertsDownArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   multiply_groups<ExpertShape>(
-      timestamps, args.weights, args.groups, {args.gated.data, args.intermediate},
+      timestamps, {args.weights, {args.gated.data, args.intermediate}}, args.groups,
       [](int pair) { return pair; },
       [&](int expert, int strip, int g) { return take_down(args, expert, strip, g); });
 }

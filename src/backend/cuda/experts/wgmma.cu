@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
   const auto pair_itself = [](int pair) { return pair; };
   const GroupItems<Shape, decltype(pair_itself)> items(args.groups, up.weights, pair_itself);
   multiply_items<Shape>(
-      timestamps, up.weights, {args.gathered.data, args.gathered.image_rows}, items, 0,
+      timestamps, {up.weights, {args.gathered.data, args.gathered.image_rows}}, items,
       [&](const PromptItem& item, int strip) {
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     experts_down_images_kernel(const __grid_constant__ ExpertsDownArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   multiply_groups<Shape>(
-      timestamps, args.weights, args.groups, {args.gated.data, args.gated.image_rows},
+      timestamps, {args.weights, {args.gated.data, args.gated.image_rows}}, args.groups,
       [](int pair) { return pair; },
       [&](int expert, int strip, int g) { return take_down(args, expert, strip, g); });
 }

@@ -71,15 +71,16 @@ class BlockLane {
     constexpr int kAtOnce{2};
     static_assert(tiles % 2 == 0);
     if constexpr (kForm == BlockForm::kMxfp8) {
-      uint32_t first[4], second[4];
-      unpack_containers(codes.x, codes.y, first);
-      unpack_containers(codes.z, codes.w, second);
+      Weights a;
+      a.scales = a_scales;
+      unpack_containers(codes.x, codes.y, a.first);
+      unpack_containers(codes.z, codes.w, a.second);
 #pragma unroll
       for (int at = 0; at < tiles; at += kAtOnce) {
         uint32_t b_scales[kAtOnce];
         load_scales<tiles>(stage, at, b_scales);
-        add_term<tiles, 0>(stage, at, first, second, a_scales, b_scales, sums);
-        if constexpr (kTerms == 2) add_term<tiles, 1>(stage, at, first, second, a_scales, b_scales, sums);
+        add_term<tiles, 0>(stage, at, a, b_scales, sums);
+        if constexpr (kTerms == 2) add_term<tiles, 1>(stage, at, a, b_scales, sums);
       }
     } else {
       const uint32_t words[]{codes.x, codes.y, codes.z, codes.w};
@@ -102,6 +103,11 @@ class BlockLane {
   }
 
  private:
+  // A registers of a tile: its first and second 32 columns, and their scales.
+  struct Weights {
+    uint32_t first[4], second[4], scales;
+  };
+
   template <int tiles, int count>
   __device__ void load_scales(uint32_t stage, int at, uint32_t (&scales)[count]) const {
 #pragma unroll
@@ -110,8 +116,8 @@ class BlockLane {
   }
 
   template <int tiles, int term, int count>
-  __device__ void add_term(uint32_t stage, int at, const uint32_t (&first)[4], const uint32_t (&second)[4],
-                           uint32_t a_scales, const uint32_t (&b_scales)[count], PromptSums& sums) const {
+  __device__ void add_term(uint32_t stage, int at, const Weights& a, const uint32_t (&b_scales)[count],
+                           PromptSums& sums) const {
     uint4 b[count];
 #pragma unroll
     for (int n = 0; n < count; ++n)
@@ -119,11 +125,11 @@ class BlockLane {
 #pragma unroll
     for (int n = 0; n < count; ++n)
       if (at + n < tiles)
-        block_mma<kForm, 0, 2 * term>(sums[at + n], first, {b[n].x, b[n].y}, a_scales, b_scales[n]);
+        block_mma<kForm, 0, 2 * term>(sums[at + n], a.first, {b[n].x, b[n].y}, a.scales, b_scales[n]);
 #pragma unroll
     for (int n = 0; n < count; ++n)
       if (at + n < tiles)
-        block_mma<kForm, 1, 2 * term + 1>(sums[at + n], second, {b[n].z, b[n].w}, a_scales, b_scales[n]);
+        block_mma<kForm, 1, 2 * term + 1>(sums[at + n], a.second, {b[n].z, b[n].w}, a.scales, b_scales[n]);
   }
 
   const int lane_{static_cast<int>(threadIdx.x) % 32};

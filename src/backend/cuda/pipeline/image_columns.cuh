@@ -90,15 +90,15 @@ struct ImageShape {
 
   // Empty for GPU families without wgmma, where no row of the kernel table (kernel_table.cpp) launches it.
   template <typename Items, typename Begin>
-  static __device__ void multiply_items(const Timestamps& timestamps, const Strips& weights,
-                                        const ImageRows& activations, const Items& items, unsigned cuts,
-                                        Stages<ImageShape>& stages, const Begin& begin) {
+  static __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<ImageShape>& input,
+                                        const Items& items, Stages<ImageShape>& stages, const Begin& begin) {
 #if NIBBLE_WGMMA
+    const Strips& weights = input.weights;
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (warp >= kWarps) {
       if constexpr (kSharesRegisters) give_registers<kCopyRegisters>();
       if (warp == kWarps) copy_weights(weights, items, stages);
-      if (warp == kWarps + 1) copy_activations(timestamps, weights, activations, items, stages);
+      if (warp == kWarps + 1) copy_activations(timestamps, weights, input.activations, items, stages);
       return;
     }
     if constexpr (kSharesRegisters) take_registers<kProductRegisters>();
@@ -106,8 +106,9 @@ struct ImageShape {
       wait_for_predecessor(timestamps);
       let_successor_start();
     };
-    for_each_item(items, wait,
-                  [&](const auto& item) { multiply_item_of<kStep>(weights, item, cuts, stages, begin); });
+    for_each_item(items, wait, [&](const auto& item) {
+      multiply_item_of<kStep>(weights, item, input.cuts, stages, begin);
+    });
 #endif
   }
 
@@ -156,7 +157,7 @@ struct ImageShape {
                                 tiles_of(weights, item).first * tile_bytes(layout);
           for_each_stage(weights, item, stages, [&](int num_tiles) {
             const int num_bytes = num_tiles * tile_bytes(layout);
-            copy_part(stages, lane < num_strips, place, from, num_bytes, num_strips * num_bytes, policy);
+            copy_part(stages, lane < num_strips, {place, from, num_bytes}, num_strips * num_bytes, policy);
             from += num_bytes;
           });
         });
@@ -178,7 +179,8 @@ struct ImageShape {
               activations.data +
               cell_of(item.image_row, tiles_of(weights, item).first + lane, activations.num_rows);
           for_each_stage(weights, item, stages, [&](int num_tiles) {
-            copy_part(stages, lane < num_tiles, place, from, num_bytes, num_tiles * num_bytes, kEvictNormal);
+            copy_part(stages, lane < num_tiles, {place, from, num_bytes}, num_tiles * num_bytes,
+                      kEvictNormal);
             from += cell_of(0, num_tiles, activations.num_rows);
           });
         });
@@ -196,13 +198,19 @@ struct ImageShape {
       stages.advance();
     }
   }
-  // Copies a warp's part of a stage: one piece for each lane that has one.
+  // A lane's piece of a stage.
+  struct StagePiece {
+    uint32_t place;  // in the stage
+    const uint8_t* from;
+    int num_bytes;
+  };
+  // Copies a warp's part of a stage, `all_bytes`: one piece for each lane that has one.
   static __device__ __forceinline__ void copy_part(const Stages<ImageShape>& stages, bool has_piece,
-                                                   uint32_t place, const uint8_t* from, int piece_bytes,
-                                                   int all_bytes, uint64_t policy) {
+                                                   StagePiece piece, int all_bytes, uint64_t policy) {
     if (threadIdx.x % 32 == 0) arrive_and_expect(stages.full(), all_bytes);
     __syncwarp();
-    if (has_piece) bulk_copy(stages.address() + place, from, piece_bytes, stages.full(), policy);
+    if (has_piece)
+      bulk_copy(stages.address() + piece.place, piece.from, piece.num_bytes, stages.full(), policy);
   }
 
   // Adds the products of a tile, in two groups of 32 columns of the contraction, each with its own set of A

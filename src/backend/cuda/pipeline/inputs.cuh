@@ -99,8 +99,8 @@ class NormWeights {
     }
   }
 
-  // Stores to[column] = bf16(norm of row token_at(column)); synchronizes the CTA at the end. All threads of the
-  // CTA take part. Calls visit(column, i, x, normed) for every four elements of x and of the result, and
+  // Stores to[column] = bf16(norm of row token_at(column)); synchronizes the CTA at the end. All threads of
+  // the CTA take part. Calls visit(column, i, x, normed) for every four elements of x and of the result, and
   // when_here() when the last row's terms have arrived. `at_once` rows are loaded and summed together; with
   // 512 threads, each row takes 8 registers per thread, and 8 more for each of its terms in flight.
   template <int at_once = 1, typename TokenAt, typename Visit, typename WhenHere = Ignore>
@@ -224,9 +224,9 @@ struct WorkThread {
   int index, num_threads;
 };
 
-// Prefetches rows of a matrix to shared memory: to[n] = row row_at(n), zero-padded to whole tiles. All of them
-// are requested at once: passing them through registers would serialize them, and 8 rows of 4,096 took 5 us
-// longer than one. wait_for_rows() waits for the copies.
+// Prefetches rows of a matrix to shared memory: to[n] = row row_at(n), zero-padded to whole tiles. All of
+// them are requested at once: passing them through registers would serialize them, and 8 rows of 4,096 took 5
+// us longer than one. wait_for_rows() waits for the copies.
 template <typename RowAt>
 __device__ void prefetch_rows(RowMatrix from, const RowAt& row_at, SharedRows to, WorkThread thread) {
   for (int first = 8 * thread.index; first < padded_cols(from.cols); first += 8 * thread.num_threads) {

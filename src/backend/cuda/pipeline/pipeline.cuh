@@ -58,6 +58,15 @@ struct SegmentItem : PromptItem {
   int segment;
 };
 
+// What a launch multiplies. `cuts`: the number of CTAs that share the matrix if it is cut anywhere, 0 if
+// strips are whole (strips.h).
+template <typename Shape>
+struct ProductInput {
+  const Strips& weights;
+  typename Shape::Rows activations;
+  unsigned cuts{0};
+};
+
 template <typename Shape>
 constexpr int row_blocks(const Strips& weights) {
   return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
@@ -131,11 +140,15 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
   }
 }
 
-// Adds up segments [first, last) of the warp's strip, in `totals`.
+// Segments [first, last) of a strip.
+struct SegmentRange {
+  int first, last;
+};
+// Adds up segments of the warp's strip, in `totals`.
 template <typename Shape, int tiles>
-__device__ void add_segments(const Strips& weights, int first, int last, const typename Shape::Lane& lane,
+__device__ void add_segments(const Strips& weights, SegmentRange segments, const typename Shape::Lane& lane,
                              Stages<Shape>& stages, PromptSums& totals) {
-  for (int segment = first; segment < last; ++segment) {
+  for (int segment = segments.first; segment < segments.last; ++segment) {
     const int num_tiles = min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles);
     PromptSums sums{};
     for (int tile = 0; tile < num_tiles; ++tile) {
@@ -147,7 +160,8 @@ __device__ void add_segments(const Strips& weights, int first, int last, const t
 #pragma unroll
     for (int n = 0; n < tiles; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) totals[n][i] = segment == first ? sums[n][i] : totals[n][i] + sums[n][i];
+      for (int i = 0; i < 4; ++i)
+        totals[n][i] = segment == segments.first ? sums[n][i] : totals[n][i] + sums[n][i];
   }
 }
 
@@ -163,12 +177,12 @@ __device__ void skip_item(const Strips& weights, Stages<Shape>& stages) {
 
 // Multiplies all items of this CTA by mma.sync, each warp on its own.
 template <typename Shape, typename Items, typename Begin>
-__device__ void multiply_by_warps(const Strips& weights, const typename Shape::Rows& activations,
-                                  const Items& items, unsigned cuts, Stages<Shape>& stages,
+__device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items& items, Stages<Shape>& stages,
                                   const Begin& begin) {
+  const Strips& weights = input.weights;
   const int warp = static_cast<int>(threadIdx.x) / 32, first_index = static_cast<int>(blockIdx.x);
   if (warp >= Shape::kWarps) {
-    copy_items<Shape>(weights, activations, items, stages);
+    copy_items<Shape>(weights, input.activations, items, stages);
     return;
   }
   const typename Shape::Lane lane;
@@ -185,18 +199,18 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
       continue;
     }
     const auto take = begin(item, strip);
-    const int cut = cuts ? cut_of(weights, strip, cuts) : weights.num_segments;
+    const int cut = input.cuts ? cut_of(weights, strip, input.cuts) : weights.num_segments;
     for (int first = 0; first < weights.num_segments;) {
       const int last = first < cut ? cut : weights.num_segments;
       PromptSums totals{};
       if (columns > 48)
-        add_segments<Shape, 8>(weights, first, last, lane, stages, totals);
+        add_segments<Shape, 8>(weights, {first, last}, lane, stages, totals);
       else if (columns > 32)
-        add_segments<Shape, 6>(weights, first, last, lane, stages, totals);
+        add_segments<Shape, 6>(weights, {first, last}, lane, stages, totals);
       else if (columns > 16)
-        add_segments<Shape, 4>(weights, first, last, lane, stages, totals);
+        add_segments<Shape, 4>(weights, {first, last}, lane, stages, totals);
       else
-        add_segments<Shape, 2>(weights, first, last, lane, stages, totals);
+        add_segments<Shape, 2>(weights, {first, last}, lane, stages, totals);
       take(first > 0, last - first == weights.num_segments, totals);
       first = last;
     }
@@ -204,23 +218,21 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
 }
 
 // Waits for the predecessor, and multiplies all items of this CTA, with stages at the beginning of its
-// dynamic shared memory. `cuts`: the number of CTAs that share the matrix if it is cut anywhere, 0 if strips
-// are whole (strips.h). A shape for wgmma reads its items and requests their weights before it waits; other
+// dynamic shared memory. A shape for wgmma reads its items and requests their weights before it waits; other
 // shapes do so after the wait. begin(item, strip) is called before a strip is multiplied, so that it can
 // request data that is added to the sums. It returns a function that takes the sums: take(part, is_whole,
 // sums), or take(sums) for the one segment of a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
-__device__ void multiply_items(const Timestamps& timestamps, const Strips& weights,
-                               const typename Shape::Rows& activations, const Items& items, unsigned cuts,
-                               const Begin& begin) {
+__device__ void multiply_items(const Timestamps& timestamps, const ProductInput<Shape>& input,
+                               const Items& items, const Begin& begin) {
   NIBBLE_DYNAMIC_SHARED(__align__(1024) uint8_t, memory);
   Stages<Shape> stages(memory);
   if constexpr (Shape::kTakesImage) {
-    Shape::multiply_items(timestamps, weights, activations, items, cuts, stages, begin);
+    Shape::multiply_items(timestamps, input, items, stages, begin);
   } else {
     wait_for_predecessor(timestamps);
     let_successor_start();
-    multiply_by_warps<Shape>(weights, activations, items, cuts, stages, begin);
+    multiply_by_warps<Shape>(input, items, stages, begin);
   }
 }
 

@@ -186,7 +186,7 @@ StepPrediction predict_on(std::string_view gpu, const Config& config, const Stor
     return found;
   }
   found.link = link_of(gpu, num_gpus, sharing.sum_seconds);
-  const std::vector<Share> shares = shares_of(config, own.parts, "the model", "--count", sharing.split);
+  const std::vector<Share> shares = shares_of(config, own.parts, "the model", {"--count", sharing.split});
   found.load = load_of(config, shares, sharing.split, step);
   double longest = 0;
   for (const Share& share : shares) {
