@@ -10,28 +10,28 @@ namespace nibble::cuda::verify {
 namespace {
 
 // The place of an element: lane, register of the lane, code in the register.
-struct Element {
+struct DecodedElement {
   int lane, reg, code;
 };
-Element element_of_a(BlockForm form, int row, int k) {
+DecodedElement element_of_a(BlockForm form, int row, int k) {
   const int codes = form == BlockForm::kMxfp8 ? 4 : 8;  // per register
   const int half = contraction(form) / 2;
   return {row % 8 * 4 + k % half / codes, (row < 8 ? 0 : 1) + (k < half ? 0 : 2), k % codes};
 }
-Element element_of_b(BlockForm form, int column, int k) {
+DecodedElement element_of_b(BlockForm form, int column, int k) {
   const int codes = form == BlockForm::kMxfp8 ? 4 : 8;
   const int half = contraction(form) / 2;
   return {column * 4 + k % half / codes, k < half ? 0 : 1, k % codes};
 }
 
 double a_value(BlockForm form, const WarpRegisters& registers, int row, int k) {
-  const Element at = element_of_a(form, row, k);
+  const DecodedElement at = element_of_a(form, row, k);
   const uint32_t word = registers.a[at.lane][at.reg];
   if (form == BlockForm::kMxfp8) return value_of_container(word >> 8 * at.code & 0xFF);
   return to_float(E2m1{static_cast<uint8_t>(word >> 4 * at.code & 0xF)});
 }
 double b_value(BlockForm form, const WarpRegisters& registers, int column, int k) {
-  const Element at = element_of_b(form, column, k);
+  const DecodedElement at = element_of_b(form, column, k);
   const uint32_t word = registers.b[at.lane][at.reg];
   if (form == BlockForm::kMxfp8) return to_float(E4m3{static_cast<uint8_t>(word >> 8 * at.code & 0xFF)});
   return to_float(E2m1{static_cast<uint8_t>(word >> 4 * at.code & 0xF)});
@@ -64,11 +64,11 @@ double value_of_container(uint32_t byte) {
 }
 
 void put_a(BlockForm form, WarpRegisters& registers, int row, int k, uint32_t code) {
-  const Element at = element_of_a(form, row, k);
+  const DecodedElement at = element_of_a(form, row, k);
   put(form, registers.a[at.lane][at.reg], at.code, code);
 }
 void put_b(BlockForm form, WarpRegisters& registers, int column, int k, uint32_t code) {
-  const Element at = element_of_b(form, column, k);
+  const DecodedElement at = element_of_b(form, column, k);
   put(form, registers.b[at.lane][at.reg], at.code, code);
 }
 void put_a_scale(WarpRegisters& registers, int row, int byte, uint8_t scale) {
