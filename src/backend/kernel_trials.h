@@ -11,7 +11,7 @@
 
 namespace nibble {
 
-// Which trials of kernels to run.
+// The trials of kernels to run.
 struct TrialPlan {
   std::span<const int> num_rows;
   int num_repetitions;

@@ -86,7 +86,7 @@ class Sequence::TreeBuilder {
   }
 
  private:
-  // What may follow a proposed token. By default, nothing.
+  // Continuations of a proposed token. By default, none.
   struct Continuation {
     int draft{-1};                          // the draft of the proposed token
     std::vector<int> forced{};              // drafts that must follow

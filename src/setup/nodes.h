@@ -1,4 +1,4 @@
-// What a process of a group (--nodes) needs: the secret, its share of the model, and the facts that all nodes
+// The setup of a process in a group (--nodes): the secret, its share of the model, and the facts that all nodes
 // compare.
 #pragma once
 

@@ -13,7 +13,7 @@
 
 namespace nibble::cuda {
 
-// What a rank computes, on which device and by which kernels.
+// A rank's share of the model, its device and its kernels.
 struct RankPlan {
   Share share;
   int device;

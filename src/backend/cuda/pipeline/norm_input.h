@@ -1,4 +1,4 @@
-// What a norm reads: the residual stream and the weights of the norm.
+// The input of a norm: the residual stream and the weights of the norm.
 #pragma once
 
 namespace nibble::cuda {

@@ -58,7 +58,7 @@ struct SegmentItem : PromptItem {
   int segment;
 };
 
-// What a launch multiplies. `cuts`: the number of CTAs that share the matrix if it is cut anywhere, 0 if
+// The operands of a launch. `cuts`: the number of CTAs that share the matrix if it is cut anywhere, 0 if
 // strips are whole (strips.h).
 template <typename Shape>
 struct ProductInput {

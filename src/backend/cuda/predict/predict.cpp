@@ -22,7 +22,7 @@ double real(Integer value) {
   return static_cast<double>(value);
 }
 
-// What a chip reaches, per microsecond.
+// The rates that a chip reaches, per microsecond.
 struct Reached {
   double bytes, cache_bytes, weights, flops, attend_flops;
   double launch_microseconds;
