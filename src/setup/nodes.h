@@ -1,5 +1,5 @@
-// The setup of a process in a group (--nodes): the secret, its share of the model, and the facts that all nodes
-// compare.
+// The setup of a process in a group (--nodes): the secret, its share of the model, and the facts that all
+// nodes compare.
 #pragma once
 
 #include <optional>
