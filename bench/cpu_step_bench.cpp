@@ -29,10 +29,9 @@ std::shared_ptr<const Weights> weights_of(const std::string& model) {
 void step(benchmark::State& state, const std::string& model, int num_before, int num_tokens) {
   const auto num_threads = static_cast<int>(state.range(0));
   const int num_pages = (num_before + num_tokens) / kPageTokens + 1;
-  const auto backend = cpu::make(weights_of(model), {.num_full_pages = num_pages,
-                                                     .num_sliding_pages = num_pages,
-                                                     .max_batch_tokens = kMaxTokens,
-                                                     .num_threads = num_threads});
+  const auto backend =
+      cpu::make(weights_of(model),
+                {.num_pages = num_pages, .max_batch_tokens = kMaxTokens, .num_threads = num_threads});
   std::vector<PageId> pages;
   for (int page = 0; page < num_pages; ++page) pages.push_back(PageId{static_cast<uint32_t>(page)});
   std::vector<TokenId> tokens(std::max(num_before, num_tokens));

@@ -47,8 +47,7 @@ void step(benchmark::State& state) {
   std::vector<double> decode_us;  // of the steps in which all sequences decode
   InstantBackend backend(tokenizer.num_tokens());
   EngineOptions options;
-  options.num_full_pages = num_sequences * 40;
-  options.num_sliding_pages = num_sequences * 24;
+  options.num_pages = num_sequences * 64;
   options.max_batch_tokens = 512;
   options.max_sequences = num_sequences;
   options.on_step = [&](const StepReport& report) {

@@ -22,8 +22,7 @@ void serve(benchmark::State& state) {
   for (auto _ : state) {
     Scheduler scheduler({.max_batch_tokens = 512,
                          .max_sequences = 64,
-                         .num_full_pages = static_cast<int>(state.range(0)),
-                         .num_sliding_pages = 64 * 21,
+                         .num_pages = static_cast<int>(state.range(0)) + 64 * 21,
                          .window = 128});
     std::map<RequestId, uint64_t> num_left;
     std::vector<TokenId> prompt(kNumPrompt);

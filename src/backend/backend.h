@@ -27,12 +27,12 @@ namespace nibble {
 // (backend/cpu/cpu_options.h).
 struct BackendOptions {
   // More than 1 if ranks have sequences of their own: each run has all its pages in one of the caches. Page
-  // ids of cache c start at c * num_full_pages and at c * num_sliding_pages.
+  // ids of cache c start at c * num_pages.
   int num_kv_caches{1};
-  int num_full_pages{0}, num_sliding_pages{0};  // of each KV cache
-  int max_batch_tokens{512};                    // the largest number of rows in a step
-  int num_threads{0};                           // 0: all cores that the process may use
-  DenseFormats dense{};                         // formats to which these matrices are quantised at load
+  int num_pages{0};           // of each KV cache, for both kinds of layer
+  int max_batch_tokens{512};  // the largest number of rows in a step
+  int num_threads{0};         // 0: all cores that the process may use
+  DenseFormats dense{};       // formats to which these matrices are quantised at load
   // The format of keys and values: kBf16 or kE4m3. For kE4m3, float32 is rounded to nearest even and
   // saturates at 448; there is no scale.
   Format kv_format{Format::kBf16};

@@ -22,6 +22,7 @@
 #include "core/output.h"
 #include "core/thread_pool.h"
 #include "harmony/control_tokens.h"
+#include "kv/page_counts.h"
 #include "server/exit_codes.h"
 #include "server/http/http_server.h"
 #include "server/server.h"
@@ -174,7 +175,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
       "Serving {} on {}\n"
       "Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows per step.\n",
       server_options.model_id, server.address(), capacity.num_sequences, capacity.context,
-      int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens,
+      room.num_kv_caches * kv_tokens(room.num_pages, capacity.context, model.config.window),
       bytes_text(setup.backend->memory.plan(config_here(model.config, setup), room, setup.own).kv_bytes),
       room.max_batch_tokens));
   switch (server.serve(engine)) {

@@ -11,6 +11,7 @@
 #include "core/bytes_text.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
+#include "kv/page_counts.h"
 #include "server/http/http_server.h"
 #include "setup/machine.h"
 #include "setup/memory.h"
@@ -94,7 +95,8 @@ int check(const server::ServerOptions& options, const Model& model, const Resolv
   say("room",
       fmt::format("{} sequences of up to {} tokens: a KV cache of {} tokens, {} rows per step",
                   capacity.num_sequences, capacity.context,
-                  int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens, room.max_batch_tokens));
+                  room.num_kv_caches * kv_tokens(room.num_pages, capacity.context, model.config.window),
+                  room.max_batch_tokens));
   say("memory", memory_text(facts));
   say("defaults", fmt::format("temperature {}, top_p {}, top_k {}, min_p {}, reasoning {}, {}",
                               defaults.sample.temperature, defaults.sample.top_p, defaults.sample.top_k,

@@ -60,18 +60,17 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
                      options.max_context, config.max_context);
   if (options.num_kv_caches < 1)
     throw InputError("num_kv_caches is {}: it must be 1 or more", options.num_kv_caches);
-  if (options.num_full_pages < 1 || options.num_sliding_pages < 1)
+  if (options.num_pages < 2)
     throw InputError(
-        "the KV cache has {} pages for full and {} for sliding-window layers: it needs 1 or more",
-        options.num_full_pages, options.num_sliding_pages);
+        "the KV cache has {} pages: it needs one for full and one for sliding-window layers, or more",
+        options.num_pages);
   return {.vocab = config.vocab,
           .max_context = options.max_context > 0 ? options.max_context : config.max_context,
           .scheduler = {.max_batch_tokens = options.max_batch_tokens,
                         .max_shared_rows = options.max_shared_rows,
                         .max_sequences = options.max_sequences,
                         .num_kv_caches = options.num_kv_caches,
-                        .num_full_pages = options.num_full_pages,
-                        .num_sliding_pages = options.num_sliding_pages,
+                        .num_pages = options.num_pages,
                         .window = config.window,
                         .prefix_cache = options.prefix_cache}};
 }
@@ -472,11 +471,10 @@ void Engine::Impl::lose(std::string why) {
 
 void Engine::Impl::publish() {
   const SchedulerOptions& sizes = limits.scheduler;
-  PageCounts pages, held;
+  PageCounts held;
   for (int cache = 0; cache < sizes.num_kv_caches; ++cache) {
-    const auto [full, sliding] = scheduler.num_free_pages(cache);
-    pages.full += sizes.num_full_pages, pages.sliding += sizes.num_sliding_pages;
-    held.full += sizes.num_full_pages - full, held.sliding += sizes.num_sliding_pages - sliding;
+    const auto [full, sliding] = scheduler.num_held_pages(cache);
+    held.full += full, held.sliding += sliding;
   }
   std::vector<Counter> steps;
   try {
@@ -487,7 +485,7 @@ void Engine::Impl::publish() {
   state.num_running = scheduler.num_running();
   state.num_waiting = scheduler.num_waiting();
   state.pages_held = held;
-  state.pages = pages;
+  state.num_pages = sizes.num_kv_caches * sizes.num_pages;
   state.num_faults = num_faults;
   state.counts = scheduler.counts();
   state.drafts = drafting.counts();

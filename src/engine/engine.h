@@ -22,8 +22,9 @@ namespace nibble {
 // The engine's state after the last step, or after the last requests arrived or were cancelled.
 struct EngineState {
   int num_running{0}, num_waiting{0};
-  PageCounts pages_held{}, pages{};  // held by running sequences; total in the pools
-  uint64_t num_faults{0};            // failed steps, in the backend or in the engine
+  PageCounts pages_held{};  // by running sequences
+  int num_pages{0};         // of all KV caches, for both kinds of layer
+  uint64_t num_faults{0};   // failed steps, in the backend or in the engine
   SchedulerCounts counts{};
   speculative::DraftCounts drafts{};
   std::vector<Counter> steps{};  // the backend's steps, by how it launched them

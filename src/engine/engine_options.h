@@ -24,11 +24,11 @@ struct StepReport {
 struct EngineOptions {
   // The number of KV caches and both page counts must equal the backend's.
   int num_kv_caches{1};
-  int num_full_pages{0}, num_sliding_pages{0};  // of each KV cache
-  int max_batch_tokens{512};                    // rows of one step; longer prompts are split into chunks
-  int max_shared_rows{0};                       // SchedulerOptions::max_shared_rows
-  int max_sequences{16};  // running at once, at most max_batch_tokens; the rest wait in the queue
-  int max_context{0};     // tokens of prompt and output together; 0: the model's limit
+  int num_pages{0};           // of each KV cache, for both kinds of layer
+  int max_batch_tokens{512};  // rows of one step; longer prompts are split into chunks
+  int max_shared_rows{0};     // SchedulerOptions::max_shared_rows
+  int max_sequences{16};      // running at once, at most max_batch_tokens; the rest wait in the queue
+  int max_context{0};         // tokens of prompt and output together; 0: the model's limit
   // Shares KV pages between prompts with a common prefix, and keeps the pages after a request has ended.
   // False: every prompt is run from its first token. The answers are the same either way.
   bool prefix_cache{true};

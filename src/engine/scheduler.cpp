@@ -29,18 +29,24 @@ typename std::list<T>::iterator insert_in_order(std::list<T>& sequences, T seque
   return sequences.insert(place, std::move(sequence));
 }
 
+// Returns how many sliding pages of ended texts survive while full pages can be reclaimed: at least those of
+// which every running sequence could continue a text (in a window and its next page, twice: a prompt's end and
+// an answer's end), but no more than a third of a small pool.
+int most_kept_sliding(const SchedulerOptions& options) {
+  const int for_texts = options.max_sequences * (2 * max_sliding_pages(options.window, 1) + 2);
+  return std::max(options.num_pages / PagePool::kPagesPerKeptSliding,
+                  std::min(options.num_pages / 3, for_texts));
+}
+
 }  // namespace
 
-PageCounts max_pages(int num_prompt_tokens, int max_output_tokens, const SchedulerOptions& options) {
-  const int full = num_pages_for(num_prompt_tokens + max_output_tokens - 1);
-  const int largest_chunk = std::min(num_prompt_tokens, options.max_batch_tokens);
-  return {full, std::min(full, max_sliding_pages(options.window, largest_chunk))};
+int needed_pages(int num_prompt_tokens, int max_output_tokens, int window) {
+  return least_pages(num_prompt_tokens + max_output_tokens - 1, window);
 }
 
 Scheduler::KvCache::KvCache(const SchedulerOptions& options, int number)
-    : full(options.num_full_pages, number * options.num_full_pages),
-      sliding(options.num_sliding_pages, number * options.num_sliding_pages) {
-  if (options.prefix_cache) prefixes.emplace(full, sliding, options.window);
+    : pool(options.num_pages, number * options.num_pages, most_kept_sliding(options)) {
+  if (options.prefix_cache) prefixes.emplace(pool, options.window);
 }
 
 Scheduler::Scheduler(const SchedulerOptions& options) : options_(options) {
@@ -56,10 +62,8 @@ void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_
   NIBBLE_CHECK(!prompt.empty() && max_output_tokens > 0, "{} tokens, {} more", prompt.size(),
                max_output_tokens);
   const auto num_prompt_tokens = static_cast<int>(prompt.size());
-  const PageCounts most = max_pages(num_prompt_tokens, max_output_tokens, options_);
-  NIBBLE_CHECK(most.full <= options_.num_full_pages && most.sliding <= options_.num_sliding_pages,
-               "{} of {} full pages, {} of {} sliding pages", most.full, options_.num_full_pages,
-               most.sliding, options_.num_sliding_pages);
+  const int needed = needed_pages(num_prompt_tokens, max_output_tokens, options_.window);
+  NIBBLE_CHECK(needed <= options_.num_pages, "{} of {} pages", needed, options_.num_pages);
   insert_in_order(waiting_, Waiting{request,
                                     num_arrivals_++,
                                     {prompt.begin(), prompt.end()},
@@ -112,9 +116,9 @@ bool Scheduler::is_running(RequestId request) const {
                      [&](const Running& sequence) { return sequence.request == request; });
 }
 
-PageCounts Scheduler::num_free_pages(int kv_cache) const {
-  const KvCache& cache = caches_.at(static_cast<size_t>(kv_cache));
-  return {cache.full.num_free(), cache.sliding.num_free()};
+PageCounts Scheduler::num_held_pages(int kv_cache) const {
+  const PagePool& pool = caches_.at(static_cast<size_t>(kv_cache)).pool;
+  return {pool.num_held(LayerKind::kFull), pool.num_held(LayerKind::kSliding)};
 }
 
 void Scheduler::add_to_cache(Running& sequence) {
@@ -136,18 +140,16 @@ bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Pr
   // A sequence that runs alone has the whole cache. If its prompt does not fit as one chunk, it is fed in
   // smaller chunks.
   if (cache.num_running == 0) return true;
-  int full_left = cache.full.num_free(), sliding_left = cache.sliding.num_free();
+  int num_left = cache.pool.num_free();
   for (const Running& other : running_) {
     if (other.cache != &cache) continue;
     const PageCounts needed = pages_for(other.num_tokens(), other.pages.length());
-    full_left -= 1 + std::max(0, needed.full - static_cast<int>(other.pages.full().pages.size()));
-    sliding_left -= 1 + std::max(0, needed.sliding - static_cast<int>(other.pages.sliding().pages.size()));
+    num_left -= 2 + std::max(0, needed.full - static_cast<int>(other.pages.full().pages.size())) +
+                std::max(0, needed.sliding - static_cast<int>(other.pages.sliding().pages.size()));
   }
   const PageCounts needed = pages_for(sequence.tokens.size(), known.num_tokens());
-  full_left -= needed.full - static_cast<int>(known.full.size()) + num_unheld(cache.full, known.full);
-  sliding_left -=
-      needed.sliding - static_cast<int>(known.sliding.size()) + num_unheld(cache.sliding, known.sliding);
-  return full_left >= 0 && sliding_left >= 0;
+  return num_left >= needed.total() - static_cast<int>(known.full.size() + known.sliding.size()) +
+                         num_unheld(cache.pool, known.full) + num_unheld(cache.pool, known.sliding);
 }
 
 // Returns the largest number of running sequences with which a KV cache may still take a sequence because it
@@ -225,7 +227,7 @@ void Scheduler::admit() {
 }
 
 void Scheduler::start(Waiting& sequence, const Room& room) {
-  SequencePages pages(room.cache->full, room.cache->sliding, options_.window);
+  SequencePages pages(room.cache->pool, options_.window);
   pages.resume(room.known);
   const auto admitted = insert_in_order(running_, Running{sequence.request,
                                                           sequence.arrival,
@@ -321,7 +323,7 @@ int Scheduler::most_drafts(const Running& sequence, const Slice& slice) const {
   const int end = slice.first_position + slice.num_unsure + slice.num_tokens;
   const int num_pages = static_cast<int>(sequence.pages.full().pages.size());
   const KvCache& cache = *sequence.cache;
-  const int num_spare = std::min(cache.full.num_free(), cache.sliding.num_free()) - cache.num_running;
+  const int num_spare = cache.pool.num_free() / 2 - cache.num_running;
   const int num_with_pages =
       (num_pages + std::max(0, num_spare)) * kPageTokens - end - options_.launches_before_drafts;
   return std::max(0, std::min(num_with_pages, sequence.max_tokens - 1 - end));

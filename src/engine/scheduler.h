@@ -66,9 +66,8 @@ struct SchedulerOptions {
   int max_shared_rows{0};     // most prompt rows of a step if several sequences run or wait; 0: no limit
   int max_sequences{16};      // limit of running sequences, cut to max_batch_tokens: each can have a row
   int num_kv_caches{1};
-  // Of each KV cache. Page ids of cache c start at c * num_full_pages and at c * num_sliding_pages.
-  int num_full_pages{0}, num_sliding_pages{0};
-  int window{128};          // positions that a sliding layer attends to
+  int num_pages{0};  // of each KV cache, for both kinds of layer; the ids of cache c start at c * num_pages
+  int window{128};   // positions that a sliding layer attends to
   bool prefix_cache{true};  // false: every prompt is run from its first token and nothing is shared
   // The backend drafts for the next step within each step. So a sequence whose drafts are not yet verified
   // still has its place, with drafts, in a step that is planned ahead.
@@ -77,10 +76,11 @@ struct SchedulerOptions {
 
 struct PageCounts {
   int full{0}, sliding{0};
+  int total() const { return full + sliding; }
 };
-// Returns the most pages that a sequence needs at any time, all in one KV cache. The last token of an answer
-// is never fed back, so it needs no room.
-PageCounts max_pages(int num_prompt_tokens, int max_output_tokens, const SchedulerOptions& options);
+// Returns the pages that the sequence must be able to get. The last token of an answer is never fed back, so it
+// needs no room.
+int needed_pages(int num_prompt_tokens, int max_output_tokens, int window);
 
 // The part of a step that belongs to one sequence.
 struct Slice {
@@ -134,7 +134,7 @@ class Scheduler {
 
   explicit Scheduler(const SchedulerOptions& options);
 
-  // Queues a sequence. The sequence's worst case must fit one KV cache: see max_pages().
+  // Queues a sequence. The sequence's worst case must fit one KV cache: see needed_pages().
   void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens,
            SequenceNeeds needs = {});
   // Removes a sequence in any state and frees its pages. Does nothing if the id is unknown.
@@ -174,12 +174,12 @@ class Scheduler {
   int num_running() const { return static_cast<int>(running_.size()); }
   bool is_running(RequestId request) const;
   const SchedulerCounts& counts() const { return counts_; }
-  PageCounts num_free_pages(int kv_cache) const;  // pages that no sequence holds
+  PageCounts num_held_pages(int kv_cache) const;  // pages that running sequences hold
 
  private:
   struct KvCache {
     KvCache(const SchedulerOptions& options, int number);
-    PagePool full, sliding;
+    PagePool pool;
     std::optional<PrefixCache> prefixes;
     int num_running{0};  // sequences
   };

@@ -121,17 +121,12 @@ Fault find_fault_of_memory(const GenerationRequest& request, const RequestLimits
   const auto num_prompt_tokens = static_cast<int>(request.prompt.size());
   // Without max_tokens the answer is cut to the room available; at least one token must fit.
   const int num_output_tokens = std::max(1, max_output_tokens(request, limits));
-  const PageCounts needed = max_pages(num_prompt_tokens, num_output_tokens, cache);
-  if (needed.full > cache.num_full_pages)
+  const int needed = needed_pages(num_prompt_tokens, num_output_tokens, cache.window);
+  if (needed > cache.num_pages)
     return fault(
         "{} tokens of prompt and up to {} of answer need {} pages of the KV cache, which has {}: shorten the "
         "prompt, lower max_tokens, or give the KV cache more memory",
-        num_prompt_tokens, num_output_tokens, needed.full, cache.num_full_pages);
-  if (needed.sliding > cache.num_sliding_pages)
-    return fault(
-        "running {} prompt tokens in one step needs {} pages of the sliding-window cache, which has {}: "
-        "lower max_batch_tokens, or give the KV cache more memory",
-        std::min(num_prompt_tokens, cache.max_batch_tokens), needed.sliding, cache.num_sliding_pages);
+        num_prompt_tokens, num_output_tokens, needed, cache.num_pages);
   return {};
 }
 
@@ -142,7 +137,8 @@ int max_output_tokens(const GenerationRequest& request, const RequestLimits& lim
   const int context_room = limits.max_context - num_prompt_tokens;
   if (request.stop.max_tokens > 0) return std::min(request.stop.max_tokens, context_room);
   // The last token of an answer is never fed back, so it needs no room in the cache.
-  return std::min(context_room, limits.scheduler.num_full_pages * kPageTokens + 1 - num_prompt_tokens);
+  return std::min(context_room,
+                  most_tokens(limits.scheduler.num_pages, limits.scheduler.window) + 1 - num_prompt_tokens);
 }
 
 std::optional<std::string> find_fault(const GenerationRequest& request, const RequestLimits& limits) {

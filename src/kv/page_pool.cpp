@@ -4,48 +4,59 @@
 
 namespace nibble {
 
-PagePool::PagePool(int num_pages, int first_page)
-    : first_page_(static_cast<size_t>(first_page)), num_free_(num_pages) {
+PagePool::PagePool(int num_pages, int first_page, std::optional<int> most_kept_sliding)
+    : first_page_(static_cast<size_t>(first_page)),
+      num_free_(num_pages),
+      most_kept_sliding_(most_kept_sliding.value_or(num_pages / kPagesPerKeptSliding)) {
   NIBBLE_CHECK(num_pages >= 0 && first_page >= 0, "{} pages from {} on", num_pages, first_page);
-  pages_.resize(static_cast<size_t>(num_pages) + 1);
-  pages_.back().before = pages_.back().after = pages_.size() - 1;
-  worthless_.reserve(pages_.size());
-  for (size_t index = pages_.size() - 1; index-- > 0;) worthless_.push_back(page_at(index));
+  pages_.resize(static_cast<size_t>(num_pages + kNumKinds));
+  for (const LayerKind kind : {LayerKind::kFull, LayerKind::kSliding})
+    pages_[ring_of(kind)].before = pages_[ring_of(kind)].after = ring_of(kind);
+  worthless_.reserve(static_cast<size_t>(num_pages));
+  for (auto index = static_cast<size_t>(num_pages); index-- > 0;) worthless_.push_back(page_at(index));
 }
 
 size_t PagePool::index_of(PageId page) const {
   const size_t index = static_cast<size_t>(page) - first_page_;  // wraps around for a page below first_page_
-  NIBBLE_CHECK(index + 1 < pages_.size(), "page {} of {} from {} on", static_cast<size_t>(page), num_pages(),
-               first_page_);
+  NIBBLE_CHECK(index < static_cast<size_t>(num_pages()), "page {} of {} from {} on",
+               static_cast<size_t>(page), num_pages(), first_page_);
   return index;
 }
 
 PagePool::Page& PagePool::at(PageId page) { return pages_[index_of(page)]; }
 
 void PagePool::link_last(size_t index) {
-  const size_t ring = pages_.size() - 1, last = pages_[ring].before;
+  const size_t ring = ring_of(pages_[index].kind), last = pages_[ring].before;
   pages_[index].before = last;
   pages_[index].after = ring;
   pages_[last].after = pages_[ring].before = index;
+  num_idle_sliding_ += pages_[index].kind == LayerKind::kSliding;
 }
 
 void PagePool::unlink(size_t index) {
   pages_[pages_[index].before].after = pages_[index].after;
   pages_[pages_[index].after].before = pages_[index].before;
+  num_idle_sliding_ -= pages_[index].kind == LayerKind::kSliding;
+}
+
+void PagePool::reclaim_one() {
+  const bool is_sliding = num_idle_sliding_ > most_kept_sliding_ || !has_idle(LayerKind::kFull);
+  const LayerKind kind = is_sliding ? LayerKind::kSliding : LayerKind::kFull;
+  const PageId oldest = page_at(pages_[ring_of(kind)].after);
+  if (reclaim_) reclaim_(oldest, kind);
+  forget(oldest);
 }
 
 // Takes a page without kept content, the one given back last: it is the likeliest to still be in a hardware
-// cache. If there is none, reclaims the least recently used kept page.
-std::optional<PageId> PagePool::take() {
+// cache. If all free pages are kept, reclaims one.
+std::optional<PageId> PagePool::take(LayerKind kind) {
   if (num_free_ == 0) return std::nullopt;
-  if (worthless_.empty()) {
-    const PageId oldest = page_at(pages_.back().after);
-    if (reclaim_) reclaim_(oldest);
-    forget(oldest);
-  }
+  if (worthless_.empty()) reclaim_one();
   const PageId page = worthless_.back();
   worthless_.pop_back();
   at(page).num_holders = 1;
+  at(page).kind = kind;
+  ++num_held_[static_cast<size_t>(kind)];
   --num_free_;
   return page;
 }
@@ -56,6 +67,7 @@ void PagePool::share(PageId page) {
                static_cast<size_t>(page));
   if (shared.num_holders++ > 0) return;
   unlink(index_of(page));
+  ++num_held_[static_cast<size_t>(shared.kind)];
   --num_free_;
 }
 
@@ -63,6 +75,7 @@ void PagePool::give_back(PageId page) {
   Page& given = at(page);
   NIBBLE_CHECK(given.num_holders > 0, "page {} of {} was not taken", static_cast<size_t>(page), num_pages());
   if (--given.num_holders > 0) return;
+  --num_held_[static_cast<size_t>(given.kind)];
   ++num_free_;
   if (given.is_kept)
     link_last(index_of(page));

@@ -22,8 +22,7 @@ void reserve_places(std::vector<PageId>& pages, int num_pages) {
 
 }  // namespace
 
-SequencePages::SequencePages(PagePool& full, PagePool& sliding, int window)
-    : full_pool_(&full), sliding_pool_(&sliding), window_(window) {
+SequencePages::SequencePages(PagePool& pool, int window) : pool_(&pool), window_(window) {
   NIBBLE_CHECK(window > 0, "window {}", window);
 }
 
@@ -31,8 +30,8 @@ SequencePages::SequencePages(PagePool& full, PagePool& sliding, int window)
 SequencePages::SequencePages(SequencePages&&) noexcept = default;
 
 SequencePages::~SequencePages() {
-  give_back(*full_pool_, full_);
-  give_back(*sliding_pool_, sliding_);
+  give_back(*pool_, full_);
+  give_back(*pool_, sliding_);
 }
 
 void SequencePages::resume(const Prefix& prefix) {
@@ -41,8 +40,8 @@ void SequencePages::resume(const Prefix& prefix) {
   std::vector<PageId> full = prefix.full, sliding = prefix.sliding;
   full_ = std::move(full);
   sliding_ = std::move(sliding);
-  for (const PageId page : full_) full_pool_->share(page);
-  for (const PageId page : sliding_) sliding_pool_->share(page);
+  for (const PageId page : full_) pool_->share(page);
+  for (const PageId page : sliding_) pool_->share(page);
   first_sliding_page_ = prefix.first_sliding_page();
   length_ = prefix.num_tokens();
   num_known_pages_ = full_.size();
@@ -53,13 +52,12 @@ int SequencePages::make_room() {
   const int first_reached = first_reached_page(length_, window_);
   if (const int num_left = first_reached - first_sliding_page_; num_left > 0) {
     const auto end = sliding_.begin() + num_left;
-    give_back(*sliding_pool_, {sliding_.begin(), end});
+    give_back(*pool_, {sliding_.begin(), end});
     sliding_.erase(sliding_.begin(), end);
     first_sliding_page_ = first_reached;
   }
-  const int num_full = static_cast<int>(full_.size()) + full_pool_->num_free();
-  const int num_sliding = first_sliding_page_ + static_cast<int>(sliding_.size()) + sliding_pool_->num_free();
-  return std::min(num_full, num_sliding) * kPageTokens - length_;
+  // Every 32 positions take a page of each kind.
+  return (static_cast<int>(full_.size()) + pool_->num_free() / 2) * kPageTokens - length_;
 }
 
 bool SequencePages::reserve(int num_tokens) {
@@ -69,9 +67,9 @@ bool SequencePages::reserve(int num_tokens) {
   // Reserve capacity before taking pages: a page already taken would leak if push_back() threw.
   reserve_places(full_, num_pages);
   reserve_places(sliding_, num_pages - first_sliding_page_);
-  while (static_cast<int>(full_.size()) < num_pages) full_.push_back(*full_pool_->take());
+  while (static_cast<int>(full_.size()) < num_pages) full_.push_back(*pool_->take(LayerKind::kFull));
   while (first_sliding_page_ + static_cast<int>(sliding_.size()) < num_pages)
-    sliding_.push_back(*sliding_pool_->take());
+    sliding_.push_back(*pool_->take(LayerKind::kSliding));
   return true;
 }
 
@@ -84,8 +82,8 @@ void SequencePages::advance(int num_tokens) {
 void SequencePages::give_back_unfilled(int num_kept) {
   const size_t num_full = std::min(full_.size(), static_cast<size_t>(num_pages_for(length_ + num_kept)));
   const size_t num_sliding = num_full - static_cast<size_t>(first_sliding_page_);
-  give_back(*full_pool_, std::span(full_).subspan(num_full));
-  give_back(*sliding_pool_, std::span(sliding_).subspan(num_sliding));
+  give_back(*pool_, std::span(full_).subspan(num_full));
+  give_back(*pool_, std::span(sliding_).subspan(num_sliding));
   full_.resize(num_full);
   sliding_.resize(num_sliding);
 }
@@ -98,13 +96,13 @@ void SequencePages::add_to(PrefixCache& cache, std::span<const TokenId> tokens, 
     const PrefixCache::Pages known =
         cache.add(before, tokens.subspan(i * kPageTokens, kPageTokens), mine, salt);
     if (known.full != mine.full) {
-      full_pool_->share(known.full);
-      full_pool_->give_back(mine.full);
+      pool_->share(known.full);
+      pool_->give_back(mine.full);
       full_[i] = known.full;
     }
     if (known.sliding != mine.sliding) {
-      sliding_pool_->share(known.sliding);
-      sliding_pool_->give_back(mine.sliding);
+      pool_->share(known.sliding);
+      pool_->give_back(mine.sliding);
       sliding_[i - static_cast<size_t>(first_sliding_page_)] = known.sliding;
     }
   }

@@ -14,8 +14,8 @@ namespace nibble {
 
 class SequencePages {
  public:
-  // `window`: positions that a sliding layer attends to. Both pools must outlive the sequence.
-  SequencePages(PagePool& full, PagePool& sliding, int window);
+  // `window`: positions that a sliding layer attends to. The pool must outlive the sequence.
+  SequencePages(PagePool& pool, int window);
   SequencePages(SequencePages&&) noexcept;
   SequencePages& operator=(SequencePages&&) = delete;
   ~SequencePages();  // gives all pages back
@@ -23,7 +23,7 @@ class SequencePages {
   // Starts an empty sequence after a cached prefix: shares its pages and counts their positions as filled.
   void resume(const Prefix& prefix);
   // Takes pages for the next `num_tokens` positions after length(), and gives back sliding pages that
-  // position length() can no longer reach. Returns false, and takes none, if a pool has too few pages.
+  // position length() can no longer reach. Returns false, and takes none, if the pool has too few pages.
   bool reserve(int num_tokens);
   // Returns the largest num_tokens that reserve() would accept now. Gives back the same pages as reserve().
   int make_room();
@@ -41,8 +41,7 @@ class SequencePages {
   PageTableView sliding() const;
 
  private:
-  PagePool* full_pool_;
-  PagePool* sliding_pool_;
+  PagePool* pool_;
   std::vector<PageId> full_, sliding_;
   int window_;
   int first_sliding_page_{0};

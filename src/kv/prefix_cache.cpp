@@ -15,15 +15,18 @@ uint64_t page_hash(uint64_t hash_before, std::span<const TokenId> tokens) {
   return hash;
 }
 
-PrefixCache::PrefixCache(PagePool& full, PagePool& sliding, int window, PageHash hash)
-    : full_pool_(&full),
-      sliding_pool_(&sliding),
+PrefixCache::PrefixCache(PagePool& pool, int window, PageHash hash)
+    : pool_(&pool),
       window_(window),
       hash_(hash),
-      runs_(static_cast<size_t>(full.num_pages())),
-      full_of_(static_cast<size_t>(sliding.num_pages())) {
-  full.on_reclaim([this](PageId page) { forget_full(page); });
-  sliding.on_reclaim([this](PageId page) { forget_sliding(page); });
+      runs_(static_cast<size_t>(pool.num_pages())),
+      full_of_(static_cast<size_t>(pool.num_pages())) {
+  pool.on_reclaim([this](PageId page, LayerKind kind) {
+    if (kind == LayerKind::kFull)
+      forget_full(page);
+    else
+      forget_sliding(page);
+  });
 }
 
 uint64_t PrefixCache::hash_of(std::optional<PageId> before, std::span<const TokenId> tokens,
@@ -70,14 +73,14 @@ Prefix PrefixCache::find(std::span<const TokenId> tokens, std::string_view salt)
 PrefixCache::Pages PrefixCache::add(std::optional<PageId> before, std::span<const TokenId> tokens,
                                     Pages filled, std::string_view salt) {
   NIBBLE_CHECK(tokens.size() == static_cast<size_t>(kPageTokens), "{} tokens", tokens.size());
-  NIBBLE_CHECK(!before || full_pool_->is_kept(*before), "the previous page is not in the cache");
+  NIBBLE_CHECK(!before || pool_->is_kept(*before), "the previous page is not in the cache");
   std::optional<PageId> full = find_run(before, tokens, salt);
   if (!full) {
     full = filled.full;
     const uint64_t hash = hash_of(before, tokens, salt);
     std::string own_salt(before ? "" : salt);
     full_by_hash_.emplace(hash, *full);  // nothing after this can fail
-    full_pool_->keep(*full);
+    pool_->keep(*full);
     TokenRun& run = at(*full);
     run = {.hash = hash,
            .before = before,
@@ -90,23 +93,22 @@ PrefixCache::Pages PrefixCache::add(std::optional<PageId> before, std::span<cons
   }
   TokenRun& run = at(*full);
   if (!run.sliding) {
-    sliding_pool_->keep(filled.sliding);
+    pool_->keep(filled.sliding);
     run.sliding = filled.sliding;
-    full_of_[sliding_pool_->index_of(filled.sliding)] = *full;
+    full_of_[pool_->index_of(filled.sliding)] = *full;
   }
   return {*full, *run.sliding};
 }
 
 void PrefixCache::touch_sliding(std::span<const PageId> full) {
   for (const PageId page : full)
-    if (const auto sliding = at(page).sliding) sliding_pool_->touch(*sliding);
+    if (const auto sliding = at(page).sliding) pool_->touch(*sliding);
 }
 
 void PrefixCache::clear() {
   full_by_hash_.clear();
-  for (PagePool* pool : {full_pool_, sliding_pool_})
-    for (size_t i = 0; i < static_cast<size_t>(pool->num_pages()); ++i)
-      if (pool->is_kept(pool->page_at(i))) pool->forget(pool->page_at(i));
+  for (size_t i = 0; i < static_cast<size_t>(pool_->num_pages()); ++i)
+    if (pool_->is_kept(pool_->page_at(i))) pool_->forget(pool_->page_at(i));
 }
 
 void PrefixCache::forget_full(PageId page) {
@@ -114,12 +116,12 @@ void PrefixCache::forget_full(PageId page) {
   NIBBLE_CHECK(run.num_after == 0, "page {} is dropped before the pages that follow it",
                static_cast<size_t>(page));
   if (run.before) --at(*run.before).num_after;
-  if (run.sliding) sliding_pool_->forget(*run.sliding);  // no sequence can continue after this page any more
+  if (run.sliding) pool_->forget(*run.sliding);  // no sequence can continue after this page any more
   run.sliding.reset();
   const auto [first, last] = full_by_hash_.equal_range(run.hash);
   full_by_hash_.erase(std::find_if(first, last, [&](const auto& entry) { return entry.second == page; }));
 }
 
-void PrefixCache::forget_sliding(PageId page) { at(full_of_[sliding_pool_->index_of(page)]).sliding.reset(); }
+void PrefixCache::forget_sliding(PageId page) { at(full_of_[pool_->index_of(page)]).sliding.reset(); }
 
 }  // namespace nibble

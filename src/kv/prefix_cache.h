@@ -40,9 +40,9 @@ struct Prefix {
 
 class PrefixCache {
  public:
-  // `window`: positions that a sliding layer attends to. Both pools must outlive the cache; they call it for
-  // each page they reclaim. Tests pass a hash that collides.
-  PrefixCache(PagePool& full, PagePool& sliding, int window, PageHash hash = page_hash);
+  // `window`: positions that a sliding layer attends to. The pool must outlive the cache; it calls it for
+  // each page that it reclaims. Tests pass a hash that collides.
+  PrefixCache(PagePool& pool, int window, PageHash hash = page_hash);
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
@@ -75,8 +75,8 @@ class PrefixCache {
     std::array<TokenId, kPageTokens> tokens;
     int num_after;  // number of runs that follow this one
   };
-  TokenRun& at(PageId full) { return runs_[full_pool_->index_of(full)]; }
-  const TokenRun& at(PageId full) const { return runs_[full_pool_->index_of(full)]; }
+  TokenRun& at(PageId full) { return runs_[pool_->index_of(full)]; }
+  const TokenRun& at(PageId full) const { return runs_[pool_->index_of(full)]; }
   uint64_t hash_of(std::optional<PageId> before, std::span<const TokenId> tokens,
                    std::string_view salt) const;
   std::optional<PageId> find_run(std::optional<PageId> before, std::span<const TokenId> tokens,
@@ -84,8 +84,7 @@ class PrefixCache {
   void forget_full(PageId page);
   void forget_sliding(PageId page);
 
-  PagePool* full_pool_;
-  PagePool* sliding_pool_;
+  PagePool* pool_;
   int window_;
   PageHash hash_;
   std::vector<TokenRun> runs_;

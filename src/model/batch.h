@@ -12,8 +12,8 @@
 
 namespace nibble {
 
-// A page holds kPageTokens consecutive positions of one sequence for all layers of one kind. Full and sliding
-// layers have a pool each, with page ids of their own.
+// A page holds kPageTokens consecutive positions of one sequence for all layers of one kind. Any page of a KV
+// cache can be used for either kind.
 enum class PageId : uint32_t {};
 inline constexpr int kPageTokens{32};
 

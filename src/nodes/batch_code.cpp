@@ -89,10 +89,8 @@ std::vector<RunSizes> read_runs(Reader& reader, const Counts& all, const Config&
 std::vector<PageId> read_pages(Reader& reader, std::span<const RunSizes> sizes, const Room& room) {
   std::vector<PageId> pages;
   for (const RunSizes& size : sizes)
-    for (const auto& [num_pages, num_there] :
-         {std::pair{size.full, room.num_full_pages}, {size.sliding, room.num_sliding_pages}})
-      for (size_t i = 0; i < num_pages; ++i)
-        pages.push_back(static_cast<PageId>(below(reader, static_cast<uint32_t>(num_there), "page")));
+    for (size_t i = 0; i < size.full + size.sliding; ++i)
+      pages.push_back(static_cast<PageId>(below(reader, static_cast<uint32_t>(room.num_pages), "page")));
   return pages;
 }
 

@@ -101,7 +101,7 @@ asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head) {
 
   writer.number(static_cast<uint32_t>(answer));
   put(writer, has_secret ? head.facts : Facts{});
-  for (const int number : {head.room.num_full_pages, head.room.num_sliding_pages, head.room.max_batch_tokens})
+  for (const int number : {head.room.num_pages, head.room.max_batch_tokens})
     writer.number(static_cast<uint32_t>(has_secret ? number : 0));
   writer.raw(has_secret ? head.group : GroupId{});
   const Bytes reply = writer.take();
@@ -149,12 +149,12 @@ asio::awaitable<Invitation> join_head(tcp::socket& socket, Secret secret, Facts 
     throw InputError("--head {}: {}", address, *differs);
   if (answer != Answer::kWelcome) throw InputError("--head {}: {}", address, refusal(answer, joining.rank));
   const auto number = [&] { return static_cast<int>(reader.number<uint32_t>()); };
-  const Room room{number(), number(), number()};
+  const Room room{number(), number()};
   constexpr int kMostPages{1 << 24}, kMostRows{1 << 16};
-  if (room.num_full_pages < 1 || room.num_full_pages > kMostPages || room.num_sliding_pages < 1 ||
-      room.num_sliding_pages > kMostPages || room.max_batch_tokens < 1 || room.max_batch_tokens > kMostRows)
-    throw InputError("--head {}: the head sent invalid limits: {} full and {} sliding pages, {} rows",
-                     address, room.num_full_pages, room.num_sliding_pages, room.max_batch_tokens);
+  if (room.num_pages < 1 || room.num_pages > kMostPages || room.max_batch_tokens < 1 ||
+      room.max_batch_tokens > kMostRows)
+    throw InputError("--head {}: the head sent invalid limits: {} pages, {} rows", address, room.num_pages,
+                     room.max_batch_tokens);
   GroupId group;
   std::ranges::copy(reader.raw(group.size()), group.begin());
   co_return Invitation{room, group};

@@ -128,15 +128,15 @@ void draft_logits(const DraftLogitsArgs& args) {
   linear({args.normed, args.head.unembedding, {}, args.logits, args.pool});
 }
 
-HeadDrafter::HeadDrafter(const DraftHead& head, const Weights& model, int num_full_pages)
+HeadDrafter::HeadDrafter(const DraftHead& head, const Weights& model, int num_pages)
     : head_(with_parts_of(model, head)),
-      num_full_pages_(num_full_pages),
+      num_pages_(num_pages),
       rope_(rope_table(head_.config)),
-      kv_(draft_cache_config(head_.config), num_full_pages + kMaxDraftingRuns, 0),
+      kv_(draft_cache_config(head_.config), num_pages + kMaxDraftingRuns),
       taps_({0, 0}) {}
 
-size_t HeadDrafter::num_bytes(const DraftHeadConfig& head, int num_full_pages) {
-  return KvCache::num_bytes(draft_cache_config(head), num_full_pages + kMaxDraftingRuns, 0);
+size_t HeadDrafter::num_bytes(const DraftHeadConfig& head, int num_pages) {
+  return KvCache::num_bytes(draft_cache_config(head), num_pages + kMaxDraftingRuns);
 }
 
 Trace HeadDrafter::trace(ptrdiff_t num_rows) {
@@ -173,8 +173,8 @@ std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const Batch
   for (const DraftChain& chain : slots.chains) drafts[chain.run].first_position = chain.position + 2;
   std::vector<std::vector<PageId>> pages;  // for each chain
   for (const DraftChain& chain : slots.chains)
-    pages.push_back(with_scratch_page(batch.runs[chain.run].full,
-                                      static_cast<PageId>(num_full_pages_ + std::ssize(pages))));
+    pages.push_back(
+        with_scratch_page(batch.runs[chain.run].full, static_cast<PageId>(num_pages_ + std::ssize(pages))));
   // The chains that still draft; row n of `out` belongs to live[n].
   std::vector<size_t> live(slots.chains.size());
   for (size_t n = 0; n < live.size(); ++n) live[n] = n;

@@ -64,7 +64,7 @@ void draft_logits(const DraftLogitsArgs& args);
 class HeadDrafter {
  public:
   // Uses the model's matrices for those that the head lacks. The model must outlive this.
-  HeadDrafter(const DraftHead& head, const Weights& model, int num_full_pages);
+  HeadDrafter(const DraftHead& head, const Weights& model, int num_pages);
   // Returns a trace that stores the outputs of the layers that the head reads.
   Trace trace(ptrdiff_t num_rows);
   // Must be called after a step. Fills the head's cache for the step's rows, and makes the drafts that the
@@ -72,11 +72,11 @@ class HeadDrafter {
   std::vector<Drafts> draft(const Batch& batch, std::span<const BatchRow> rows,
                             std::span<const SampledToken> outputs, ThreadPool* pool);
 
-  static size_t num_bytes(const DraftHeadConfig& head, int num_full_pages);  // size of the head's cache
+  static size_t num_bytes(const DraftHeadConfig& head, int num_pages);  // size of the head's cache
 
  private:
   DraftHead head_;
-  int num_full_pages_;
+  int num_pages_;
   RopeTable rope_;
   KvCache kv_;
   Array<float, 2> taps_;

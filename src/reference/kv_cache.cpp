@@ -5,6 +5,7 @@
 
 #include "backend/draft_tree.h"
 #include "core/check.h"
+#include "model/page_layers.h"
 
 namespace nibble::reference {
 namespace {
@@ -46,24 +47,19 @@ void KvCache::move(const Run& run, int from, int to) const {
     }
 }
 
-size_t KvCache::num_bytes(const Config& config, int num_full_pages, int num_sliding_pages) {
-  size_t num_pages = 0;
-  for (const LayerKind kind : config.layer_kinds)
-    num_pages += kind == LayerKind::kFull ? num_full_pages : num_sliding_pages;
-  return 2 * num_pages * page_elements(config) * sizeof(float);
+size_t KvCache::num_bytes(const Config& config, int num_pages) {
+  return size_t{2} * num_page_layers(config) * num_pages * page_elements(config) * sizeof(float);
 }
 
-KvCache::KvCache(const Config& config, int num_full_pages, int num_sliding_pages)
-    : storage_(num_bytes(config, num_full_pages, num_sliding_pages)) {
-  float* next = storage_.as<float>();
-  for (const LayerKind kind : config.layer_kinds) {
-    const int num_pages = kind == LayerKind::kFull ? num_full_pages : num_sliding_pages;
-    const auto take = [&] {
-      const View<float, 4> pages(next, {num_pages, config.num_kv_heads, kPageTokens, config.head_dim});
-      next += num_pages * page_elements(config);
-      return pages;
+KvCache::KvCache(const Config& config, int num_pages) : storage_(num_bytes(config, num_pages)) {
+  const std::vector<int> page_layer = page_layers(config);
+  const size_t elements = num_pages * page_elements(config);  // of the keys, or of the values, of a layer
+  for (size_t i = 0; i < page_layer.size(); ++i) {
+    float* const keys = storage_.as<float>() + 2 * elements * page_layer[i];
+    const auto pages_at = [&](float* first) {
+      return View<float, 4>(first, {num_pages, config.num_kv_heads, kPageTokens, config.head_dim});
     };
-    layers_.push_back({kind, take(), take()});
+    layers_.push_back({config.layer_kinds[i], pages_at(keys), pages_at(keys + elements)});
   }
 }
 

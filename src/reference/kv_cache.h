@@ -39,12 +39,12 @@ struct LayerKv {
 
 class KvCache {
  public:
-  KvCache(const Config& config, int num_full_pages, int num_sliding_pages);
+  KvCache(const Config& config, int num_pages);
   const LayerKv& layer(size_t index) const { return layers_[index]; }
   // Copies the contents of slot `from` of the run's sequence to slot `to`, in all layers.
   void move(const Run& run, int from, int to) const;
 
-  static size_t num_bytes(const Config& config, int num_full_pages, int num_sliding_pages);
+  static size_t num_bytes(const Config& config, int num_pages);
 
  private:
   Buffer storage_;

@@ -21,8 +21,8 @@ class ReferenceBackend final : public Backend {
         pool_(options.num_threads),
         weights_(quantise_dense(std::move(weights), options.dense, pool_)),
         rope_(make_rope_table(config().rope, config().head_dim)),
-        kv_(config(), options.num_full_pages, options.num_sliding_pages) {
-    if (options.draft_head) drafter_.emplace(*options.draft_head, *weights_, options.num_full_pages);
+        kv_(config(), options.num_pages) {
+    if (options.draft_head) drafter_.emplace(*options.draft_head, *weights_, options.num_pages);
   }
 
   std::string_view name() const override { return "reference"; }
@@ -117,10 +117,10 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
   const size_t expert_floats = experts_per_token * (3 * hidden + 3 * intermediate);
   const size_t output_floats = hidden + config.vocab;
   size_t row_floats = step_floats + std::max(qkv_floats, expert_floats) + output_floats;
-  size_t kv_bytes = KvCache::num_bytes(config, options.num_full_pages, options.num_sliding_pages);
+  size_t kv_bytes = KvCache::num_bytes(config, options.num_pages);
   if (options.draft_head) {  // the outputs of three layers, the head's input and its parts
     row_floats += 9 * hidden;
-    kv_bytes += HeadDrafter::num_bytes(options.draft_head->config, options.num_full_pages);
+    kv_bytes += HeadDrafter::num_bytes(options.draft_head->config, options.num_pages);
   }
   return {.weight_bytes = converted.after,  // all other weights are used where they are mapped
           .replaced_weight_bytes = converted.before,

@@ -36,11 +36,12 @@ GoldenPrompt rounded_golden(const Weights& weights, const GoldenPrompt& prompt, 
                             ThreadPool& pool) {
   const Config& config = weights.config;
   const size_t vocab = config.vocab, num_tokens = prompt.ids.size();
-  std::vector<PageId> pages(num_tokens / kPageTokens + 1);
+  const size_t num_pages = num_tokens / kPageTokens + 1;  // of each kind of layer
+  std::vector<PageId> pages(2 * num_pages);
   for (size_t page = 0; page < pages.size(); ++page) pages[page] = PageId{static_cast<uint32_t>(page)};
-  const int num_pages = static_cast<int>(pages.size());
+  const PageTableView full{std::span(pages).first(num_pages)}, sliding{std::span(pages).last(num_pages)};
   const RopeTable rope = make_rope_table(config.rope, config.head_dim);
-  KvCache kv(config, num_pages, num_pages);
+  KvCache kv(config, static_cast<int>(pages.size()));
 
   GoldenPrompt answer;
   answer.name = prompt.name;
@@ -54,7 +55,7 @@ GoldenPrompt rounded_golden(const Weights& weights, const GoldenPrompt& prompt, 
     std::vector<BatchRow> rows;
     std::vector<int> outputs;
     for (size_t row = 0; row < count; ++row) {
-      rows.push_back({prompt.ids[first + row], static_cast<int>(first + row), {pages}, {pages}});
+      rows.push_back({prompt.ids[first + row], static_cast<int>(first + row), full, sliding});
       outputs.push_back(static_cast<int>(row));
     }
     const std::span<float> logits = std::span(answer.logits).subspan(first * vocab, count * vocab);

@@ -12,12 +12,6 @@ namespace {
 // 32 million tokens: more than fit in any machine's memory, yet page-table offsets still fit in 32 bits.
 constexpr int kMostPages{1 << 20};
 
-// Largest ratio of full-layer pages to sliding-layer pages on a device. The prefix cache finds a prefix only
-// while both kinds of its pages are cached. On a GPU of 150 GB with 56,900 full pages and only the 896
-// sliding pages that the running sequences need, it found 22 % of 100 prefixes; with 7,100 sliding pages it
-// finds 99 % (measured with the scheduler alone, docs/scaling.md).
-constexpr int kFullOfSliding{8};
-
 }  // namespace
 
 int context_of(const Config& config, const ResolvedSettings& setup) {
@@ -33,34 +27,32 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
   BackendOptions options = setup.options;
   const int pages = num_pages_for(capacity.context);
   const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
-  options.num_full_pages = num_sequences * pages;
   // Sliding pages of each sequence: those in its window, those in the window at the end of its prompt
   // (docs/decisions/0008), the one that the window has just left, and the next one. For all together: the
   // pages of the rows of one step, twice, because the pages of a step are given back one step later.
   const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
   // Sliding pages of a sequence that fills a whole step alone.
   const int most = max_sliding_pages(config.window, options.max_batch_tokens);
-  options.num_sliding_pages =
+  const int num_sliding =
       std::min(num_sequences * pages,
                std::max(most, num_sequences * per_sequence + 2 * num_pages_for(options.max_batch_tokens)));
+  options.num_pages = num_sequences * pages + num_sliding;
   return options;
 }
 
 BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,
                                std::span<const size_t> budgets) {
   const BackendOptions options = backend_options(model.config, setup, capacity);
-  const auto with_pages = [&](int num_full_pages) {
+  const auto with_pages = [&](int num_pages) {
     BackendOptions asked = options;
-    asked.num_full_pages = num_full_pages;
-    if (setup.backend->device)
-      asked.num_sliding_pages = std::max(asked.num_sliding_pages, num_full_pages / kFullOfSliding);
+    asked.num_pages = num_pages;
     return asked;
   };
-  const auto have_room = [&](int num_full_pages) {
-    return least_room(model, setup, with_pages(num_full_pages), budgets) >= 0;
+  const auto have_room = [&](int num_pages) {
+    return least_room(model, setup, with_pages(num_pages), budgets) >= 0;
   };
-  const int least = num_pages_for(capacity.context);
-  int most = setup.backend->device ? kMostPages : options.num_full_pages;
+  const int least = least_pages(capacity.context, model.config.window);
+  int most = setup.backend->device ? kMostPages : options.num_pages;
   if (!have_room(most)) {
     // Binary search for the largest number of pages that fits. `most` does not fit; `fits`
     // does, unless it is `least`.
@@ -91,8 +83,7 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
                              const Capacity& capacity) {
   EngineOptions engine;
   engine.num_kv_caches = options.num_kv_caches;
-  engine.num_full_pages = options.num_full_pages;
-  engine.num_sliding_pages = options.num_sliding_pages;
+  engine.num_pages = options.num_pages;
   engine.max_batch_tokens = options.max_batch_tokens;
   // On a CPU a step of 512 tokens of gpt-oss-20b takes seconds, and the other sequences wait for it. Prefill
   // is as fast in steps of 128.

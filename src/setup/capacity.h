@@ -24,8 +24,7 @@ int context_of(const Config& config, const ResolvedSettings& setup);
 // Returns the options of `setup` with the number of KV cache pages that the capacity needs.
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup, const Capacity& capacity);
 // Like backend_options(), but for a server: fits into `budgets` (setup/memory.h). On devices the KV cache
-// takes all memory that the fullest device has left; sliding layers get an eighth of the pages of full
-// layers, or more if the sequences need more. On the host it takes no more than the capacity needs, because
+// takes all memory that the fullest device has left. On the host it takes no more than the capacity needs, because
 // other programs use that memory too. If a budget is too small for one sequence, the result has the pages of
 // one sequence, and loading reports what is missing.
 BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,

@@ -68,8 +68,7 @@ void load_draft_model(ResolvedSettings& setup) {
   own.requirements.clear();  // --require is about the main model
   own.draft_model_bytes = 0;
   setup.speculation.model = {.backend = load(model, own, room),
-                             .num_full_pages = room.num_full_pages,
-                             .num_sliding_pages = room.num_sliding_pages,
+                             .num_pages = room.num_pages,
                              .max_batch_tokens = room.max_batch_tokens};
 }
 

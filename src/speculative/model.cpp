@@ -36,15 +36,12 @@ struct DraftModel::Reading {
 DraftModel::DraftModel(const DraftModelOptions& options)
     : options_(options),
       likeliest_{.num_logprobs = options.topk > 1 ? options.topk : 0},
-      full_pool_(options.num_full_pages),
-      sliding_pool_(options.num_sliding_pages),
-      cache_(full_pool_, sliding_pool_, options.backend->config().window) {
+      pool_(options.num_pages),
+      cache_(pool_, options.backend->config().window) {
   NIBBLE_CHECK(options.max_batch_tokens > 0, "{} rows", options.max_batch_tokens);
 }
 
-SequencePages DraftModel::empty_pages() {
-  return {full_pool_, sliding_pool_, options_.backend->config().window};
-}
+SequencePages DraftModel::empty_pages() { return {pool_, options_.backend->config().window}; }
 
 DraftModel::CatchUp DraftModel::run() {
   std::vector<ModelDrafter*> wanting = std::exchange(wanting_, {});

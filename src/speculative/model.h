@@ -24,10 +24,10 @@
 namespace nibble::speculative {
 
 struct DraftModelOptions {
-  std::shared_ptr<Backend> backend{};           // null: no draft model
-  int num_full_pages{0}, num_sliding_pages{0};  // must equal the backend's
-  int max_batch_tokens{0};                      // must equal the backend's
-  int topk{1};                                  // the most tokens that it drafts for one place
+  std::shared_ptr<Backend> backend{};  // null: no draft model
+  int num_pages{0};                    // must equal the backend's
+  int max_batch_tokens{0};             // must equal the backend's
+  int topk{1};                         // the most tokens that it drafts for one place
 };
 
 class ModelDrafter;
@@ -58,7 +58,7 @@ class DraftModel {
 
   DraftModelOptions options_;
   SampleParams likeliest_;
-  PagePool full_pool_, sliding_pool_;
+  PagePool pool_;
   PrefixCache cache_;
   std::vector<ModelDrafter*> wanting_;
   bool has_failed_{false};

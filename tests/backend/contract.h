@@ -151,11 +151,11 @@ TEST_P(BackendOutputs, DecideByTheirMasksWhichDraftsOfATreeAreRight) {
   const std::vector<TokenId> text = random_ids(45, weights->config.vocab, 12);
   const TokenId a = text[0], b = text[41], c = text[42], d = text[43];
   ASSERT_NE(a, b);
-  const std::vector<PageId> pages{PageId{0}, PageId{1}};
+  const std::vector<PageId> full{PageId{0}, PageId{1}}, sliding{PageId{2}, PageId{3}};  // as in run()
   const SampleParams greedy;
   const OutputRow last{.token_index = 0};
   const auto logits_behind = [&] {
-    const nibble::Run run{std::span(text).subspan(44, 1), 44, {pages}, {pages}, {&last, 1}};
+    const nibble::Run run{std::span(text).subspan(44, 1), 44, {full}, {sliding}, {&last, 1}};
     return backend_->step({.runs = {&run, 1}, .want_logits = true}).logits;
   };
   run(std::vector<TokenId>(text.begin(), text.begin() + 44), {}, false);
@@ -172,8 +172,8 @@ TEST_P(BackendOutputs, DecideByTheirMasksWhichDraftsOfATreeAreRight) {
     outputs.push_back({.token_index = 4, .sample = &greedy});
     const nibble::Run tree{.tokens = tokens,
                            .first_position = 40,
-                           .full = {pages},
-                           .sliding = {pages},
+                           .full = {full},
+                           .sliding = {sliding},
                            .outputs = outputs,
                            .drafted = {.count = 4, .parents = parents}};
     const StepResult result = backend_->step({.runs = {&tree, 1}});

@@ -68,7 +68,7 @@ class HeadGoldenData {
   Container tensors_;
 };
 
-inline constexpr int kPagesOfRounds{32}, kDraftDepth{3};
+inline constexpr int kPagesOfRounds{64}, kDraftDepth{3};
 
 // Accepted drafts of the golden rounds, or of the rounds that a backend ran.
 struct AcceptedDrafts {

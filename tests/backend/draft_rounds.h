@@ -27,8 +27,8 @@ struct DraftRounds {
 // The backend must have `num_pages` pages of each kind, and makes `depth` drafts per step.
 inline DraftRounds run_draft_rounds(Backend& backend, std::span<const TokenId> prompt, int num_tokens,
                                     int depth, int num_pages) {
-  PagePool full(num_pages), sliding(num_pages);
-  SequencePages pages(full, sliding, backend.config().window);
+  PagePool pool(num_pages);
+  SequencePages pages(pool, backend.config().window);
   const SampleParams greedy;
   std::vector<TokenId> known(prompt.begin(), prompt.end());
   std::vector<Draft> drafts;
@@ -79,8 +79,8 @@ inline void expect_drafts_behind_trees_as_behind_prompts(Backend& backend, Backe
                                                          int depth, int topk, int num_pages,
                                                          int& num_others_right) {
   const SampleParams greedy;
-  PagePool full(num_pages), sliding(num_pages);
-  SequencePages pages(full, sliding, backend.config().window);
+  PagePool pool(num_pages);
+  SequencePages pages(pool, backend.config().window);
   std::vector<TokenId> known(prompt.begin(), prompt.end());
   Drafts drafts;
   while (std::ssize(known) < std::ssize(prompt) + num_tokens) {
@@ -114,8 +114,8 @@ inline void expect_drafts_behind_trees_as_behind_prompts(Backend& backend, Backe
     pages.advance(num_known + static_cast<int>(kept.size()));
     drafts = result.drafts[0];
 
-    PagePool fresh_full(num_pages), fresh_sliding(num_pages);
-    SequencePages fresh_pages(fresh_full, fresh_sliding, backend.config().window);
+    PagePool fresh_pool(num_pages);
+    SequencePages fresh_pages(fresh_pool, backend.config().window);
     const std::span<const TokenId> text(known.data(), known.size() - 1);
     ASSERT_TRUE(fresh_pages.reserve(static_cast<int>(text.size())));
     const OutputRow last{.token_index = static_cast<int>(text.size()) - 1, .sample = &greedy};

@@ -24,14 +24,10 @@ inline std::vector<TokenId> random_ids(int count, int vocab, uint64_t seed) {
 
 class Feeder {
  public:
-  // `num_pages`: pages of each kind in each of the backend's KV caches. Sequences are assigned to the caches
-  // in turn.
+  // `num_pages`: pages of each of the backend's KV caches. Sequences are assigned to the caches in turn.
   Feeder(std::unique_ptr<Backend> backend, int num_pages, int num_kv_caches = 1)
       : backend_(std::move(backend)) {
-    for (int cache = 0; cache < num_kv_caches; ++cache) {
-      full_.emplace_back(num_pages, cache * num_pages);
-      sliding_.emplace_back(num_pages, cache * num_pages);
-    }
+    for (int cache = 0; cache < num_kv_caches; ++cache) pools_.emplace_back(num_pages, cache * num_pages);
   }
 
   struct Part {
@@ -137,11 +133,11 @@ class Feeder {
   };
   std::unique_ptr<Backend> backend_;
   void add_sequence() {
-    const size_t cache = sequences_.size() % full_.size();
-    sequences_.push_back({SequencePages(full_[cache], sliding_[cache], backend_->config().window), {}});
+    const size_t cache = sequences_.size() % pools_.size();
+    sequences_.push_back({SequencePages(pools_[cache], backend_->config().window), {}});
   }
 
-  std::deque<PagePool> full_, sliding_;  // per KV cache
+  std::deque<PagePool> pools_;  // per KV cache
   std::vector<Sequence> sequences_;
 };
 

@@ -19,7 +19,7 @@
 namespace nibble {
 
 struct Fulfilment {
-  static constexpr int kNumPages{80};  // pages of each kind; a step has up to 1,024 tokens
+  static constexpr int kNumPages{160};  // a step has up to 1,024 tokens
   std::string name;
   std::function<std::unique_ptr<Backend>(std::shared_ptr<const Weights>)> make;
   int num_kv_caches{1};
@@ -55,10 +55,10 @@ class BackendOutputs : public testing::TestWithParam<Fulfilment> {
   static inline const std::shared_ptr<const Weights> weights = open_shared("models/tiny-gpt-oss");
   const std::unique_ptr<Backend> backend_ = GetParam().make(weights);
 
-  // Runs `ids` from position 0, in pages 0 and 1.
+  // Runs `ids` from position 0, in pages 0 and 1 of full layers, and 2 and 3 of sliding layers.
   StepResult run(const std::vector<TokenId>& ids, const std::vector<OutputRow>& outputs, bool want_logits) {
-    const std::vector<PageId> pages{PageId{0}, PageId{1}};
-    const nibble::Run runs[]{{ids, 0, {pages}, {pages}, outputs}};
+    const std::vector<PageId> full{PageId{0}, PageId{1}}, sliding{PageId{2}, PageId{3}};
+    const nibble::Run runs[]{{ids, 0, {full}, {sliding}, outputs}};
     return backend_->step({.runs = runs, .want_logits = want_logits});
   }
 };

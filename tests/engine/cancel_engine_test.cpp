@@ -50,7 +50,7 @@ TEST_P(EngineCancel, EndsAWaitingRequestBeforeItHasRun) {
 
 TEST_P(EngineCancel, FreesThePagesForTheNextInTheQueue) {
   EngineOptions small = options();
-  small.num_full_pages = 10;
+  small.num_pages = 20;
   Gate gate;
   Toy toy(gate.model(), small);
   const RequestId first = toy.engine.submit(request(tokens_of("all pages"), 300));
@@ -75,8 +75,7 @@ TEST_P(EngineCancel, OfWhatHasEndedOrNeverWasDoesNothing) {
 TEST_P(EngineCancel, AtRandomMomentsAffectsNoOtherRequest) {
   std::mt19937 random(5);
   EngineOptions narrow = options();
-  narrow.num_full_pages = 40;
-  narrow.num_sliding_pages = 20;
+  narrow.num_pages = 60;
   Toy toy(toy_logits, narrow);
   std::map<RequestId, GenerationRequest> kept;
   std::vector<RequestId> running, cancelled;

@@ -48,10 +48,10 @@ const char* const kPoint{
 
 TEST_P(EngineConstraint, EveryAnswerIsATextOfItsGrammarAndWhatTheModelSaysOfIt) {
   // With few pages, sequences are preempted.
-  for (const int num_pages : {200, 14}) {
+  for (const int num_pages : {400, 28}) {
     EngineOptions narrow = options();
     narrow.max_batch_tokens = 24;
-    narrow.num_full_pages = narrow.num_sliding_pages = num_pages;
+    narrow.num_pages = num_pages;
     Toy toy(toy_logits, narrow);
     std::mt19937 random(6);
     const auto points = schema(
@@ -76,7 +76,7 @@ TEST_P(EngineConstraint, EveryAnswerIsATextOfItsGrammarAndWhatTheModelSaysOfIt) 
       EXPECT_EQ(json.size(), 4u);
       for (const auto& point : json) EXPECT_LE(point.at("longitude").get<double>(), 200);
     }
-    EXPECT_EQ(toy.engine.state().counts.num_preemptions > 0, num_pages == 14);
+    EXPECT_EQ(toy.engine.state().counts.num_preemptions > 0, num_pages == 28);
   }
 }
 

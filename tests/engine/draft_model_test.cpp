@@ -22,16 +22,15 @@ using Text = std::vector<TokenId>;
 class DraftingToy {
  public:
   struct Room {
-    int num_full_pages{64}, num_sliding_pages{64}, max_batch_tokens{40};
+    int num_pages{128}, max_batch_tokens{40};
   };
   explicit DraftingToy(Room room) : DraftingToy(room, toy_logits) {}
   DraftingToy(Room room, ToyModel toy)
       : next_(likeliest(toy)),
-        backend_(std::make_shared<ToyBackend>(EngineOptions{.num_full_pages = room.num_full_pages,
-                                                            .num_sliding_pages = room.num_sliding_pages,
-                                                            .max_batch_tokens = room.max_batch_tokens},
-                                              std::move(toy))),
-        model_({backend_, room.num_full_pages, room.num_sliding_pages, room.max_batch_tokens}) {}
+        backend_(std::make_shared<ToyBackend>(
+            EngineOptions{.num_pages = room.num_pages, .max_batch_tokens = room.max_batch_tokens},
+            std::move(toy))),
+        model_({backend_, room.num_pages, room.max_batch_tokens}) {}
 
   size_t add(const Text& prompt, std::string_view salt = {}) {
     texts_.push_back(prompt);
@@ -96,7 +95,7 @@ TEST(DraftModel, DraftsTheLikeliestTokensHoweverTheTextGoesOn) {
 }
 
 TEST(DraftModel, CatchesUpInBoundedStepsWithWhatItHasNotRead) {
-  DraftingToy toy({.num_full_pages = 40, .num_sliding_pages = 20, .max_batch_tokens = 40});
+  DraftingToy toy({.num_pages = 60, .max_batch_tokens = 40});
   const size_t longer = toy.add(some_text(150, 1)), shorter = toy.add(some_text(20, 2));
   const DraftModel::CatchUp of_prompts = toy.run(2);
   EXPECT_GT(of_prompts.prompt_seconds, 0);
@@ -114,7 +113,7 @@ TEST(DraftModel, CatchesUpInBoundedStepsWithWhatItHasNotRead) {
 }
 
 TEST(DraftModel, ReadsTheSamePromptOnce) {
-  DraftingToy toy({.num_full_pages = 40, .num_sliding_pages = 40, .max_batch_tokens = 64});
+  DraftingToy toy({.num_pages = 80, .max_batch_tokens = 64});
   const Text prompt = some_text(64 * 4 + 3, 1);
   for (int n = 0; n < 4; ++n) toy.add(prompt);
   for (int n = 0; n < 5; ++n) toy.run(1);
@@ -128,7 +127,7 @@ TEST(DraftModel, ReadsTheSamePromptOnce) {
 }
 
 TEST(DraftModel, ReadsTheSamePromptForEachSalt) {
-  DraftingToy toy({.num_full_pages = 40, .num_sliding_pages = 40, .max_batch_tokens = 64});
+  DraftingToy toy({.num_pages = 80, .max_batch_tokens = 64});
   const Text prompt = some_text(64 * 2 + 3, 1);
   for (const char* salt : {"a", "b", "a"}) toy.add(prompt, salt);
   while (toy.proposed(1).empty()) toy.run(1);
@@ -137,7 +136,7 @@ TEST(DraftModel, ReadsTheSamePromptForEachSalt) {
 }
 
 TEST(DraftModel, GivesUpTextsForWhichThereIsNoRoom) {
-  DraftingToy toy({.num_full_pages = 4, .num_sliding_pages = 4, .max_batch_tokens = 64});
+  DraftingToy toy({.num_pages = 8, .max_batch_tokens = 64});
   const size_t first = toy.add(some_text(40, 1)), second = toy.add(some_text(60, 2));
   toy.run(2);
   toy.run(2);
@@ -179,15 +178,13 @@ TEST(DraftModel, IsNotUsedAgainAfterItFails) {
 
 // The controller decides when the step ahead has already been launched, so the trial comes with the next one.
 TEST(DraftModel, IsTriedWhereStepsRunAheadToo) {
-  EngineOptions options{
-      .num_full_pages = 40, .num_sliding_pages = 40, .max_batch_tokens = 64, .max_sequences = 1};
+  EngineOptions options{.num_pages = 80, .max_batch_tokens = 64, .max_sequences = 1};
   const auto drafting = std::make_shared<ToyBackend>(options, toy_logits);
-  options.speculation = {
-      .drafters = {[](const DrafterSources& sources) {
-        return std::make_unique<ModelDrafter>(*sources.model);
-      }},
-      .draft_model = "toy",
-      .model = {drafting, options.num_full_pages, options.num_sliding_pages, options.max_batch_tokens}};
+  options.speculation = {.drafters = {[](const DrafterSources& sources) {
+                           return std::make_unique<ModelDrafter>(*sources.model);
+                         }},
+                         .draft_model = "toy",
+                         .model = {drafting, options.num_pages, options.max_batch_tokens}};
   for (const int num_ahead : {0, 1}) {
     ToyBackend backend(options, toy_logits, num_ahead);
     const int num_before = drafting->num_steps();

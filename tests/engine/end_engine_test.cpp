@@ -122,7 +122,7 @@ TEST_P(EngineEnd, WithoutMaxTokensTheContextIsFilled) {
 
 TEST_P(EngineEnd, WithoutMaxTokensAnAnswerUsesAllOfASmallCache) {
   EngineOptions small = options();
-  small.num_full_pages = 2;
+  small.num_pages = 4;
   Toy toy(toy_logits, small);
   // 65 tokens fit in 64 positions: the last one is never fed back.
   EXPECT_EQ(toy.ask(request(Tokens(30, 1), 0)).tokens.size(), 35u);

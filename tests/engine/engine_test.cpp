@@ -37,8 +37,7 @@ TEST_P(EngineAnswers, AnswersWithWhatTheModelSays) {
 TEST_P(EngineAnswers, GivesManyRequestsTogetherWhatEachGetsAlone) {
   std::mt19937 random(1);
   EngineOptions narrow = options();
-  narrow.num_full_pages = 40;  // enough for about four sequences at once
-  narrow.num_sliding_pages = 20;
+  narrow.num_pages = 60;  // enough for about four sequences at once
   Toy toy(toy_logits, narrow);
   std::vector<std::pair<RequestId, GenerationRequest>> asked;
   for (int n = 0; n < 150; ++n) {
@@ -101,10 +100,10 @@ TEST_P(EngineAnswers, ReportsLogprobsOnRequest) {
 
 TEST_P(EngineAnswers, ReportsThoseOfThePromptHoweverItIsCut) {
   // With few pages sequences are preempted and run their prompt again.
-  for (const int num_pages : {200, 14}) {
+  for (const int num_pages : {400, 22}) {
     EngineOptions narrow = options();
     narrow.max_batch_tokens = 24;
-    narrow.num_full_pages = narrow.num_sliding_pages = num_pages;
+    narrow.num_pages = num_pages;
     Toy toy(toy_logits, narrow);
     std::vector<std::pair<RequestId, GenerationRequest>> asked;
     std::mt19937 random(5);
@@ -132,8 +131,8 @@ TEST_P(EngineAnswers, ReportsThoseOfThePromptHoweverItIsCut) {
       }
     }
     // With drafts fewer sequences are live at once.
-    if (max_drafts == 0 || num_pages == 200) {
-      EXPECT_EQ(toy.engine.state().counts.num_preemptions > 0, num_pages == 14);
+    if (max_drafts == 0 || num_pages == 400) {
+      EXPECT_EQ(toy.engine.state().counts.num_preemptions > 0, num_pages == 22);
     }
   }
 }
@@ -182,7 +181,7 @@ TEST_P(EngineFault, ABackendThatThrowsFailsTheRequestsOfThatStepAndTheEngineGoes
     return toy_logits(context);
   };
   EngineOptions small = options();
-  small.num_full_pages = 20;
+  small.num_pages = 40;
   Toy toy(fragile, small);
   const GenerationRequest good = request(tokens_of("good"), 20);
   EXPECT_EQ(toy.ask(good).tokens, run_alone(good));
@@ -226,7 +225,7 @@ TEST_P(EngineFault, OptionsThatNoRequestCouldRunWithAreRefused) {
   EXPECT_THAT(message([](EngineOptions& o) { o.max_sequences = 0; }), HasSubstr("max_sequences is 0"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_context = 4097; }), HasSubstr("it must be 1 to 4096"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_context = -1; }), HasSubstr("context is -1"));
-  EXPECT_THAT(message([](EngineOptions& o) { o.num_full_pages = 0; }), HasSubstr("has 0 pages for full"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.num_pages = 1; }), HasSubstr("has 1 pages"));
 }
 
 // ---- common prefixes, and pages that run out ----
@@ -301,8 +300,7 @@ TEST(EngineTrees, GiveTokensOfBranchesThatAreNotTheFirst) {
     }
     std::vector<TokenId> text{};
   };
-  EngineOptions given{
-      .num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
+  EngineOptions given{.num_pages = 300, .max_batch_tokens = 64, .max_sequences = 8};
   given.speculation = {
       .drafters = {[](const speculative::DrafterSources&) { return std::make_unique<Second>(); }},
       .by_cost = false,
@@ -339,8 +337,7 @@ struct CountingBackend : ToyBackend {
 // are cancelled.
 TEST(EngineAhead, StepsAreLaunchedAfterDraftsBeforeTheseAreKnown) {
   for (const int num_drafts : {1, 4, 9}) {
-    EngineOptions given{
-        .num_full_pages = 18, .num_sliding_pages = 18, .max_batch_tokens = 64, .max_sequences = 6};
+    EngineOptions given{.num_pages = 26, .max_batch_tokens = 64, .max_sequences = 6};
     given.speculation = drafts_of_head(num_drafts);
     CountingBackend backend(given, toy_logits, 1);
     std::vector<std::pair<RequestId, GenerationRequest>> asked;
@@ -403,8 +400,7 @@ TEST_P(EnginePrefix, TheAnswersAreThoseOfTheModelWithSharedPagesAndWithout) {
   for (const bool prefix_cache : {true, false}) {
     std::mt19937 random(3);
     EngineOptions narrow = options();
-    narrow.num_full_pages = 30;
-    narrow.num_sliding_pages = 20;
+    narrow.num_pages = 50;
     narrow.prefix_cache = prefix_cache;
     Toy toy(toy_logits, narrow);
     std::vector<std::pair<RequestId, GenerationRequest>> asked;
@@ -453,7 +449,6 @@ TEST_P(EnginePrefix, RequestsShareTheirTextsWithThoseOfTheSameSaltOnly) {
 TEST_P(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
   EngineOptions one = options();
   one.max_sequences = 1;
-  one.num_sliding_pages = 8;
   Toy toy(toy_logits, one);
   Tokens prompt =
       tokens_of("You are a patient teacher. Who was Ada Lovelace, and what did she write about engines?");

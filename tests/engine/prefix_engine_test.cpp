@@ -43,18 +43,15 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
   };
   // Runs waves of requests: all requests of a wave at once, each wave after the previous one has ended.
   Served serve(const std::vector<std::vector<GenerationRequest>>& waves, bool prefix_cache,
-               int num_full_pages) const {
-    const EngineOptions options{.num_full_pages = num_full_pages,
-                                .num_sliding_pages = 40,
+               int num_pages) const {
+    const EngineOptions options{.num_pages = num_pages,
                                 .max_batch_tokens = 50,
                                 .max_sequences = 6,
                                 .max_context = 400,
                                 .prefix_cache = prefix_cache};
-    const std::unique_ptr<Backend> backend =
-        GetParam().make(weights(), {.num_full_pages = options.num_full_pages,
-                                    .num_sliding_pages = options.num_sliding_pages,
-                                    .max_batch_tokens = options.max_batch_tokens,
-                                    .num_threads = 1});
+    const std::unique_ptr<Backend> backend = GetParam().make(
+        weights(),
+        {.num_pages = options.num_pages, .max_batch_tokens = options.max_batch_tokens, .num_threads = 1});
     Engine engine(*backend, tokenizer_, options);
     Answers answers(engine);
     Served served;
@@ -102,7 +99,7 @@ TEST_P(PrefixOnBackend, AHitChangesNoBit) {
     waves.back().push_back(request(std::move(prompt), 8));
   }
   waves.push_back({request(base, 12)});
-  const Served with = serve(waves, true, 60), without = serve(waves, false, 60);
+  const Served with = serve(waves, true, 100), without = serve(waves, false, 100);
   expect_same_bits(with, without);
   const int expected[] = {0, 0, 64, 64, 96, 128, 160, 192, 192, 192};
   for (size_t i = 0; i < with.answers.size(); ++i) {
@@ -114,10 +111,11 @@ TEST_P(PrefixOnBackend, AHitChangesNoBit) {
 TEST_P(PrefixOnBackend, BeingPutAsideChangesNoBit) {
   std::vector<std::vector<GenerationRequest>> waves(1);
   for (uint64_t n = 0; n < 4; ++n) waves[0].push_back(request(tokens(n, 50), 60));
-  const Served roomy = serve(waves, false, 60);
+  const Served roomy = serve(waves, false, 100);
   EXPECT_EQ(roomy.counts.num_preemptions, 0u);
   for (const bool prefix_cache : {true, false}) {
-    const Served narrow = serve(waves, prefix_cache, 9);  // each sequence needs 4 pages at its end
+    const Served narrow =
+        serve(waves, prefix_cache, 18);  // each sequence needs 4 pages of each kind at its end
     EXPECT_GT(narrow.counts.num_preemptions, 0u);
     expect_same_bits(narrow, roomy);
   }

@@ -89,16 +89,12 @@ class ReferenceEngine : public testing::Test {
 
   // Chunks end inside pages and the cache holds about five sequences, so prompts wait, share steps and reuse
   // pages.
-  const EngineOptions options_{.num_full_pages = 30,
-                               .num_sliding_pages = 35,
-                               .max_batch_tokens = 50,
-                               .max_sequences = 6,
-                               .max_context = 300};
+  const EngineOptions options_{
+      .num_pages = 65, .max_batch_tokens = 50, .max_sequences = 6, .max_context = 300};
   const Tokenizer tokenizer_{Tokenizer::open(test::source_path("models/tiny-gpt-oss"))};
   const std::unique_ptr<Backend> backend_{
       reference::make(std::make_shared<const Weights>(open_weights(test::source_path("models/tiny-gpt-oss"))),
-                      {.num_full_pages = options_.num_full_pages,
-                       .num_sliding_pages = options_.num_sliding_pages,
+                      {.num_pages = options_.num_pages,
                        .max_batch_tokens = options_.max_batch_tokens,
                        // The matrices are so small that synchronising threads costs more than it saves.
                        .num_threads = 1})};

@@ -12,11 +12,7 @@ namespace {
 constexpr RequestId id(int n) { return static_cast<RequestId>(n); }
 
 SchedulerOptions scheduler_options() {
-  return {.max_batch_tokens = 64,
-          .max_sequences = 8,
-          .num_full_pages = 100,
-          .num_sliding_pages = 100,
-          .window = 128};
+  return {.max_batch_tokens = 64, .max_sequences = 8, .num_pages = 200, .window = 128};
 }
 
 // Runs a step in which every sequence samples token 1.
@@ -108,11 +104,11 @@ TEST(SchedulerDrafts, ThoseThatCameArePartOfTheTextAndTheOthersLeaveNoTrace) {
   EXPECT_EQ(part.num_tokens, 5);
   EXPECT_EQ(part.num_drafts, 4);
   EXPECT_EQ(part.full.pages.size(), 2u);
-  EXPECT_EQ(scheduler.num_free_pages(0).full, 98);
+  EXPECT_EQ(scheduler.num_held_pages(0).full, 2);
   EXPECT_TRUE(scheduler.next(drafting(4)).empty()) << "what comes next is not known";
   scheduler.push(id(1), 1);
   scheduler.accept(id(1), 0);
-  EXPECT_EQ(scheduler.num_free_pages(0).full, 99) << "a page that only drafts were in";
+  EXPECT_EQ(scheduler.num_held_pages(0).full, 1) << "a page that only drafts were in";
   EXPECT_EQ(part_of(scheduler.next(drafting(4)), id(1)).first_position, 31);
   for (int n = 0; n < 3; ++n) n == 0 ? scheduler.push(id(1), 1) : scheduler.append(id(1), 1);
   scheduler.accept(id(1), 2);
@@ -178,7 +174,7 @@ TEST(SchedulerDrafts, UseOnlyFreeRowsAndEndWithTheAnswer) {
 
 TEST(SchedulerDrafts, TakeNoPageThatOthersMayNeedNext) {
   SchedulerOptions small = scheduler_options();
-  small.num_full_pages = 4;
+  small.num_pages = 8;
   Scheduler scheduler(small);
   add(scheduler, id(1), 31, 60);
   add(scheduler, id(2), 30, 5);
@@ -245,7 +241,7 @@ TEST(Scheduler, NeverRunsMoreSequencesThanAStepHasRows) {
 
 TEST(Scheduler, AdmitsWhomThePagesOfTheirPromptAreLeftFor) {
   SchedulerOptions small = scheduler_options();
-  small.num_full_pages = 10;
+  small.num_pages = 20;
   Scheduler scheduler(small);
   add(scheduler, id(1), 10, 300);  // 309 positions at most: 10 pages, of which 1 is needed now
   add(scheduler, id(2), 10, 300);
@@ -258,18 +254,18 @@ TEST(Scheduler, AdmitsWhomThePagesOfTheirPromptAreLeftFor) {
 
 TEST(Scheduler, CountsPagesThatThoseWhoRunHaveYetToTake) {
   SchedulerOptions small = scheduler_options();
-  small.num_full_pages = 10;
+  small.num_pages = 20;
   Scheduler scheduler(small);
   add(scheduler, id(1), 250, 10);  // 8 pages, 2 of them in the first step
   add(scheduler, id(2), 33, 10);   // 2 pages, plus 1 for the first sequence: more than are free
   EXPECT_EQ(run_step(scheduler).size(), 1u);
-  EXPECT_EQ(scheduler.num_free_pages(0).full, 8);
+  EXPECT_EQ(scheduler.num_held_pages(0).full, 2);
   EXPECT_EQ(scheduler.num_waiting(), 1);
 }
 
 TEST(Scheduler, SequencesWithRoomOvertakeOneWithoutABoundedNumberOfTimes) {
   SchedulerOptions small = scheduler_options();
-  small.num_full_pages = 10;
+  small.num_pages = 20;
   Scheduler scheduler(small);
   add(scheduler, id(1), 180, 99);  // 6 pages, later 7
   add(scheduler, id(2), 180, 10);  // 6 pages: must wait
@@ -288,7 +284,7 @@ TEST(Scheduler, SequencesWithRoomOvertakeOneWithoutABoundedNumberOfTimes) {
 
 TEST(Scheduler, OneThatIsPreemptedMayBeOvertakenAnew) {
   SchedulerOptions small = scheduler_options();
-  small.num_full_pages = 10;
+  small.num_pages = 20;
   small.prefix_cache = false;
   Scheduler scheduler(small);
   add(scheduler, id(1), 60, 250);
@@ -310,7 +306,7 @@ int steps_until_token(Scheduler& scheduler, RequestId request) {
 
 SchedulerOptions options_for_long_prompts() {
   SchedulerOptions options = scheduler_options();
-  options.num_full_pages = options.num_sliding_pages = 2000;
+  options.num_pages = 4000;
   return options;
 }
 
@@ -428,7 +424,7 @@ TEST(SchedulerPriority, LowerNumbersGetTheirRowsFirst) {
 
 TEST(SchedulerPriority, TheHighestNumberIsPreemptedFirst) {
   SchedulerOptions small = scheduler_options();
-  small.num_full_pages = 8;
+  small.num_pages = 16;
   small.prefix_cache = false;
   Scheduler scheduler(small);
   scheduler.add(id(1), prompt(id(1), 60), 100, {.priority = 3});
@@ -446,7 +442,7 @@ SchedulerOptions options_of_caches(int num_kv_caches) {
   return options;
 }
 int cache_of(const std::vector<Slice>& slices, RequestId request) {
-  return static_cast<int>(part_of(slices, request).full.pages.front()) / scheduler_options().num_full_pages;
+  return static_cast<int>(part_of(slices, request).full.pages.front()) / scheduler_options().num_pages;
 }
 
 TEST(SchedulerCaches, SequencesAreSpreadOverThem) {
@@ -482,11 +478,11 @@ TEST(SchedulerCaches, APromptGoesWhereItIsKnownUnlessManyMoreRunThere) {
 
 TEST(SchedulerCaches, OnlySequencesOfTheSameOneCompeteForItsPages) {
   SchedulerOptions small = options_of_caches(2);
-  small.num_full_pages = 8;
+  small.num_pages = 16;
   small.prefix_cache = false;
   Scheduler scheduler(small);
   const auto cache_here = [&](const std::vector<Slice>& slices, int n) {
-    return static_cast<int>(part_of(slices, id(n)).full.pages.front()) / small.num_full_pages;
+    return static_cast<int>(part_of(slices, id(n)).full.pages.front()) / small.num_pages;
   };
   for (int n = 1; n <= 4; ++n) add(scheduler, id(n), n % 2 == 1 ? 60 : 4, 100);
   int num_steps = 0;
@@ -514,7 +510,7 @@ TEST(SchedulerCaches, OnlySequencesOfTheSameOneCompeteForItsPages) {
 // needs.
 TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
   SchedulerOptions small = scheduler_options();
-  small.num_full_pages = 8;
+  small.num_pages = 16;
   small.prefix_cache = false;
   Scheduler scheduler(small);
   add(scheduler, id(1), 60, 100);
@@ -530,7 +526,7 @@ TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
   EXPECT_EQ(position_of_second, 127);  // one step less than the first sequence, which needed a fifth page
   EXPECT_EQ(scheduler.num_running(), 1);
   EXPECT_EQ(scheduler.num_waiting(), 1);
-  EXPECT_EQ(scheduler.num_free_pages(0).full, 3);
+  EXPECT_EQ(scheduler.num_held_pages(0).full, 5);
   scheduler.remove(id(1));
   // The second sequence runs again from its first token: its prompt and all its 68 sampled tokens.
   EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 0);
@@ -542,7 +538,7 @@ TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
 
 TEST(SchedulerPreemption, WhatThePrefixCacheStillHasIsNotRunAgain) {
   SchedulerOptions small = scheduler_options();
-  small.num_full_pages = 8;
+  small.num_pages = 16;
   Scheduler scheduler(small);
   add(scheduler, id(1), 60, 100);
   add(scheduler, id(2), 60, 100);
@@ -552,10 +548,9 @@ TEST(SchedulerPreemption, WhatThePrefixCacheStillHasIsNotRunAgain) {
   EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 96);
 }
 
-TEST(SchedulerPreemption, OneThatRunsAgainTakesChunksThatItsSlidingPagesHaveRoomFor) {
+TEST(SchedulerPreemption, OneThatRunsAgainTakesChunksThatItsPagesHaveRoomFor) {
   SchedulerOptions small = scheduler_options();
-  small.num_full_pages = 14;
-  small.num_sliding_pages = 5;  // enough for a window of 128 while decoding
+  small.num_pages = 15;  // 10 of full layers for 300 positions, and 5 for a window of 128 while decoding
   small.prefix_cache = false;
   Scheduler scheduler(small);
   add(scheduler, id(1), 1, 300);
@@ -600,7 +595,7 @@ TEST(SchedulerPrefix, AfterAStepThatFailedNothingIsKnown) {
     EXPECT_EQ(part_of(scheduler.next(), id(n)).first_position, 0);
     EXPECT_TRUE(part_of(scheduler.next(), id(n)).follows);  // planned before the failure is known
     EXPECT_EQ(scheduler.remove_running(), std::vector{id(n)});
-    EXPECT_EQ(scheduler.num_free_pages(0).full, 100);
+    EXPECT_EQ(scheduler.num_held_pages(0).full, 0);
   }
 }
 
@@ -616,7 +611,7 @@ TEST(SchedulerPrefix, EqualPromptsWaitForTheFirstAndShareItsPages) {
     for (size_t page = 0; page < 4; ++page) EXPECT_EQ(slice.full.pages[page], slices[0].full.pages[page]);
     EXPECT_EQ(slice.full.pages[4] == slices[0].full.pages[4], &slice == &slices[0]);
   }
-  EXPECT_EQ(scheduler.num_free_pages(0).full, 100 - 4 - 3);
+  EXPECT_EQ(scheduler.num_held_pages(0).full, 4 + 3);
 }
 
 TEST(SchedulerPrefix, APromptDoesNotWaitForOneWithAnotherSalt) {
@@ -644,10 +639,12 @@ TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNoSequenceWaits) {
 }
 
 // The next turn of a chat continues at the end of this turn's prompt, without the reasoning in between. The
-// reasoning is longer than the sliding pool, but the pages at the end of the prompt are still cached.
+// reasoning fills more sliding pages than the cache has, but the pages at the end of the prompt are still cached.
 TEST(SchedulerPrefix, TheEndOfAPromptOutlivesItsAnswer) {
   SchedulerOptions one = scheduler_options();
-  one.num_sliding_pages = 12;  // 5 for the window, 6 for the end of the prompt, 1 that was just freed
+  // Enough for the full pages of 1,100 tokens, and in sliding layers 5 for the window, 6 for the end of the
+  // prompt, 1 that was just freed.
+  one.num_pages = 35 + 12;
   for (const int num_prompt_tokens : {159, 160, 161, 191, 300}) {
     Scheduler scheduler(one);
     std::vector<TokenId> tokens = prompt(id(1), num_prompt_tokens);
@@ -668,12 +665,12 @@ TEST(Scheduler, PagesAreFreeAtOnceWhenASequenceIsRemoved) {
   add(scheduler, id(1), 300, 100);
   run_step(scheduler);
   run_step(scheduler);
-  EXPECT_EQ(scheduler.num_free_pages(0).full, 96);
+  EXPECT_EQ(scheduler.num_held_pages(0).full, 4);
   scheduler.remove(id(1));
   scheduler.remove(id(1));  // already removed: no effect
   scheduler.remove(id(7));
-  EXPECT_EQ(scheduler.num_free_pages(0).full, 100);
-  EXPECT_EQ(scheduler.num_free_pages(0).sliding, 100);
+  EXPECT_EQ(scheduler.num_held_pages(0).full, 0);
+  EXPECT_EQ(scheduler.num_held_pages(0).sliding, 0);
   EXPECT_TRUE(scheduler.is_idle());
   EXPECT_TRUE(scheduler.next().empty());
 }

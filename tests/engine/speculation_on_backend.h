@@ -118,12 +118,10 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
   static speculative::DraftModelOptions draft_model_of(const speculative::SpeculationOptions& speculation,
                                                        std::shared_ptr<const Weights> drafting) {
     if (speculation.draft_model.empty()) return {};
-    speculative::DraftModelOptions model{
-        .num_full_pages = 40, .num_sliding_pages = 30, .max_batch_tokens = 24};
-    model.backend = GetParam().make(std::move(drafting), {.num_full_pages = model.num_full_pages,
-                                                          .num_sliding_pages = model.num_sliding_pages,
-                                                          .max_batch_tokens = model.max_batch_tokens,
-                                                          .num_threads = 1});
+    speculative::DraftModelOptions model{.num_pages = 70, .max_batch_tokens = 24};
+    model.backend = GetParam().make(
+        std::move(drafting),
+        {.num_pages = model.num_pages, .max_batch_tokens = model.max_batch_tokens, .num_threads = 1});
     return model;
   }
 
@@ -136,17 +134,15 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
 
   // Submits all requests at once.
   Served serve(const std::vector<Asked>& all, speculative::SpeculationOptions speculation,
-               int num_full_pages = 200, int max_sequences = 6) const {
+               int num_pages = 260, int max_sequences = 6) const {
     speculation.model = draft_model_of(speculation, weights());
-    const EngineOptions options{.num_full_pages = num_full_pages,
-                                .num_sliding_pages = 60,
+    const EngineOptions options{.num_pages = num_pages,
                                 .max_batch_tokens = 64,
                                 .max_sequences = max_sequences,
                                 .max_context = 600,
                                 .speculation = speculation};
     const std::unique_ptr<Backend> backend =
-        GetParam().make(weights(), {.num_full_pages = options.num_full_pages,
-                                    .num_sliding_pages = options.num_sliding_pages,
+        GetParam().make(weights(), {.num_pages = options.num_pages,
                                     .max_batch_tokens = options.max_batch_tokens,
                                     .num_threads = 1,
                                     .draft_head = head_of(speculation)});

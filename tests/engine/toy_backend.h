@@ -60,8 +60,7 @@ class ToyBackend : public Backend {
       : model_(std::move(model)),
         steps_ahead_(steps_ahead),
         max_batch_tokens_(options.max_batch_tokens),
-        full_(static_cast<size_t>(options.num_full_pages * kPageTokens)),
-        sliding_(static_cast<size_t>(options.num_sliding_pages * kPageTokens)) {
+        slots_(static_cast<size_t>(options.num_pages * kPageTokens)) {
     config_.vocab = kToyVocab;
     config_.window = window;
     config_.max_context = 4096;
@@ -104,8 +103,8 @@ class ToyBackend : public Backend {
       const std::vector<PlaceInRun> places = places_of(run);
       for (size_t i = 0; i < run.tokens.size(); ++i) {
         const int slot = run.first_position + static_cast<int>(i);
-        at(full_, run.full, slot) = {run.tokens[i], places[i].position};
-        at(sliding_, run.sliding, slot) = {run.tokens[i], places[i].position};
+        at(slots_, run.full, slot) = {run.tokens[i], places[i].position};
+        at(slots_, run.sliding, slot) = {run.tokens[i], places[i].position};
       }
     }
     StepResult result;
@@ -121,8 +120,8 @@ class ToyBackend : public Backend {
     }
     make_drafts(batch, result);
     result.kept = keep_right_drafts(batch, result.outputs, [&](const Run& run, int from, int to) {
-      at(full_, run.full, to) = at(full_, run.full, from);
-      at(sliding_, run.sliding, to) = at(sliding_, run.sliding, from);
+      at(slots_, run.full, to) = at(slots_, run.full, from);
+      at(slots_, run.sliding, to) = at(slots_, run.sliding, from);
     });
     return result;
   }
@@ -291,12 +290,12 @@ class ToyBackend : public Backend {
     std::vector<TokenId> context;
     const int last = place.position;
     for (int p = 0; p <= last; ++p) {
-      const Cell& cell = at(full_, run.full, slot_of(p, last, place.path));
+      const Cell& cell = at(slots_, run.full, slot_of(p, last, place.path));
       if (cell.position != p) ADD_FAILURE() << "a page of a full layer was overwritten at " << p;
       context.push_back(cell.token);
     }
     for (int p = std::max(0, last - config_.window + 1); p <= last; ++p) {
-      const Cell& cell = at(sliding_, run.sliding, slot_of(p, last, place.path));
+      const Cell& cell = at(slots_, run.sliding, slot_of(p, last, place.path));
       if (cell.position != p || cell.token != context[static_cast<size_t>(p)])
         ADD_FAILURE() << "a page of a sliding layer was overwritten at " << p;
     }
@@ -348,7 +347,7 @@ class ToyBackend : public Backend {
   int num_failures_{0};         // failed steps
   std::vector<Behind> behind_;  // the output rows of the last step
   int max_batch_tokens_;
-  std::vector<Cell> full_, sliding_;
+  std::vector<Cell> slots_;  // of all pages
   int num_steps_{0};
 };
 

@@ -71,8 +71,7 @@ inline speculative::SpeculationOptions drafts(ToyModel model) {
 }
 
 inline EngineOptions options() {
-  EngineOptions options{
-      .num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
+  EngineOptions options{.num_pages = 300, .max_batch_tokens = 64, .max_sequences = 8};
   if (max_drafts > 0) options.speculation = drafts(toy_logits);
   options.speculation.by_cost = by_cost;
   return options;

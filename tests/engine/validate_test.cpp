@@ -19,11 +19,7 @@ constexpr float kInfinity{std::numeric_limits<float>::infinity()};
 RequestLimits limits() {
   return {.vocab = 1000,
           .max_context = 256,
-          .scheduler = {.max_batch_tokens = 64,
-                        .max_sequences = 4,
-                        .num_full_pages = 8,
-                        .num_sliding_pages = 8,
-                        .window = 128}};
+          .scheduler = {.max_batch_tokens = 64, .max_sequences = 4, .num_pages = 16, .window = 128}};
 }
 GenerationRequest request(size_t num_prompt_tokens = 10) {
   return {.prompt = std::vector<TokenId>(num_prompt_tokens, 1)};
@@ -133,18 +129,21 @@ TEST(FindFault, SaysWhatIsWrongAndWhatIsAccepted) {
 
 TEST(FindFault, RefusesWhatNeedsMorePagesThanTheCacheHas) {
   RequestLimits small = limits();
-  small.scheduler.num_full_pages = 4;  // 128 positions
+  small.scheduler.num_pages = 8;  // 128 positions, in both kinds of layer
   GenerationRequest fits = request(100);
   fits.stop.max_tokens = 29;  // the 129th token is never fed back
   EXPECT_FALSE(find_fault(fits, small));
   fits.stop.max_tokens = 30;
-  EXPECT_THAT(find_fault(fits, small).value(), HasSubstr("need 5 pages of the KV cache, which has 4"));
-  EXPECT_THAT(find_fault(request(129), small).value(), HasSubstr("need 5 pages"));
+  EXPECT_THAT(find_fault(fits, small).value(), HasSubstr("need 10 pages of the KV cache, which has 8"));
+  EXPECT_THAT(find_fault(request(129), small).value(), HasSubstr("need 10 pages"));
 
-  RequestLimits no_window = limits();
-  no_window.scheduler.num_sliding_pages = 6;  // 127 + 64 positions at any offset can touch 7 pages
-  EXPECT_THAT(find_fault(request(100), no_window).value(),
-              HasSubstr("needs 7 pages of the sliding-window cache"));
+  // Beyond a window, the sliding layers hold 5 pages, wherever the window begins.
+  RequestLimits large = limits();
+  large.scheduler.num_pages = 11;  // 6 pages of full layers: 192 positions
+  fits.stop.max_tokens = 93;
+  EXPECT_FALSE(find_fault(fits, large));
+  fits.stop.max_tokens = 94;
+  EXPECT_THAT(find_fault(fits, large).value(), HasSubstr("need 12 pages of the KV cache, which has 11"));
 }
 
 TEST(MaxOutputTokens, AreWhatTheContextLeavesAndWithoutAWishWhatTheCacheHolds) {
@@ -156,7 +155,7 @@ TEST(MaxOutputTokens, AreWhatTheContextLeavesAndWithoutAWishWhatTheCacheHolds) {
   EXPECT_EQ(max_output_tokens(asked, limits()), 156);
 
   RequestLimits small = limits();
-  small.scheduler.num_full_pages = 4;
+  small.scheduler.num_pages = 8;
   asked.stop.max_tokens = 0;
   EXPECT_EQ(max_output_tokens(asked, small), 29);
   EXPECT_FALSE(find_fault(asked, small));

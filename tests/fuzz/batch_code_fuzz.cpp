@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nibble;
-  constexpr nodes::Room kRoom{.num_full_pages = 20, .num_sliding_pages = 10, .max_batch_tokens = 64};
+  constexpr nodes::Room kRoom{.num_pages = 30, .max_batch_tokens = 64};
   Config config;
   config.vocab = 1000;
   config.window = 16;
@@ -31,9 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
           std::abort();
       };
       for (int position = 0; position < end; ++position) {
-        check(run.full, position, kRoom.num_full_pages);
-        if (position > run.first_position - config.window)
-          check(run.sliding, position, kRoom.num_sliding_pages);
+        check(run.full, position, kRoom.num_pages);
+        if (position > run.first_position - config.window) check(run.sliding, position, kRoom.num_pages);
       }
       int last = -1;
       for (const OutputRow& output : run.outputs) {

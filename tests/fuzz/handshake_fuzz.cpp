@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (data[0] % 2 == 0)
     asio::co_spawn(io,
                    receive_follower(
-                       socket, {secret, {}, {1, 1, 1}, {}, [](const Joining&) { return Answer::kWelcome; }}),
+                       socket, {secret, {}, {1, 1}, {}, [](const Joining&) { return Answer::kWelcome; }}),
                    note);
   else
     asio::co_spawn(io, join_head(socket, secret, {}, {1, Channel::kControl}, address), note);

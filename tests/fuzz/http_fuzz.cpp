@@ -292,8 +292,7 @@ class World {
 
   static EngineOptions room() {
     EngineOptions options;
-    options.num_full_pages = 32;
-    options.num_sliding_pages = 32;
+    options.num_pages = 64;
     options.max_batch_tokens = 64;
     options.max_sequences = 4;
     return options;

@@ -14,27 +14,27 @@ namespace {
 TEST(PagePool, HandsOutEveryPageOnceAndThenNothing) {
   PagePool pool(5);
   std::set<PageId> taken;
-  for (int i = 0; i < 5; ++i) taken.insert(pool.take().value());
+  for (int i = 0; i < 5; ++i) taken.insert(pool.take(LayerKind::kFull).value());
   EXPECT_EQ(taken.size(), 5u);
   EXPECT_EQ(*taken.rbegin(), PageId{4});
   EXPECT_EQ(pool.num_free(), 0);
-  EXPECT_FALSE(pool.take());
+  EXPECT_FALSE(pool.take(LayerKind::kFull));
 }
 
 TEST(PagePool, APageGivenBackIsHandedOutAgain) {
   PagePool pool(2);
-  const PageId first = pool.take().value();
-  pool.take();
+  const PageId first = pool.take(LayerKind::kFull).value();
+  pool.take(LayerKind::kFull);
   pool.give_back(first);
   EXPECT_EQ(pool.num_free(), 1);
-  EXPECT_EQ(pool.take(), first);
+  EXPECT_EQ(pool.take(LayerKind::kFull), first);
 }
 
-TEST(PagePool, OfNoPagesHasNoneToGive) { EXPECT_FALSE(PagePool(0).take()); }
+TEST(PagePool, OfNoPagesHasNoneToGive) { EXPECT_FALSE(PagePool(0).take(LayerKind::kFull)); }
 
 TEST(PagePool, ASharedPageIsFreeWhenItsLastHolderGivesItBack) {
   PagePool pool(1);
-  const PageId page = pool.take().value();
+  const PageId page = pool.take(LayerKind::kFull).value();
   pool.share(page);
   pool.give_back(page);
   EXPECT_EQ(pool.num_free(), 0);
@@ -45,34 +45,36 @@ TEST(PagePool, ASharedPageIsFreeWhenItsLastHolderGivesItBack) {
 TEST(PagePool, AKeptPageIsHandedOutOnlyWhenNoWorthlessOneIsLeft) {
   PagePool pool(3);
   std::vector<PageId> reclaimed;
-  pool.on_reclaim([&](PageId page) { reclaimed.push_back(page); });
-  const PageId kept = pool.take().value();
+  pool.on_reclaim([&](PageId page, LayerKind) { reclaimed.push_back(page); });
+  const PageId kept = pool.take(LayerKind::kFull).value();
   pool.keep(kept);
   pool.give_back(kept);
   EXPECT_EQ(pool.num_free(), 3);
-  EXPECT_NE(pool.take(), kept);
-  EXPECT_NE(pool.take(), kept);
+  EXPECT_NE(pool.take(LayerKind::kFull), kept);
+  EXPECT_NE(pool.take(LayerKind::kFull), kept);
   EXPECT_TRUE(reclaimed.empty());
-  EXPECT_EQ(pool.take(), kept);
+  EXPECT_EQ(pool.take(LayerKind::kFull), kept);
   EXPECT_EQ(reclaimed, std::vector<PageId>{kept});
   EXPECT_FALSE(pool.is_kept(kept));
 }
 
-// Compares with a model that records only when each page was last used.
-TEST(PagePool, ReclaimsWhatWasUsedLongestAgo) {
+// Compares with a model that records only when each page was last used, and for which kind of layer.
+TEST(PagePool, ReclaimsWhatWasUsedLongestAgoOfTheKindWhoseTurnItIs) {
   struct Book {
     int num_holders{0};
     bool is_kept{false};
     int last_use{0};
+    LayerKind kind{LayerKind::kFull};
+    bool is_idle() const { return is_kept && num_holders == 0; }
   };
-  constexpr int kNumPages{12};
-  PagePool pool(kNumPages);
+  constexpr int kNumPages{12}, kMostKeptSliding{2};
+  PagePool pool(kNumPages, 0, kMostKeptSliding);
   std::map<PageId, Book> books;
   for (int page = 0; page < kNumPages; ++page) books[static_cast<PageId>(page)];
   std::optional<PageId> reclaimed;
-  pool.on_reclaim([&](PageId page) { reclaimed = page; });
+  pool.on_reclaim([&](PageId page, LayerKind) { reclaimed = page; });
   std::mt19937 random(1);
-  int num_reclaimed = 0;
+  int num_reclaimed[2]{};
   for (int now = 1; now <= 20000; ++now) {
     const auto page = static_cast<PageId>(random() % kNumPages);
     Book& book = books[page];
@@ -96,31 +98,47 @@ TEST(PagePool, ReclaimsWhatWasUsedLongestAgo) {
         break;
       default: {
         reclaimed.reset();
-        const std::optional<PageId> taken = pool.take();
+        const LayerKind kind = random() % 2 == 0 ? LayerKind::kFull : LayerKind::kSliding;
+        const auto num_idle = [&](LayerKind of) {
+          return std::count_if(books.begin(), books.end(), [&](const auto& entry) {
+            return entry.second.is_idle() && entry.second.kind == of;
+          });
+        };
+        const LayerKind due =
+            num_idle(LayerKind::kSliding) > kMostKeptSliding || num_idle(LayerKind::kFull) == 0
+                ? LayerKind::kSliding
+                : LayerKind::kFull;
+        const std::optional<PageId> taken = pool.take(kind);
         const auto is_free = [](const auto& entry) { return entry.second.num_holders == 0; };
         ASSERT_EQ(taken.has_value(), std::any_of(books.begin(), books.end(), is_free));
         if (!taken) break;
         ASSERT_EQ(books[*taken].num_holders, 0);
         ASSERT_EQ(reclaimed.has_value(), books[*taken].is_kept);
+        if (reclaimed) {
+          ASSERT_EQ(books[*taken].kind, due);
+        }
         for (const auto& [other, state] : books) {
           if (!reclaimed || state.num_holders > 0) continue;
           ASSERT_TRUE(state.is_kept) << "a worthless one was left";
+          if (state.kind != due) continue;
           ASSERT_GE(state.last_use, books[*taken].last_use) << "an older one was left";
         }
-        num_reclaimed += reclaimed.has_value();
-        books[*taken] = {.num_holders = 1, .is_kept = false, .last_use = now};
+        num_reclaimed[static_cast<size_t>(due)] += reclaimed.has_value();
+        books[*taken] = {.num_holders = 1, .is_kept = false, .last_use = now, .kind = kind};
       }
     }
     const auto num_free = std::count_if(books.begin(), books.end(),
                                         [](const auto& entry) { return entry.second.num_holders == 0; });
     ASSERT_EQ(pool.num_free(), num_free);
+    ASSERT_EQ(pool.num_held(LayerKind::kFull) + pool.num_held(LayerKind::kSliding), kNumPages - num_free);
   }
-  EXPECT_GT(num_reclaimed, 100);
+  EXPECT_GT(num_reclaimed[0], 100);
+  EXPECT_GT(num_reclaimed[1], 100);
 }
 
 TEST(PagePoolDeathTest, GivingBackWhatWasNotTakenStopsTheProgram) {
   PagePool pool(2);
-  const PageId page = pool.take().value();
+  const PageId page = pool.take(LayerKind::kFull).value();
   pool.give_back(page);
   EXPECT_DEATH(pool.give_back(page), "was not taken");
   EXPECT_DEATH(pool.give_back(PageId{2}), "page 2 of 2");

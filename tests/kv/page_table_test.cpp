@@ -29,8 +29,8 @@ bool covers(const PageTableView& table, int position) {
 }
 
 TEST(SequencePages, HoldOnePageForTheFirst32Positions) {
-  PagePool full(10), sliding(10);
-  SequencePages pages(full, sliding, 128);
+  PagePool pool(20);
+  SequencePages pages(pool, 128);
   EXPECT_TRUE(pages.full().pages.empty());
   feed(pages, 1, 1);
   EXPECT_EQ(pages.full().pages.size(), 1u);
@@ -45,8 +45,8 @@ TEST(SequencePages, HoldOnePageForTheFirst32Positions) {
 // With a window of 128, position p sees p - 127 .. p, so position 158 is the last one that sees the page of
 // positions 0..31.
 TEST(SequencePages, ThePageOf31LeavesAWindowOf128BeforePosition159) {
-  PagePool full(100), sliding(100);
-  SequencePages pages(full, sliding, 128);
+  PagePool pool(200);
+  SequencePages pages(pool, 128);
   feed(pages, 158, 1);
   ASSERT_TRUE(pages.reserve(1));  // for position 158, which sees 31
   EXPECT_EQ(pages.sliding().first_page, 0);
@@ -54,8 +54,9 @@ TEST(SequencePages, ThePageOf31LeavesAWindowOf128BeforePosition159) {
   ASSERT_TRUE(pages.reserve(1));  // for position 159, which sees 32
   EXPECT_EQ(pages.sliding().first_page, 1);
   EXPECT_EQ(pages.full().first_page, 0);
-  EXPECT_EQ(sliding.num_free(), 100 - 4);  // positions 32 .. 159
-  EXPECT_EQ(full.num_free(), 100 - 5);
+  EXPECT_EQ(pool.num_held(LayerKind::kSliding), 4);  // positions 32 .. 159
+  EXPECT_EQ(pool.num_held(LayerKind::kFull), 5);
+  EXPECT_EQ(pool.num_free(), 200 - 9);
 }
 
 struct WindowCase {
@@ -66,8 +67,8 @@ class WindowEdges : public testing::TestWithParam<WindowCase> {};
 // Each row of a step has the pages of its window, and no page is held that no row sees.
 TEST_P(WindowEdges, EveryPositionThatAStepSeesIsThereAndNoPageBefore) {
   const auto [window, chunk] = GetParam();
-  PagePool full(100), sliding(100);
-  SequencePages pages(full, sliding, window);
+  PagePool pool(200);
+  SequencePages pages(pool, window);
   int most_held = 0;
   for (const int length : {127, 128, 129, 300, 700}) {
     while (pages.length() < length) {
@@ -102,8 +103,8 @@ TEST(MaxSlidingPages, IsWhatTheWorstAlignmentNeeds) {
        {WindowCase{1, 1}, {2, 1}, {33, 1}, {34, 1}, {128, 1}, {128, 40}, {100, 64}}) {
     int most_held = 0;
     for (int before = 0; before < 3 * kPageTokens; ++before) {
-      PagePool full(100), sliding(100);
-      SequencePages pages(full, sliding, window);
+      PagePool pool(200);
+      SequencePages pages(pool, window);
       feed(pages, window + before, 1);
       ASSERT_TRUE(pages.reserve(chunk));
       most_held = std::max(most_held, static_cast<int>(pages.sliding().pages.size()));
@@ -113,57 +114,78 @@ TEST(MaxSlidingPages, IsWhatTheWorstAlignmentNeeds) {
   EXPECT_EQ(max_sliding_pages(128, 1), 5);  // 128 positions that begin inside a page
 }
 
+// A sequence alone in a cache of least_pages() runs to its end one token at a time. most_tokens() is the inverse.
+TEST(LeastPages, AreWhatASequenceNeedsInStepsOfOneToken) {
+  for (const int window : {1, 16, 33, 128})
+    for (const int num_positions : {1, 32, 33, 100, 160, 161, 700}) {
+      const int least = least_pages(num_positions, window);
+      PagePool pool(least);
+      SequencePages pages(pool, window);
+      while (pages.length() < num_positions && pages.reserve(1)) pages.advance(1);
+      EXPECT_EQ(pages.length(), num_positions) << "window " << window;
+      EXPECT_GE(most_tokens(least, window), num_positions);
+      EXPECT_LE(least_pages(most_tokens(least, window), window), least);
+    }
+}
+
+// gpt-oss has a window of 128: a sequence of 32,768 tokens holds 1,024 full and 5 sliding pages.
+TEST(KvTokens, CountSequencesOfTheWholeContext) {
+  EXPECT_EQ(kv_tokens(1029, 32768, 128), 32768);
+  EXPECT_EQ(kv_tokens(8232, 32768, 128), 8 * 32768);
+  EXPECT_EQ(kv_tokens(8222, 32768, 128), 8222LL * 32768 / 1029);
+  EXPECT_EQ(kv_tokens(20, 32, 128), 10 * 32);  // below a window every page is held in both kinds of layer
+}
+
 TEST(SequencePages, AFailedReserveTakesNothing) {
-  PagePool full(2), sliding(4);
-  SequencePages pages(full, sliding, 128);
+  PagePool pool(5);
+  SequencePages pages(pool, 128);
   feed(pages, 40, 40);
-  EXPECT_FALSE(pages.reserve(25));  // 65 positions: three pages
-  EXPECT_EQ(full.num_free(), 0);
-  EXPECT_EQ(sliding.num_free(), 2);
+  EXPECT_FALSE(pages.reserve(25));  // 65 positions: three pages of each kind
+  EXPECT_EQ(pool.num_free(), 1);
   EXPECT_EQ(pages.length(), 40);
   EXPECT_TRUE(pages.reserve(24));
 }
 
 TEST(SequencePages, AFailedReserveStillGivesBackWhatNoWindowReaches) {
-  PagePool full(3), sliding(3);
-  SequencePages pages(full, sliding, 16);
+  PagePool pool(5);
+  SequencePages pages(pool, 16);
   feed(pages, 96, 32);
-  EXPECT_EQ(sliding.num_free(), 1);  // the first page is out of reach from position 64 on
-  EXPECT_FALSE(pages.reserve(1));    // needs a fourth full page
-  EXPECT_EQ(sliding.num_free(), 2);
+  EXPECT_EQ(pool.num_held(LayerKind::kSliding), 2);  // the first page is out of reach from position 64 on
+  EXPECT_EQ(pool.num_free(), 0);
+  EXPECT_FALSE(pages.reserve(1));  // needs a fourth page of each kind
+  EXPECT_EQ(pool.num_free(), 1);
 }
 
 TEST(SequencePages, AreGivenBackAtTheEndAndOnlyOnceAfterAMove) {
-  PagePool full(20), sliding(20);
+  PagePool pool(40);
   {
-    SequencePages source(full, sliding, 128);
+    SequencePages source(pool, 128);
     feed(source, 300, 50);
     SequencePages target(std::move(source));
     EXPECT_EQ(target.length(), 300);
-    EXPECT_EQ(full.num_free(), 10);
+    EXPECT_EQ(pool.num_held(LayerKind::kFull), 10);
   }
-  EXPECT_EQ(full.num_free(), 20);
-  EXPECT_EQ(sliding.num_free(), 20);
+  EXPECT_EQ(pool.num_free(), 40);
 }
 
 TEST(SequencePagesDeathTest, AdvancingPastWhatWasReservedStopsTheProgram) {
-  PagePool full(2), sliding(2);
-  SequencePages pages(full, sliding, 128);
+  PagePool pool(4);
+  SequencePages pages(pool, 128);
   ASSERT_TRUE(pages.reserve(32));
   EXPECT_DEATH(pages.advance(33), "33 tokens after 0, room for 32");
 }
 
-// Sequences start, grow and end at random while the pools are too small for all of them. At every moment each
+// Sequences start, grow and end at random while the pool is too small for all of them. At every moment each
 // page is free or held by exactly one sequence.
 TEST(SequencePages, NoPageIsLostOrSharedUnderRandomUse) {
   std::mt19937 random(1);  // same numbers everywhere
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  PagePool full(60), sliding(25);
+  PagePool pool(85);
   std::list<SequencePages> sequences;
   int num_refused = 0;
   for (int round = 0; round < 20000; ++round) {
     if (const int what = below(20); what == 0) {
-      sequences.emplace_back(full, sliding, 1 + below(150));
+      sequences.emplace_back(pool, 1 + below(150));
     } else if (!sequences.empty()) {
       const auto chosen = std::next(sequences.begin(), below(static_cast<int>(sequences.size())));
       if (what == 1 || chosen->length() > 1000) {
@@ -174,23 +196,19 @@ TEST(SequencePages, NoPageIsLostOrSharedUnderRandomUse) {
         ++num_refused;
       }
     }
-    std::set<PageId> full_held, sliding_held;
-    size_t num_full_held = 0, num_sliding_held = 0;
-    for (const SequencePages& pages : sequences) {
-      full_held.insert(pages.full().pages.begin(), pages.full().pages.end());
-      sliding_held.insert(pages.sliding().pages.begin(), pages.sliding().pages.end());
-      num_full_held += pages.full().pages.size();
-      num_sliding_held += pages.sliding().pages.size();
-    }
-    ASSERT_EQ(full_held.size(), num_full_held) << "a full page is shared";
-    ASSERT_EQ(sliding_held.size(), num_sliding_held) << "a sliding page is shared";
-    ASSERT_EQ(full.num_free() + static_cast<int>(num_full_held), 60);
-    ASSERT_EQ(sliding.num_free() + static_cast<int>(num_sliding_held), 25);
+    std::set<PageId> held;
+    size_t num_held = 0;
+    for (const SequencePages& pages : sequences)
+      for (const PageTableView& table : {pages.full(), pages.sliding()}) {
+        held.insert(table.pages.begin(), table.pages.end());
+        num_held += table.pages.size();
+      }
+    ASSERT_EQ(held.size(), num_held) << "a page is shared";
+    ASSERT_EQ(pool.num_free() + static_cast<int>(num_held), 85);
   }
-  EXPECT_GT(num_refused, 100);  // the pools ran out
+  EXPECT_GT(num_refused, 100);  // the pool ran out
   sequences.clear();
-  EXPECT_EQ(full.num_free(), 60);
-  EXPECT_EQ(sliding.num_free(), 25);
+  EXPECT_EQ(pool.num_free(), 85);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <list>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "kv/page_table.h"
@@ -29,12 +30,12 @@ Tokens operator+(Tokens a, const Tokens& b) {
 }
 
 struct Kv {
-  Kv(int num_full, int num_sliding, int given_window, PageHash hash = page_hash)
-      : full(num_full), sliding(num_sliding), window(given_window), cache(full, sliding, window, hash) {}
+  Kv(int num_pages, int given_window, PageHash hash = page_hash, std::optional<int> most_kept_sliding = {})
+      : pool(num_pages, 0, most_kept_sliding), window(given_window), cache(pool, window, hash) {}
 
   // Reuses the cached prefix of the tokens and runs the rest in chunks.
   SequencePages run(const Tokens& tokens, int chunk = 20, std::string_view salt = {}) {
-    SequencePages pages(full, sliding, window);
+    SequencePages pages(pool, window);
     pages.resume(cache.find(tokens, salt));
     feed(pages, tokens, chunk, salt);
     return pages;
@@ -51,13 +52,13 @@ struct Kv {
     return cache.find(tokens, salt).num_tokens();
   }
 
-  PagePool full, sliding;
+  PagePool pool;
   int window;
   PrefixCache cache;
 };
 
 TEST(PrefixCache, ASequenceContinuesAfterTheWholePagesOfAnother) {
-  Kv kv(10, 10, 128);
+  Kv kv(20, 128);
   const SequencePages first = kv.run(text(100));
   const SequencePages second = kv.run(text(100));
   EXPECT_EQ(kv.num_found(text(100)), 96);
@@ -67,11 +68,11 @@ TEST(PrefixCache, ASequenceContinuesAfterTheWholePagesOfAnother) {
   }
   // The last four tokens, which each sequence ran itself.
   EXPECT_NE(first.full().pages[3], second.full().pages[3]);
-  EXPECT_EQ(kv.full.num_free(), 10 - 5);
+  EXPECT_EQ(kv.pool.num_free(), 20 - 2 * 5);
 }
 
 TEST(PrefixCache, TheLastTokenIsAlwaysRun) {
-  Kv kv(10, 10, 128);
+  Kv kv(20, 128);
   const SequencePages first = kv.run(text(96));
   EXPECT_EQ(kv.num_found(text(96)), 64);
   EXPECT_EQ(kv.num_found(text(97)), 96);
@@ -80,7 +81,7 @@ TEST(PrefixCache, TheLastTokenIsAlwaysRun) {
 }
 
 TEST(PrefixCache, APageIsFoundOnlyAfterTheSamePrefix) {
-  Kv kv(20, 20, 128);
+  Kv kv(40, 128);
   const SequencePages first = kv.run(text(128));
   EXPECT_EQ(kv.num_found(text(40) + Tokens{7} + text(100, 41)), 32);
   EXPECT_EQ(kv.num_found(text(96, 32)), 0) << "the second page's tokens, but at the start";
@@ -88,8 +89,8 @@ TEST(PrefixCache, APageIsFoundOnlyAfterTheSamePrefix) {
 }
 
 TEST(PrefixCache, WhatIsNotYetRunIsNotKnown) {
-  Kv kv(10, 10, 128);
-  SequencePages pages(kv.full, kv.sliding, 128);
+  Kv kv(20, 128);
+  SequencePages pages(kv.pool, 128);
   ASSERT_TRUE(pages.reserve(64));
   EXPECT_EQ(kv.num_found(text(65)), 0);
   pages.advance(40);
@@ -98,33 +99,31 @@ TEST(PrefixCache, WhatIsNotYetRunIsNotKnown) {
 }
 
 TEST(PrefixCache, PagesStayKnownWhenTheirSequenceIsGone) {
-  Kv kv(10, 10, 128);
+  Kv kv(20, 128);
   kv.run(text(100));
-  EXPECT_EQ(kv.full.num_free(), 10);
-  EXPECT_EQ(kv.sliding.num_free(), 10);
+  EXPECT_EQ(kv.pool.num_free(), 20);
   EXPECT_EQ(kv.num_found(text(200)), 96);
   const SequencePages again = kv.run(text(200));
   EXPECT_EQ(again.length(), 200);
 }
 
 TEST(PrefixCache, PagesThatTwoFilledAtTheSameTimeBecomeOne) {
-  Kv kv(20, 20, 128);
-  SequencePages a(kv.full, kv.sliding, 128), b(kv.full, kv.sliding, 128);
+  Kv kv(40, 128);
+  SequencePages a(kv.pool, 128), b(kv.pool, 128);
   for (SequencePages* pages : {&a, &b}) {
     ASSERT_TRUE(pages->reserve(70));
     pages->advance(70);
   }
-  EXPECT_EQ(kv.full.num_free(), 20 - 6);
+  EXPECT_EQ(kv.pool.num_free(), 40 - 2 * 6);
   a.add_to(kv.cache, text(70));
   b.add_to(kv.cache, text(70));
   EXPECT_EQ(a.full().pages[1], b.full().pages[1]);
   EXPECT_EQ(a.sliding().pages[1], b.sliding().pages[1]);
-  EXPECT_EQ(kv.full.num_free(), 20 - 4);
-  EXPECT_EQ(kv.sliding.num_free(), 20 - 4);
+  EXPECT_EQ(kv.pool.num_free(), 40 - 2 * 4);
 }
 
 TEST(PrefixCache, GoingOnNeedsTheSlidingPagesOfTheWindowAndNoOthers) {
-  Kv kv(20, 20, 64);  // position 320 sees 257 .. 320: pages 8, 9 and its own
+  Kv kv(40, 64);  // position 320 sees 257 .. 320: pages 8, 9 and its own
   const SequencePages pages = kv.run(text(330));
   const Prefix known = kv.cache.find(text(330));
   EXPECT_EQ(known.full.size(), 10u);
@@ -132,9 +131,10 @@ TEST(PrefixCache, GoingOnNeedsTheSlidingPagesOfTheWindowAndNoOthers) {
   EXPECT_EQ(known.first_sliding_page(), 8);
 }
 
-// The sliding pool holds little more than one window, so only the end of a long text can be continued.
+// The full pages of the text leave room for little more than one window of sliding pages, so only the end of the
+// text can be continued.
 TEST(PrefixCache, WhereTheSlidingPagesAreGoneNothingIsShared) {
-  Kv kv(40, 4, 64);
+  Kv kv(32 + 4, 64);
   kv.run(text(1000), 8);
   EXPECT_EQ(kv.num_found(text(1000)), 992);
   EXPECT_EQ(kv.num_found(text(500)), 0);  // although its full pages are cached
@@ -142,7 +142,7 @@ TEST(PrefixCache, WhereTheSlidingPagesAreGoneNothingIsShared) {
 }
 
 TEST(PrefixCache, WhatIsTouchedOutlivesWhatWasUsedLater) {
-  Kv kv(60, 8, 64);
+  Kv kv(47 + 8, 64);
   SequencePages pages = kv.run(text(200), 8);
   const Tokens whole = text(1500);
   while (pages.length() < 1500) {
@@ -155,30 +155,37 @@ TEST(PrefixCache, WhatIsTouchedOutlivesWhatWasUsedLater) {
 }
 
 TEST(PrefixCache, ATextIsForgottenFromItsEnd) {
-  Kv kv(10, 10, 16);
-  kv.run(text(320));  // takes all 10 full pages
+  Kv kv(20, 16, page_hash, 10);
+  kv.run(text(320));  // 10 pages of each kind: all
   EXPECT_EQ(kv.num_found(text(400)), 320);
-  kv.run(text(64, 9000));  // reclaims two of them
-  EXPECT_EQ(kv.full.num_free(), 10);
-  const int num_found = kv.num_found(text(400));
-  EXPECT_LE(num_found, 256);
-  EXPECT_GE(num_found, 224);  // sliding pages are reclaimed in an order of their own
+  kv.run(text(64, 9000));  // reclaims two of each kind
+  EXPECT_EQ(kv.pool.num_free(), 20);
+  EXPECT_EQ(kv.num_found(text(400)), 256);
   EXPECT_EQ(kv.num_found(text(65, 9000)), 64);
 }
 
+// To continue a long text, the full pages must all be cached, but of the sliding pages only those of its end.
+TEST(PrefixCache, SlidingPagesThatNoLongerCountGoBeforeFullPages) {
+  Kv kv(20, 16, page_hash, 4);
+  kv.run(text(320));
+  kv.run(text(96, 9000), 32);  // three pages of each kind, of which sliding layers need one at a time
+  EXPECT_EQ(kv.num_found(text(400)), 320);
+  EXPECT_EQ(kv.num_found(text(97, 9000)), 96);
+}
+
 TEST(PrefixCache, OfTwoTextsTheOneUsedLongerAgoIsForgottenFirst) {
-  Kv kv(10, 10, 128);
+  Kv kv(20, 128, page_hash, 10);
   kv.run(text(128));
   kv.run(text(128, 5000));
   kv.run(text(128));         // used again, so the other text is now older
-  kv.run(text(128, 10000));  // takes 4 pages, of which 2 were not worth keeping
+  kv.run(text(128, 10000));  // takes 8 pages, of which 4 were not worth keeping
   EXPECT_EQ(kv.num_found(text(129)), 128);
   EXPECT_LT(kv.num_found(text(129, 5000)), 128);
   EXPECT_EQ(kv.num_found(text(129, 10000)), 128);
 }
 
 TEST(PrefixCache, ACollisionIsNoHit) {
-  Kv kv(30, 30, 128, [](uint64_t, std::span<const TokenId>) -> uint64_t { return 42; });
+  Kv kv(60, 128, [](uint64_t, std::span<const TokenId>) -> uint64_t { return 42; });
   const SequencePages a = kv.run(text(100)), b = kv.run(text(100, 1000)), c = kv.run(text(50) + text(50, 70));
   EXPECT_EQ(kv.num_found(text(101)), 96);
   EXPECT_EQ(kv.num_found(text(101, 1000)), 96);
@@ -190,7 +197,7 @@ TEST(PrefixCache, ACollisionIsNoHit) {
 TEST(PrefixCache, ATextIsKnownUnderItsOwnSaltOnly) {
   const PageHash all_equal = [](uint64_t, std::span<const TokenId>) -> uint64_t { return 42; };
   for (const PageHash hash : {PageHash{page_hash}, all_equal}) {
-    Kv kv(30, 30, 128, hash);
+    Kv kv(60, 128, hash);
     const SequencePages plain = kv.run(text(100)), salted = kv.run(text(100), 20, "a");
     for (const PageId page : plain.full().pages)
       EXPECT_THAT(salted.full().pages, testing::Not(testing::Contains(page)));
@@ -208,7 +215,7 @@ TEST(PrefixCache, ATextIsKnownUnderItsOwnSaltOnly) {
 // must hold the fingerprint of its own text.
 class Random {
  public:
-  explicit Random(PageHash hash, int window) : kv_(30, 18, window, hash), random_(1) {}
+  explicit Random(PageHash hash, int window) : kv_(48, window, hash, 16), random_(1) {}
 
   void run(int num_rounds) {
     for (int round = 0; round < num_rounds && !testing::Test::HasFatalFailure(); ++round) {
@@ -224,10 +231,9 @@ class Random {
       check();
     }
     EXPECT_GT(num_hits_, 100);
-    EXPECT_GT(num_refused_, 10);  // the pools ran out
+    EXPECT_GT(num_refused_, 10);  // the pool ran out
     sequences_.clear();
-    EXPECT_EQ(kv_.full.num_free(), kv_.full.num_pages());
-    EXPECT_EQ(kv_.sliding.num_free(), kv_.sliding.num_pages());
+    EXPECT_EQ(kv_.pool.num_free(), kv_.pool.num_pages());
   }
 
  private:
@@ -249,7 +255,7 @@ class Random {
       texts_.push_back(tokens);
     else
       texts_[static_cast<size_t>(below(8))] = tokens;
-    sequences_.push_back({tokens, SequencePages(kv_.full, kv_.sliding, kv_.window)});
+    sequences_.push_back({tokens, SequencePages(kv_.pool, kv_.window)});
     const Prefix known = kv_.cache.find(tokens);
     ASSERT_LT(known.num_tokens(), num_tokens);
     num_hits_ += known.num_tokens() > 0;
@@ -267,10 +273,11 @@ class Random {
     for (int p = pages.length(); p < pages.length() + num_tokens; ++p) {
       for (const Sequence& other : sequences_) {
         if (&other == &sequence) continue;
-        ASSERT_FALSE(holds(other.pages.full(), pages.full(), p)) << "written by one, held by another";
-        ASSERT_FALSE(holds(other.pages.sliding(), pages.sliding(), p)) << "written by one, held by another";
+        for (const PageTableView& held : {other.pages.full(), other.pages.sliding()})
+          for (const PageTableView& written : {pages.full(), pages.sliding()})
+            ASSERT_FALSE(holds(held, written, p)) << "written by one, held by another";
       }
-      full_[cell(pages.full(), p)] = sliding_[cell(pages.sliding(), p)] = fingerprint(sequence.tokens, p);
+      cells_[cell(pages.full(), p)] = cells_[cell(pages.sliding(), p)] = fingerprint(sequence.tokens, p);
     }
     pages.advance(num_tokens);
     pages.add_to(kv_.cache, sequence.tokens);
@@ -294,10 +301,10 @@ class Random {
       // The fingerprint of a position depends on all positions before it, so the last one covers the whole
       // text.
       for (int p = kPageTokens - 1; p < length; p += kPageTokens)
-        ASSERT_EQ(full_[cell(sequence.pages.full(), p)], fingerprint(sequence.tokens, p));
-      ASSERT_EQ(full_[cell(sequence.pages.full(), length - 1)], fingerprint(sequence.tokens, length - 1));
+        ASSERT_EQ(cells_[cell(sequence.pages.full(), p)], fingerprint(sequence.tokens, p));
+      ASSERT_EQ(cells_[cell(sequence.pages.full(), length - 1)], fingerprint(sequence.tokens, length - 1));
       for (int p = std::max(0, length - kv_.window + 1); p < length; ++p)
-        ASSERT_EQ(sliding_[cell(sequence.pages.sliding(), p)], fingerprint(sequence.tokens, p));
+        ASSERT_EQ(cells_[cell(sequence.pages.sliding(), p)], fingerprint(sequence.tokens, p));
     }
   }
 
@@ -305,7 +312,7 @@ class Random {
   std::mt19937 random_;
   std::vector<Tokens> texts_;
   std::list<Sequence> sequences_;
-  std::map<std::pair<PageId, int>, Tokens> full_, sliding_;
+  std::map<std::pair<PageId, int>, Tokens> cells_;
   int num_hits_{0}, num_refused_{0};
 };
 

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAreArray;
 using testing::HasSubstr;
 
-constexpr Room kRoom{.num_full_pages = 20, .num_sliding_pages = 10, .max_batch_tokens = 64};
+constexpr Room kRoom{.num_pages = 30, .max_batch_tokens = 64};
 
 Config batch_config() {
   Config config;

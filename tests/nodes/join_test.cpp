@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Room kSmallRoom{.num_full_pages = 4, .num_sliding_pages = 3, .max_batch_tokens = 8};
+constexpr Room kSmallRoom{.num_pages = 7, .max_batch_tokens = 8};
 constexpr GroupId kTestGroup{1, 2, 3, 200};
 
 TEST(Secret, ProofIsHmacSha256OfPurposeAndMessage) {

@@ -16,10 +16,7 @@ namespace {
 using nodes::SharedBackend;
 
 BackendOptions options_of_node() {
-  return {.num_full_pages = Fulfilment::kNumPages,
-          .num_sliding_pages = Fulfilment::kNumPages,
-          .max_batch_tokens = 1024,
-          .num_threads = 1};
+  return {.num_pages = Fulfilment::kNumPages, .max_batch_tokens = 1024, .num_threads = 1};
 }
 
 Fulfilment shared_by(const char* name, std::vector<int> parts, cpu::ExpertActivations experts,

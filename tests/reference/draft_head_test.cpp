@@ -45,10 +45,10 @@ TEST_P(DraftHeads, ComputesTheGoldenFeaturesSlotsOutputsAndLogits) {
   const auto ids = tensor<int32_t>(name + "ids"), greedy = tensor<int32_t>(name + "greedy");
   const auto taps = tensor<float>(name + "taps");
   const auto num_slots = std::ssize(ids);
-  PagePool full(kNumPages), sliding(kNumPages);
-  SequencePages pages(full, sliding, 128);
+  PagePool pool(kNumPages);
+  SequencePages pages(pool, 128);
   ASSERT_TRUE(pages.reserve(static_cast<int>(num_slots) + kDepth));
-  const KvCache kv(draft_cache_config(config), kNumPages, 0);
+  const KvCache kv(draft_cache_config(config), kNumPages);
   const RopeTable rope{.frequencies = rope_frequencies(config).frequencies, .concentration = 1};
 
   Array<float, 2> features({num_slots, config.hidden});
@@ -99,8 +99,8 @@ TEST_P(DraftHeads, DraftAndAreAcceptedAsInTheGoldenRounds) {
     const auto golden = tensor<int32_t>(name + ".chain_drafts"),
                accepted = tensor<int32_t>(name + ".chain_accepted");
     const auto gaps = tensor<float>(name + ".chain_gaps");
-    const std::unique_ptr<Backend> backend = make(
-        model_of_heads(), {.num_full_pages = kNumPages, .num_sliding_pages = kNumPages, .draft_head = head_});
+    const std::unique_ptr<Backend> backend =
+        make(model_of_heads(), {.num_pages = kNumPages, .draft_head = head_});
     const DraftRounds run =
         run_draft_rounds(*backend, ids, static_cast<int>(greedy.size()), kDepth, kNumPages);
     ASSERT_EQ(run.rounds.size(), accepted.size());
@@ -120,8 +120,7 @@ TEST_P(DraftHeads, DraftAndAreAcceptedAsInTheGoldenRounds) {
 
 TEST_P(DraftHeads, DraftAfterATreeAsAfterAPrompt) {
   const auto make_backend = [&] {
-    return make(model_of_heads(),
-                {.num_full_pages = kNumPages, .num_sliding_pages = kNumPages, .draft_head = head_});
+    return make(model_of_heads(), {.num_pages = kNumPages, .draft_head = head_});
   };
   int num_others_right = 0;
   for (const std::string& name : golden_.prompts()) {

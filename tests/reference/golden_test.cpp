@@ -31,11 +31,10 @@ class Model {
   explicit Model(const std::filesystem::path& folder)
       : weights_(open_weights(folder)),
         rope_(make_rope_table(weights_.config.rope, weights_.config.head_dim)),
-        full_pool_(kNumPages),
-        sliding_pool_(kNumPages),
-        kv_(weights_.config, kNumPages, kNumPages) {}
+        pool_(kNumPages),
+        kv_(weights_.config, kNumPages) {}
 
-  Sequence start() { return {SequencePages(full_pool_, sliding_pool_, weights_.config.window), {}}; }
+  Sequence start() { return {SequencePages(pool_, weights_.config.window), {}}; }
 
   // Runs a new sequence and returns the logits of every position. Its likeliest next token becomes the first
   // token of the continuation. Hidden states are those of the last `num_hidden_rows` positions, in the layout
@@ -79,7 +78,7 @@ class Model {
   }
 
  private:
-  static constexpr int kNumPages{400};  // 12,800 positions: all prompts at once, and 64 more tokens each
+  static constexpr int kNumPages{800};  // 12,800 positions: all prompts at once, and 64 more tokens each
 
   TokenId likeliest(const float* logits) const {
     return static_cast<TokenId>(std::max_element(logits, logits + weights_.config.vocab) - logits);
@@ -87,7 +86,7 @@ class Model {
 
   Weights weights_;
   RopeTable rope_;
-  PagePool full_pool_, sliding_pool_;
+  PagePool pool_;
   KvCache kv_;
 };
 

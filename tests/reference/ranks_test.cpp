@@ -24,13 +24,13 @@
 namespace nibble::reference {
 namespace {
 
-constexpr int kTokens{40}, kRankPages{2};
+constexpr int kTokens{40}, kRankPages{4};
 
 struct ReferenceRank {
   ReferenceRank(const Weights& whole, const Share& of)
       : share(of),
         weights(share_of(whole, of)),
-        kv(weights->config, kRankPages, kRankPages),
+        kv(weights->config, kRankPages),
         a(weights->config, kTokens) {}
   Share share;
   std::shared_ptr<const Weights> weights;
@@ -111,11 +111,11 @@ TEST(Ranks, HaveTheLogitsOfTheWholeModel) {
   config.window = 16;
   const Weights weights = make_synthetic(config, "eight heads");
   const std::vector<TokenId> ids = random_ids(kTokens, config.vocab, 1);
-  const std::vector<PageId> pages{PageId{0}, PageId{1}};
+  const std::vector<PageId> full{PageId{0}, PageId{1}}, sliding{PageId{2}, PageId{3}};
   std::vector<BatchRow> rows;
-  for (int t = 0; t < kTokens; ++t) rows.push_back({ids[static_cast<size_t>(t)], t, {pages}, {pages}});
+  for (int t = 0; t < kTokens; ++t) rows.push_back({ids[static_cast<size_t>(t)], t, {full}, {sliding}});
   const std::vector<int> outputs{0, 7, kTokens - 1};
-  KvCache kv(config, kRankPages, kRankPages);
+  KvCache kv(config, kRankPages);
   Array<float, 2> whole({std::ssize(outputs), config.vocab});
   forward({weights, make_rope_table(config.rope, config.head_dim), rows, outputs, kv, whole});
   for (const std::vector<int>& parts :

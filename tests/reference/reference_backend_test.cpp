@@ -12,10 +12,7 @@ namespace nibble::reference {
 namespace {
 
 BackendOptions options_of(int num_threads) {
-  return {.num_full_pages = Fulfilment::kNumPages,
-          .num_sliding_pages = Fulfilment::kNumPages,
-          .max_batch_tokens = 1024,
-          .num_threads = num_threads};
+  return {.num_pages = Fulfilment::kNumPages, .max_batch_tokens = 1024, .num_threads = num_threads};
 }
 
 const Fulfilment kReference{"reference", [](auto weights) { return make(weights, options_of(0)); }};
@@ -72,8 +69,7 @@ TEST_F(ReferenceBackendTest, RefusesACacheThatIsNotItsOwn) {
 // 3 full and 3 sliding layers. A layer's page holds keys and values of 2 heads, 32 positions, 64 elements of
 // 4 bytes.
 TEST_F(ReferenceBackendTest, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
-  const MemoryPlan planned =
-      plan(weights->config, {.num_full_pages = 10, .num_sliding_pages = 4, .max_batch_tokens = 16});
+  const MemoryPlan planned = plan(weights->config, {.num_pages = 14, .max_batch_tokens = 16});
   EXPECT_EQ(planned.weight_bytes, 0u);
   EXPECT_EQ(planned.kv_bytes, size_t{(3 * 10 + 3 * 4) * 2 * 2 * 32 * 64 * 4});
   EXPECT_GT(planned.workspace_bytes, 16u * 4096 * 4);  // at least the logits of 16 rows

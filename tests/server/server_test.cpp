@@ -295,7 +295,7 @@ TEST(Server, WhoSendsNothingIsDisconnectedAndMakesRoomForOthers) {
 
 TEST(Server, WhatCanNotBeRunIsTheClientsFaultNotTheEngines) {
   EngineOptions small = room_for(512, 1);
-  small.num_full_pages = 4;
+  small.num_pages = 8;
   Running running(model_with_a_fault, small);
   const std::string answer = running.ask(R"({"prompt": "abc", "max_tokens": 1000})");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 400 "));

@@ -46,8 +46,7 @@ class GatedBackend : public ToyBackend {
 
 inline EngineOptions room_for(int max_batch_tokens, int max_sequences) {
   EngineOptions options;
-  options.num_full_pages = 200;
-  options.num_sliding_pages = 100;
+  options.num_pages = 300;
   options.max_batch_tokens = max_batch_tokens;
   options.max_sequences = max_sequences;
   return options;

@@ -30,21 +30,19 @@ TEST(Capacity, TheContextIsAsRequestedUpToTheModelsMaximum) {
 TEST(Capacity, PagesCoverTheContextOfEverySequence) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = backend_options(config, resolve({}), {1025, 3});
-  EXPECT_EQ(options.num_full_pages, 3 * 33);  // 1,025 positions take 33 pages of 32
-  // A window of 128 spans up to 5 pages. Chunks share the step's 512 rows, 16 pages.
-  EXPECT_EQ(options.num_sliding_pages, 3 * (5 + 5 + 2) + 2 * 16);
+  // Full layers: 1,025 positions take 33 pages of 32. Sliding layers: a window of 128 spans up to 5 pages, and
+  // chunks share the step's 512 rows, 16 pages.
+  EXPECT_EQ(options.num_pages, 3 * 33 + 3 * (5 + 5 + 2) + 2 * 16);
   // A window and a chunk of 512 span at most 127 + 512 positions: 20 pages, and one more if they do not begin
   // at a page boundary.
-  EXPECT_GE(backend_options(config, resolve({}), {1025, 1}).num_sliding_pages, 21);
+  EXPECT_GE(backend_options(config, resolve({}), {1025, 1}).num_pages, 33 + 21);
   // A short context needs no more pages than it has.
-  EXPECT_EQ(backend_options(config, resolve({}), {64, 1}).num_sliding_pages, 2);
+  EXPECT_EQ(backend_options(config, resolve({}), {64, 1}).num_pages, 2 + 2);
 }
 
-// A backend whose memory is 1,000 bytes of weights, 10 bytes for each page of full layers and 1 byte for each
-// of sliding layers.
+// A backend whose memory is 1,000 bytes of weights and 10 bytes for each page.
 MemoryPlan plan_of_pages(const Config&, const BackendOptions& options, const OwnOptions&) {
-  return {.weight_bytes = 1000,
-          .kv_bytes = static_cast<size_t>(10 * options.num_full_pages + options.num_sliding_pages)};
+  return {.weight_bytes = 1000, .kv_bytes = static_cast<size_t>(10 * options.num_pages)};
 }
 std::vector<MemoryPlan> plans_of_one(const Config& config, const BackendOptions& options,
                                      const OwnOptions& own) {
@@ -57,42 +55,32 @@ class ServingCapacity : public testing::Test {
     row_.device.emplace().plans = &plans_of_one;
     setup_.backend = &row_;
   }
-  int num_full_pages(size_t budget) const {
-    return serving_options(model_, setup_, capacity_, {&budget, 1}).num_full_pages;
+  int num_pages(size_t budget) const {
+    return serving_options(model_, setup_, capacity_, {&budget, 1}).num_pages;
   }
 
   BackendRow row_{find_backend("cpu")};
   ResolvedSettings setup_{resolve({})};
   const Model model_{open_model("synthetic:gpt-oss-20b", {})};
-  const Capacity capacity_{3200, 4};  // 100 pages each
-  const size_t beside_{
-      1000 + static_cast<size_t>(backend_options(model_.config, setup_, capacity_).num_sliding_pages)};
+  const Capacity capacity_{3200, 4};  // 100 pages each, and 5 for the window
 };
 
 TEST_F(ServingCapacity, ADevicesCacheTakesWhatTheWeightsLeave) {
-  EXPECT_EQ(num_full_pages(beside_ + 6000), 600);
-  EXPECT_EQ(num_full_pages(beside_ + 5999), 599);
-  EXPECT_EQ(num_full_pages(beside_ + 1010), 101);
-}
-
-// Beyond what sequences need: of 81 bytes, 80 are 8 pages of full layers and 1 is a page of sliding layers.
-TEST_F(ServingCapacity, ADevicesCacheHasSlidingPagesForPrefixes) {
-  const std::array<size_t, 1> budget{1000 + 81 * 1000};
-  const BackendOptions options = serving_options(model_, setup_, capacity_, budget);
-  EXPECT_EQ(options.num_full_pages, 8000);
-  EXPECT_EQ(options.num_sliding_pages, 1000);
+  EXPECT_EQ(num_pages(1000 + 6000), 600);
+  EXPECT_EQ(num_pages(1000 + 5999), 599);
+  EXPECT_EQ(num_pages(1000 + 1060), 106);
 }
 
 TEST_F(ServingCapacity, ThereIsRoomForOneSequenceOrTheBackendRefuses) {
-  EXPECT_EQ(num_full_pages(beside_ + 1000), 100);
-  EXPECT_EQ(num_full_pages(beside_ + 999), 100);
-  EXPECT_EQ(num_full_pages(0), 100);
+  EXPECT_EQ(num_pages(1000 + 1050), 105);
+  EXPECT_EQ(num_pages(1000 + 1049), 105);
+  EXPECT_EQ(num_pages(0), 105);
 }
 
 TEST_F(ServingCapacity, AsManySequencesFitAsTheirPagesDo) {
   const auto bytes = [&](int count) {
     const BackendOptions options = backend_options(model_.config, setup_, {3200, count});
-    return static_cast<size_t>(1000 + 10 * options.num_full_pages + options.num_sliding_pages);
+    return static_cast<size_t>(1000 + 10 * options.num_pages);
   };
   const auto most = [&](size_t budget) { return most_sequences(model_, setup_, 3200, {&budget, 1}); };
   EXPECT_EQ(most(bytes(7)), 7);
@@ -112,10 +100,10 @@ std::vector<MemoryPlan> plans_of_two(const Config& config, const BackendOptions&
 
 TEST_F(ServingCapacity, EachGpuHasItsPartOfThePages) {
   const auto pages = [&](size_t first, size_t second) {
-    return serving_options(model_, setup_, capacity_, std::array{first, second}).num_full_pages;
+    return serving_options(model_, setup_, capacity_, std::array{first, second}).num_pages;
   };
-  const size_t whole = 2 * beside_ + 80000;
-  const int of_whole = num_full_pages(whole), of_half = num_full_pages(whole / 2);
+  const size_t whole = 2 * 1000 + 80000;
+  const int of_whole = num_pages(whole), of_half = num_pages(whole / 2);
   row_.device->plans = &plans_of_two;
   ASSERT_GT(of_half, 1000);
   // If one GPU has exactly its part of the memory, the other one may have more: the capacity is that of one
@@ -125,16 +113,17 @@ TEST_F(ServingCapacity, EachGpuHasItsPartOfThePages) {
   EXPECT_NEAR(pages(whole, whole / 4), of_whole, 1);
   // A small GPU fills up first, even if another one could take more.
   EXPECT_NEAR(pages(whole, whole / 8), of_half, 1);
-  EXPECT_EQ(pages(whole, 0), 100);
+  EXPECT_EQ(pages(whole, 0), 105);
   EXPECT_EQ(most_sequences(model_, setup_, 3200, std::array<size_t, 2>{whole, 0}), 0);
 }
 
 TEST_F(ServingCapacity, TheHostsMemoryIsTakenOnlyForTheRequestedSequences) {
   row_.device.reset();
   const size_t weights = kept_weight_bytes(model_, plan_of_pages(model_.config, {}, {}), setup_);
-  EXPECT_EQ(num_full_pages(weights + beside_ + 70000), 400);
-  EXPECT_EQ(num_full_pages(weights + beside_ + 3990), 399);
-  EXPECT_EQ(num_full_pages(weights + beside_ + 500), 100);
+  const int asked = backend_options(model_.config, setup_, capacity_).num_pages;
+  EXPECT_EQ(num_pages(weights + 1000 + 70000), asked);
+  EXPECT_EQ(num_pages(weights + 1000 + 10 * static_cast<size_t>(asked) - 1), asked - 1);
+  EXPECT_EQ(num_pages(weights + 1000 + 500), 105);
 }
 
 }  // namespace

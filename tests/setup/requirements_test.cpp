@@ -75,7 +75,7 @@ TEST(Requirements, EverythingThatABackendReportsCanBeRequired) {
   config.vocab = 32;
   config.layer_kinds = {LayerKind::kFull};
   const auto weights = std::make_shared<const Weights>(make_synthetic(config, "test"));
-  const BackendOptions options{.num_full_pages = 1, .num_sliding_pages = 1};
+  const BackendOptions options{.num_pages = 2};
   for (const auto& kernels :
        {cpu::make(weights, options)->kernels(), reference::make(weights, options)->kernels()}) {
     EXPECT_GT(kernels.size(), 5u);

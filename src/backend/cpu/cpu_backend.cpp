@@ -81,7 +81,7 @@ class CpuBackend final : public Backend {
         model_(prepare(std::move(weights), options.dense, takes_int8(cpu_options), machine_.kernels, pool_)),
         max_batch_tokens_(options.max_batch_tokens),
         rope_(rope_frequencies(config().rope, config().head_dim)),
-        kv_(config(), options.kv_format, options.num_full_pages, options.num_sliding_pages),
+        kv_(config(), options.kv_format, options.num_pages),
         activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads(),
                                       takes_int8(cpu_options))),
         links_(options.links) {
@@ -239,13 +239,12 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOp
       .weight_bytes = converted.after + packed,  // the other weights are used where they are mapped
       .replaced_weight_bytes = converted.before + packed,
       .released_weight_bytes = packed,
-      .kv_bytes =
-          KvCache::num_bytes(config, options.kv_format, options.num_full_pages, options.num_sliding_pages),
+      .kv_bytes = KvCache::num_bytes(config, options.kv_format, options.num_pages),
       .workspace_bytes = activations_bytes(config, options.max_batch_tokens, num_threads_of(options), int8)};
   if (options.draft_head) {
     const DraftHeadConfig& head = options.draft_head->config;
     plan.weight_bytes += HeadDrafter::weight_bytes(head, options.draft_head_format);
-    plan.kv_bytes += HeadDrafter::kv_bytes(head, options.num_full_pages);
+    plan.kv_bytes += HeadDrafter::kv_bytes(head, options.num_pages);
     plan.workspace_bytes += HeadDrafter::workspace_bytes(head, options.max_batch_tokens);
   }
   return plan;

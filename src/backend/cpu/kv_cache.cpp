@@ -5,6 +5,7 @@
 #include "core/bf16.h"
 #include "core/check.h"
 #include "core/e4m3.h"
+#include "model/page_layers.h"
 
 namespace nibble::cpu {
 namespace {
@@ -33,14 +34,13 @@ void LayerKv::store(const float* row, std::byte* page, int position) const {
     std::transform(row, row + head_dim, reinterpret_cast<Bf16*>(to), [](float x) { return to_bf16(x); });
 }
 
-KvCache::KvCache(const Config& config, Format format, int num_full_pages, int num_sliding_pages)
-    : storage_(num_bytes(config, format, num_full_pages, num_sliding_pages)) {
-  std::byte* next = storage_.data();
-  for (const LayerKind kind : config.layer_kinds) {
-    const int num_pages = kind == LayerKind::kFull ? num_full_pages : num_sliding_pages;
-    layers_.push_back({kind, format, next, num_pages, config.num_kv_heads, config.head_dim});
-    next += layer_bytes(config, format, num_pages);
-  }
+KvCache::KvCache(const Config& config, Format format, int num_pages)
+    : storage_(num_bytes(config, format, num_pages)) {
+  const std::vector<int> page_layer = page_layers(config);
+  for (size_t i = 0; i < page_layer.size(); ++i)
+    layers_.push_back({config.layer_kinds[i], format,
+                       storage_.data() + page_layer[i] * layer_bytes(config, format, num_pages), num_pages,
+                       config.num_kv_heads, config.head_dim});
 }
 
 void KvCache::move(const Run& run, int from, int to) const {
@@ -57,11 +57,8 @@ void KvCache::move(const Run& run, int from, int to) const {
   }
 }
 
-size_t KvCache::num_bytes(const Config& config, Format format, int num_full_pages, int num_sliding_pages) {
-  size_t bytes = 0;
-  for (const LayerKind kind : config.layer_kinds)
-    bytes += layer_bytes(config, format, kind == LayerKind::kFull ? num_full_pages : num_sliding_pages);
-  return bytes;
+size_t KvCache::num_bytes(const Config& config, Format format, int num_pages) {
+  return num_page_layers(config) * layer_bytes(config, format, num_pages);
 }
 
 }  // namespace nibble::cpu

@@ -32,16 +32,17 @@ std::string advice(const Config& config, const BackendOptions& options, const Cu
                    const MemoryPlan& needed, const FreeMemory& free) {
   const size_t without_kv = total_bytes(needed) - needed.kv_bytes;
   BackendOptions pages = options;
-  pages.num_full_pages = 0;
-  const size_t sliding_bytes = memory_plan(config, pages, own, free.device).kv_bytes;
-  pages.num_full_pages = 1;
-  const size_t page_bytes = memory_plan(config, pages, own, free.device).kv_bytes - sliding_bytes;
-  if (without_kv + sliding_bytes + page_bytes <= free.bytes) {
-    const size_t num_pages = (free.bytes - without_kv - sliding_bytes) / page_bytes;
+  pages.num_pages = 0;
+  const size_t fixed_bytes = memory_plan(config, pages, own, free.device).kv_bytes;
+  pages.num_pages = 1;
+  const size_t page_bytes = memory_plan(config, pages, own, free.device).kv_bytes - fixed_bytes;
+  if (without_kv + fixed_bytes + page_bytes <= free.bytes) {
+    const size_t num_pages = (free.bytes - without_kv - fixed_bytes) / page_bytes;
     return fmt::format(
-        "next to the weights {} tokens fit, and {} are requested: a smaller --context or --max-sequences "
+        "next to the weights {} pages of {} tokens fit, and {} are requested: a smaller --context or "
+        "--max-sequences "
         "needs less{}",
-        num_pages * kPagePositions, static_cast<size_t>(options.num_full_pages) * kPagePositions,
+        num_pages, kPagePositions, options.num_pages,
         options.kv_format == Format::kBf16 ? "; --kv-dtype fp8 halves the KV cache" : "");
   }
   BackendOptions small = options;

@@ -21,16 +21,16 @@ OutputRow greedy_row(size_t index) {
 }  // namespace
 
 BackendSequence::BackendSequence(Backend& backend, const BackendOptions& room)
-    : BackendSequence(backend, room.max_batch_tokens, std::make_shared<Pools>(room)) {}
+    : BackendSequence(backend, room.max_batch_tokens, std::make_shared<PagePool>(room.num_pages)) {}
 
-BackendSequence::BackendSequence(Backend& backend, int max_batch_tokens, std::shared_ptr<Pools> pools)
+BackendSequence::BackendSequence(Backend& backend, int max_batch_tokens, std::shared_ptr<PagePool> pool)
     : backend_(backend),
       max_batch_tokens_(max_batch_tokens),
       max_rows_(std::clamp(kMaxLogits / backend.config().vocab, 1, max_batch_tokens)),
-      pools_(std::move(pools)),
-      pages_(pools_->full, pools_->sliding, backend.config().window) {}
+      pool_(std::move(pool)),
+      pages_(*pool_, backend.config().window) {}
 
-BackendSequence BackendSequence::beside() const { return {backend_, max_batch_tokens_, pools_}; }
+BackendSequence BackendSequence::beside() const { return {backend_, max_batch_tokens_, pool_}; }
 
 void BackendSequence::feed(std::span<const TokenId> tokens, const Visit& visit) {
   const size_t vocab = static_cast<size_t>(backend_.config().vocab);

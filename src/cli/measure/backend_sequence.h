@@ -42,18 +42,14 @@ class BackendSequence {
   Run run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const;
 
  private:
-  struct Pools {
-    explicit Pools(const BackendOptions& room) : full(room.num_full_pages), sliding(room.num_sliding_pages) {}
-    PagePool full, sliding;
-  };
-  BackendSequence(Backend& backend, int max_batch_tokens, std::shared_ptr<Pools> pools);
+  BackendSequence(Backend& backend, int max_batch_tokens, std::shared_ptr<PagePool> pool);
   StepResult step(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs,
                   bool want_logits);
 
   Backend& backend_;
   int max_batch_tokens_;
   int max_rows_;  // maximum rows of a step that returns logits
-  std::shared_ptr<Pools> pools_;
+  std::shared_ptr<PagePool> pool_;
   SequencePages pages_;
 };
 

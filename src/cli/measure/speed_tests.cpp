@@ -89,9 +89,10 @@ BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, 
   }
   BackendOptions room = backend_options(config, setup, {num_positions, num_sequences});
   // Sliding layers must also keep all timed positions, because the steps are repeated.
-  room.num_sliding_pages = std::min(
-      num_sequences * num_pages_for(num_positions),
-      std::max(room.num_sliding_pages, num_sequences * max_sliding_pages(config.window, num_tokens)));
+  const int num_full = num_pages_for(num_positions);
+  room.num_pages =
+      std::max(room.num_pages,
+               num_sequences * (num_full + std::min(num_full, max_sliding_pages(config.window, num_tokens))));
   return room;
 }
 

@@ -125,7 +125,7 @@ PredictedMemory predict_memory(const Model& model, const ResolvedSettings& setup
   memory.most_sequences = most_sequences(model, setup, context, budgets);
   for (const int num_sequences : batches) {
     const BackendOptions room = serving_options(model, setup, {context, num_sequences}, budgets);
-    const int free_pages = room.num_full_pages - num_sequences * num_pages_for(context);
+    const int free_pages = room.num_pages - num_sequences * least_pages(context, model.config.window);
     const bool fits = num_sequences <= memory.most_sequences;
     memory.rows.push_back({num_sequences, fits ? int64_t{free_pages} * kPageTokens : -1});
   }
@@ -166,8 +166,8 @@ std::vector<PredictedReplicas> predict_replicas(const Request& request, std::spa
     for (const PredictedMemory::Row& row : memory.rows) {
       const BackendOptions room =
           serving_options(model, predictor.setup(), {memory.context, row.num_sequences}, budgets);
-      const int num_running =
-          std::min(row.num_sequences, room.num_full_pages / num_pages_for(request.num_tokens()));
+      const int num_running = std::min(
+          row.num_sequences, room.num_pages / least_pages(request.num_tokens(), model.config.window));
       for (const bool by_prefix : {false, true})
         if (!by_prefix || (count > 1 && request.prefix_tokens > 0))
           found.push_back(replicas_of(room, model.config, request, {count, num_running, by_prefix}, seconds));

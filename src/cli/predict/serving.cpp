@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kv/page_counts.h"
+#include "kv/page_pool.h"
 
 namespace nibble::cli {
 namespace {
@@ -37,8 +38,11 @@ CacheRoom room_beside(const BackendOptions& options, const Config& config, const
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
                       first_reached_page(request.prompt_tokens, config.window);
-  return {static_cast<double>(options.num_full_pages - num_running * full),
-          static_cast<double>(options.num_sliding_pages - num_running * sliding), config.window};
+  // Kept sliding pages beyond their share are reclaimed first (kv/page_pool.h).
+  const double free = options.num_pages - num_running * (full + sliding),
+               kept_sliding =
+                   std::min(free, static_cast<double>(options.num_pages / PagePool::kPagesPerKeptSliding));
+  return {free - kept_sliding, kept_sliding, config.window};
 }
 
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes) {

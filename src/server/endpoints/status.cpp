@@ -22,13 +22,12 @@ std::string_view name(ServiceState state) {
 }
 
 Json engine_json(const EngineState& state, const MetricsTotals& totals) {
-  const auto pages = [](int held, int all) { return Json{{"held", held}, {"all", all}}; };
   return {{"running", state.num_running},
           {"waiting", state.num_waiting},
           {"page_tokens", kPageTokens},
           {"pages",
-           {{"full", pages(state.pages_held.full, state.pages.full)},
-            {"sliding", pages(state.pages_held.sliding, state.pages.sliding)}}},
+           {{"all", state.num_pages},
+            {"held", {{"full", state.pages_held.full}, {"sliding", state.pages_held.sliding}}}}},
           {"prompt_tokens", state.counts.num_prompt_tokens},
           {"cached_tokens", state.counts.num_cached_tokens},
           {"generated_tokens", totals.num_generated_tokens},

@@ -34,19 +34,19 @@ function draw(engine, before, seconds) {
   const hasSteps = since("steps") > 0, hasPrompts = since("prompt_tokens") > 0;
   charts.speed.add([since("generated_tokens") / seconds, (since("prompt_tokens") - since("cached_tokens")) / seconds]);
   charts.sequences.add([engine.running, engine.waiting]);
-  charts.pages.add(["full", "sliding"].map((kind) => share(engine.pages[kind].held, engine.pages[kind].all)));
+  charts.pages.add(["full", "sliding"].map((kind) => share(engine.pages.held[kind], engine.pages.all)));
   charts.steps.add([hasSteps ? since("step_seconds") / since("steps") : undefined]);
   charts.rows.add([hasSteps ? since("step_rows") / since("steps") : undefined]);
   charts.hits.add([hasPrompts ? since("cached_tokens") / since("prompt_tokens") : undefined]);
 }
 
 function showNow(engine) {
-  const pages = ({ held, all }) => `${whole(held)} of ${whole(all)}`;
+  const pages = (held) => `${whole(held)} of ${whole(engine.pages.all)}`;
   const facts = {
     "running": whole(engine.running),
     "waiting": whole(engine.waiting),
-    "pages, full layers": pages(engine.pages.full),
-    "pages, sliding layers": pages(engine.pages.sliding),
+    "pages, full layers": pages(engine.pages.held.full),
+    "pages, sliding layers": pages(engine.pages.held.sliding),
     "tokens per page": whole(engine.page_tokens),
     "prefix cache hits": percent(share(engine.cached_tokens, engine.prompt_tokens)),
     "prompt tokens": whole(engine.prompt_tokens),

@@ -96,9 +96,7 @@ struct Metrics::Impl {
       gauges("nibble:kv_cache_pages_used", "KV cache pages held by running answers.");
   Gauge& full_used = pages_used.Add({{"layers", "full"}});
   Gauge& sliding_used = pages_used.Add({{"layers", "sliding"}});
-  prometheus::Family<Gauge>& pages = gauges("nibble:kv_cache_pages", "KV cache pages.");
-  Gauge& full_pages = pages.Add({{"layers", "full"}});
-  Gauge& sliding_pages = pages.Add({{"layers", "sliding"}});
+  Gauge& pages = gauges("nibble:kv_cache_pages", "KV cache pages, for both kinds of layer.").Add({});
   Gauge* cache_config{nullptr};  // created with the first state, which has its labels
   Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Prompt tokens, including cached ones.");
   Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked up in the prefix cache.");
@@ -178,19 +176,18 @@ void Metrics::Impl::copy(const EngineState& state) {
   };
   running.Set(state.num_running);
   waiting.Set(state.num_waiting);
-  full_pages.Set(state.pages.full);
-  sliding_pages.Set(state.pages.sliding);
+  pages.Set(state.num_pages);
   full_used.Set(state.pages_held.full);
   sliding_used.Set(state.pages_held.sliding);
   if (!cache_config)
-    cache_config =
-        &gauges("nibble:cache_config_info", "Tokens per page, and number of pages of the full layers.")
-             .Add({{"block_size", std::to_string(kPageTokens)},
-                   {"num_gpu_blocks", std::to_string(state.pages.full)}});
+    cache_config = &gauges("nibble:cache_config_info", "Tokens per page, and number of pages.")
+                        .Add({{"block_size", std::to_string(kPageTokens)},
+                              {"num_gpu_blocks", std::to_string(state.num_pages)}});
   cache_config->Set(1);
-  share.Set(static_cast<double>(state.pages_held.full) / state.pages.full);
-  full_share.Set(static_cast<double>(state.pages_held.full) / state.pages.full);
-  sliding_share.Set(static_cast<double>(state.pages_held.sliding) / state.pages.sliding);
+  const auto share_of = [&](int num_pages) { return static_cast<double>(num_pages) / state.num_pages; };
+  share.Set(share_of(state.pages_held.total()));
+  full_share.Set(share_of(state.pages_held.full));
+  sliding_share.Set(share_of(state.pages_held.sliding));
   raise(prompt_tokens, state.counts.num_prompt_tokens);
   raise(queries, state.counts.num_prompt_tokens);
   raise(hits, state.counts.num_cached_tokens);

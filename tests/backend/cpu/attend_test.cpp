@@ -56,8 +56,8 @@ class Attention {
       : config_(config),
         batch_{.runs = sequences.runs},
         rows_(rows_of(batch_)),
-        kv_cache_(config, kv_format, sequences.num_pages, 0),
-        reference_cache_(config, sequences.num_pages, 0),
+        kv_cache_(config, kv_format, sequences.num_pages),
+        reference_cache_(config, sequences.num_pages),
         q_(random_floats(rows_.size() * config.num_heads * config.head_dim, 22)),
         split_q_(in_split_order(q_, config.head_dim)),
         sinks_(random_floats(config.num_heads, 23)) {

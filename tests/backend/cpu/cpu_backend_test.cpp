@@ -21,10 +21,7 @@ namespace nibble::cpu {
 namespace {
 
 TestOptions options_of(Isa isa, int num_threads = 2) {
-  return {{.num_full_pages = Fulfilment::kNumPages,
-           .num_sliding_pages = Fulfilment::kNumPages,
-           .max_batch_tokens = 1024,
-           .num_threads = num_threads},
+  return {{.num_pages = Fulfilment::kNumPages, .max_batch_tokens = 1024, .num_threads = num_threads},
           {.isa = std::string(name(isa))}};
 }
 
@@ -387,9 +384,7 @@ TEST_F(CpuBackend, TakesFloat32ThatIsToBeConverted) {
 // 3 full and 3 sliding layers. A layer's page holds keys and values of 2 heads, 32 positions, 64 elements of
 // 2 bytes.
 TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
-  TestOptions options{
-      {.num_full_pages = 10, .num_sliding_pages = 4, .max_batch_tokens = 16, .num_threads = 1},
-      {.isa = "portable"}};
+  TestOptions options{{.num_pages = 14, .max_batch_tokens = 16, .num_threads = 1}, {.isa = "portable"}};
   const MemoryPlan small = plan(weights->config, options);
   EXPECT_EQ(small.weight_bytes, 0u);
   EXPECT_EQ(small.kv_bytes, size_t{(3 * 10 + 3 * 4) * 2 * 2 * 32 * 64 * 2});

@@ -15,8 +15,7 @@ GoldenAndFound cpu_golden_rounds(Format format) {
   // Float experts: int8 experts decide near ties of the greedy answer differently.
   const auto make_backend = [&] {
     return make(model_of_heads(),
-                {.num_full_pages = kPagesOfRounds,
-                 .num_sliding_pages = kPagesOfRounds,
+                {.num_pages = kPagesOfRounds,
                  .num_threads = 1,
                  .draft_head = open_golden_head(golden),
                  .draft_head_format = format},
@@ -40,10 +39,9 @@ TEST(DraftHeadOnCpu, InMxfp4IsRightHardlyLessOften) {
 
 TEST(DraftHeadOnCpu, DraftsAfterATreeAsAfterAPrompt) {
   const auto make_backend = [] {
-    return make(model_of_heads(), {.num_full_pages = kPagesOfRounds,
-                                   .num_sliding_pages = kPagesOfRounds,
-                                   .num_threads = 1,
-                                   .draft_head = open_golden_head(kHeadGoldens[0])});
+    return make(
+        model_of_heads(),
+        {.num_pages = kPagesOfRounds, .num_threads = 1, .draft_head = open_golden_head(kHeadGoldens[0])});
   };
   const HeadGoldenData golden(kHeadGoldens[0]);
   int num_others_right = 0;
@@ -59,10 +57,8 @@ TEST(DraftHeadOnCpu, WithWiderHeadsThanAttentionTakesIsRefused) {
   DraftHead head = *open_golden_head(kHeadGoldens[0]);
   head.config.head_dim = 2 * kMaxHeadDim;
   const std::string refusal = error_of([&] {
-    make(model_of_heads(), {.num_full_pages = 1,
-                            .num_sliding_pages = 1,
-                            .num_threads = 1,
-                            .draft_head = std::make_shared<const DraftHead>(head)});
+    make(model_of_heads(),
+         {.num_pages = 2, .num_threads = 1, .draft_head = std::make_shared<const DraftHead>(head)});
   });
   EXPECT_NE(refusal.find("head_dim 512 is more than"), std::string::npos) << refusal;
 }

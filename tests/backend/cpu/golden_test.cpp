@@ -27,7 +27,7 @@ namespace nibble::cpu {
 namespace {
 
 const std::filesystem::path kRoot{test::source_path()};
-constexpr int kNumPages{300};
+constexpr int kNumPages{600};
 
 std::shared_ptr<const Weights> open(const std::filesystem::path& folder) {
   return std::make_shared<const Weights>(open_weights(kRoot / folder));
@@ -49,10 +49,7 @@ std::span<const float> row(const std::vector<float>& logits, size_t index, size_
 }
 
 TestOptions options_for_golden(Isa isa, ExpertActivations experts = ExpertActivations::kFloat) {
-  return {{.num_full_pages = kNumPages,
-           .num_sliding_pages = kNumPages,
-           .max_batch_tokens = 512,
-           .num_threads = 1},
+  return {{.num_pages = kNumPages, .max_batch_tokens = 512, .num_threads = 1},
           {.isa = std::string(name(isa)), .expert_activations = experts}};
 }
 

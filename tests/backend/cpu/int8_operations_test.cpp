@@ -246,7 +246,7 @@ TEST_P(Int8Operations, QkvTakesInt8Activations) {
     const auto rows = rows_of(sequence.batch);
     const std::vector<float> elements = random_floats(size_t{1} * num_tokens * H, 98);
     const Activations a = activations(config, num_tokens, true);
-    const KvCache kv_cache(config, Format::kBf16, sequence.num_pages(), 0);
+    const KvCache kv_cache(config, Format::kBf16, sequence.num_pages());
     rotations({rope_frequencies(config.rope, D), rows, a.cosines, a.sines});
     qkv({machine_, rows_view(elements, num_tokens), rows, layer, &packed, config.rms_eps, a.cosines, a.sines,
          a.normed, a.normed_q8, a.q, kv_cache.layer(0)});

@@ -59,7 +59,7 @@ void expect_qkv(const Machine& machine, const Activations& a, const Config& conf
   const std::vector<float> elements = random_floats(size_t{1} * num_tokens * config.hidden, 11);
   const View<const float, 2> x = rows_view(elements, num_tokens);
 
-  const KvCache kv_cache(config, kv_format, sequence.num_pages(), 0);
+  const KvCache kv_cache(config, kv_format, sequence.num_pages());
   rotations({rope_frequencies(config.rope, config.head_dim), rows, a.cosines, a.sines});
   qkv({machine,
        x,
@@ -74,7 +74,7 @@ void expect_qkv(const Machine& machine, const Activations& a, const Config& conf
        a.q,
        kv_cache.layer(0)});
 
-  const reference::KvCache reference_cache(config, sequence.num_pages(), 0);
+  const reference::KvCache reference_cache(config, sequence.num_pages());
   const Array<float, 3> q({num_tokens, config.num_heads, config.head_dim});
   const auto reference_rows = reference::rows_of(sequence.batch);
   reference::qkv({x, reference_rows, weights.layers[0], config.rms_eps,
@@ -122,7 +122,7 @@ TEST_P(Operations, QkvProjectsRotatesAndAppends) {
 // 20.
 TEST(KvCache, RoundsFp8ToNearestEvenAndSaturates) {
   const Config config = config_of(32, 32, 1, 1, 16, 4, 1);
-  const KvCache cache(config, Format::kE4m3, 1, 0);
+  const KvCache cache(config, Format::kE4m3, 1);
   const LayerKv& kv = cache.layer(0);
   const std::vector<PageId> pages{PageId{0}};
   const std::vector<float> row{0,    -0.0f, 1,       17,       19,   -17, 448, 460,

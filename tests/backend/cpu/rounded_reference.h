@@ -22,16 +22,17 @@ inline ReferenceResult rounded_reference(const Weights& weights, std::span<const
   const Config& config = weights.config;
   const int num_pages = static_cast<int>(ids.size()) / kPageTokens + 1;
   std::vector<PageId> pages;
-  for (int page = 0; page < num_pages; ++page) pages.push_back(PageId{static_cast<uint32_t>(page)});
+  for (int page = 0; page < 2 * num_pages; ++page) pages.push_back(PageId{static_cast<uint32_t>(page)});
+  const std::span<const PageId> all(pages);
   std::vector<reference::BatchRow> rows;
   std::vector<int> outputs;
   for (const TokenId id : ids) {
     const int t = static_cast<int>(rows.size());
-    rows.push_back({id, t, {pages}, {pages}});
+    rows.push_back({id, t, {all.first(num_pages)}, {all.last(num_pages)}});
     outputs.push_back(t);
   }
   const reference::RopeTable rope = reference::make_rope_table(config.rope, config.head_dim);
-  reference::KvCache kv(config, num_pages, num_pages);
+  reference::KvCache kv(config, 2 * num_pages);
   ReferenceResult result{std::vector<float>(ids.size() * config.vocab),
                          std::vector<float>(ids.size(), std::numeric_limits<float>::infinity())};
   reference::forward({weights,

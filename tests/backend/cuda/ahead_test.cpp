@@ -30,18 +30,14 @@ class StepByStep : public Backend {
 class CudaAhead : public testing::TestWithParam<int> {
  protected:
   // More requests than may run at once, and a cache too small for those that run.
-  const EngineOptions options_{.num_full_pages = 30,
-                               .num_sliding_pages = 40,
-                               .max_batch_tokens = 64,
-                               .max_sequences = 12,
-                               .max_context = 300};
+  const EngineOptions options_{
+      .num_pages = 70, .max_batch_tokens = 64, .max_sequences = 12, .max_context = 300};
   const std::shared_ptr<const Weights> weights_ = open_shared("models/tiny-gpt-oss");
   const Tokenizer tokenizer_{Tokenizer::open(test::source_path("models/tiny-gpt-oss"))};
 
   std::unique_ptr<Backend> backend() const {
     BackendOptions options;
-    options.num_full_pages = options_.num_full_pages;
-    options.num_sliding_pages = options_.num_sliding_pages;
+    options.num_pages = options_.num_pages;
     options.max_batch_tokens = options_.max_batch_tokens;
     CudaOptions own = pretended();
     own.parts.assign(static_cast<size_t>(GetParam()), 1);

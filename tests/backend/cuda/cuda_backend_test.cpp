@@ -20,7 +20,7 @@ namespace {
 
 BackendOptions options_of(int num_pages) {
   BackendOptions options;
-  options.num_full_pages = options.num_sliding_pages = num_pages;
+  options.num_pages = num_pages;
   options.max_batch_tokens = 1024;
   return options;
 }

@@ -15,7 +15,7 @@ namespace {
 
 BackendOptions options_with(std::shared_ptr<const DraftHead> head, Format format, int num_pages) {
   BackendOptions options;
-  options.num_full_pages = options.num_sliding_pages = num_pages;
+  options.num_pages = num_pages;
   options.max_batch_tokens = 2048;  // the longest golden prompt has 1,516 tokens
   options.draft_head = std::move(head);
   options.draft_head_format = format;
@@ -94,7 +94,7 @@ struct DraftingPart {
 // Feeds sequences step by step, each in pages of its own.
 class DraftFeeder {
  public:
-  static constexpr int kPages{2 * kMaxDraftingRuns + 40};
+  static constexpr int kPages{2 * (2 * kMaxDraftingRuns + 40)};
 
   explicit DraftFeeder(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
 

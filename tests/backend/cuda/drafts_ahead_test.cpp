@@ -14,7 +14,7 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kDrafts{3}, kPages{64};
+constexpr int kDrafts{3}, kPages{128};
 #ifdef NIBBLE_EMULATED_GPU
 constexpr int kSteps{7};
 #else
@@ -23,7 +23,7 @@ constexpr int kSteps{60};
 
 std::unique_ptr<Backend> backend_with_head() {
   BackendOptions options;
-  options.num_full_pages = options.num_sliding_pages = kPages;
+  options.num_pages = kPages;
   options.max_batch_tokens = 256;
   options.num_threads = 1;
   options.draft_head = open_golden_head(kHeadGoldens[0]);
@@ -57,14 +57,14 @@ struct FedStep {
 // results of the previous one are read.
 std::vector<Told> run(bool ahead) {
   const std::unique_ptr<Backend> backend = backend_with_head();
-  PagePool full(kPages), sliding(kPages);
+  PagePool pool(kPages);
   const HeadGoldenData golden(kHeadGoldens[0]);
   std::deque<Fed> all;
   const auto add = [&](size_t prompt, const SampleParams& sample, int num_to_draft) {
     const auto ids = golden.tensor<int32_t>(golden.prompts()[prompt] + ".ids");
     const auto tokens = ids.first(std::min<size_t>(ids.size(), 40 + 11 * all.size()));
     all.emplace_back(Told{.known = {tokens.begin(), tokens.end()}, .num_to_draft = num_to_draft}, sample,
-                     SequencePages(full, sliding, backend->config().window));
+                     SequencePages(pool, backend->config().window));
   };
   add(0, {}, kDrafts);
   add(1, {.temperature = 0.6f, .seed = 3, .num_logprobs = 2}, kDrafts);

@@ -20,7 +20,7 @@ inline GoldenSet golden_of(const char* file) {
 
 // Expects agreement both when the model is fed at once and when it is fed token by token.
 inline void expect_golden_agreement(const CudaOptions& own) {
-  constexpr int kPages{300};
+  constexpr int kPages{600};
   const auto weights = open_shared("models/tiny-gpt-oss");
   const GoldenSet golden = golden_of("golden.json");
   const GoldenTolerance tolerance = bf16_tolerance(weights->config, golden);
@@ -32,7 +32,7 @@ inline void expect_golden_agreement(const CudaOptions& own) {
     std::vector<TokenId> ids = prompt.ids;
     ids.insert(ids.end(), prompt.greedy.begin(), prompt.greedy.end() - 1);
     BackendOptions options;
-    options.num_full_pages = options.num_sliding_pages = kPages;
+    options.num_pages = kPages;
     options.max_batch_tokens = 1024;
     if (own.have_own_sequences) options.num_kv_caches = own.num_ranks();
     Feeder feeder(make(weights, options, own), kPages);

@@ -59,7 +59,7 @@ std::vector<int> a_gpu_each(int num_ranks) {
 
 BackendOptions options_with(int num_pages, const DenseFormats& dense = {}, Format kv = Format::kBf16) {
   BackendOptions options;
-  options.num_full_pages = options.num_sliding_pages = num_pages;
+  options.num_pages = num_pages;
   options.max_batch_tokens = 1024;
   options.dense = dense;
   options.kv_format = kv;

@@ -28,7 +28,7 @@ class StepInputs : public testing::Test {
   StepInputs() {
     config_.vocab = kVocab;
     options_.max_batch_tokens = 8;
-    options_.num_full_pages = options_.num_sliding_pages = 16;
+    options_.num_pages = 32;
     for (int turn : {0, 1}) {
       inputs_[turn] = PinnedBuffer(sizeof(InputHeader) + max_input_bytes(options_));
       outputs_[turn] = PinnedBuffer(sizeof(StepOutput));
@@ -154,7 +154,7 @@ TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   const OutputRow output{.token_index = 0, .sample = &greedy};
   const TokenId tokens[]{11, 12, 13, 14};
   const auto pages_of = [&](int cache, int page) {
-    return static_cast<PageId>(cache * options_.num_full_pages + page);
+    return static_cast<PageId>(cache * options_.num_pages + page);
   };
   const std::array<PageId, 1> pages[]{{pages_of(0, 3)}, {pages_of(1, 5)}, {pages_of(0, 4)}, {pages_of(1, 0)}};
   std::vector<nibble::Run> runs;
@@ -177,7 +177,7 @@ TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
   EXPECT_EQ(std::vector<int>(in.own_rows, in.own_rows + 2), (std::vector<int>{1, 3}));
   EXPECT_EQ(std::vector<int>(in.own_of_rows, in.own_of_rows + 4), (std::vector<int>{-1, 0, -1, 1}));
   // The last is the spare page.
-  const uint32_t own_pages[]{5, 0, static_cast<uint32_t>(options_.num_full_pages)};
+  const uint32_t own_pages[]{5, 0, static_cast<uint32_t>(options_.num_pages)};
   const int positions[]{1, 3, 0};
   for (int row = 0; row < kLeastOwnRows; ++row) {
     const RowInput& own = in.step().rows[row];

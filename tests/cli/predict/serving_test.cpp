@@ -67,8 +67,7 @@ double share_found_by_scheduler(const BackendOptions& options, const Request& re
   constexpr uint64_t kNumBefore{400}, kNumRequests{1200};
   Scheduler scheduler({.max_batch_tokens = options.max_batch_tokens,
                        .max_sequences = num_running,
-                       .num_full_pages = options.num_full_pages,
-                       .num_sliding_pages = options.num_sliding_pages,
+                       .num_pages = options.num_pages,
                        .window = 128});
   std::vector<TokenId> prompt(static_cast<size_t>(request.prompt_tokens));
   uint64_t num_added = 0, num_found = 0;
@@ -98,7 +97,7 @@ double share_found_by_scheduler(const BackendOptions& options, const Request& re
   return static_cast<double>(num_found) / kNumRequests;
 }
 
-// Pools of the size that servers use, with full pages scarce and not. The arithmetic is approximate: it
+// Pools of the size that servers use, with pages scarce and not. The arithmetic is approximate: it
 // counts prefixes that concurrent sequences share as missed, and does not count the pages that repeated
 // prefixes leave.
 TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
@@ -107,17 +106,16 @@ TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
   for (const int num_prefixes : {20, 100})
     for (const int num_running : {4, 16, 32})
       for (const int max_batch_tokens : {512, 8192})
-        for (const int num_full_pages : {1500, 20000}) {
+        for (const int num_pages : {2000, 22000}) {
           const Request request{1024, 64, 768, num_prefixes};
           ResolvedSettings setup = resolve({});
           setup.options.max_batch_tokens = max_batch_tokens;
           BackendOptions options = backend_options(config, setup, {32768, num_running});
-          options.num_full_pages = num_full_pages;
+          options.num_pages = num_pages;
           const CacheRoom room = room_beside(options, config, request, num_running);
           const double found = share_found_by_scheduler(options, request, num_running);
           EXPECT_NEAR(found_share(room, request, num_prefixes), found, 0.15)
-              << num_prefixes << " beginnings, " << num_running << " at once, " << num_full_pages << " and "
-              << options.num_sliding_pages << " pages";
+              << num_prefixes << " beginnings, " << num_running << " at once, " << num_pages << " pages";
           least = std::min(least, found);
           most = std::max(most, found);
         }

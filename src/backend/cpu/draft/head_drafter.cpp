@@ -37,7 +37,7 @@ HeadDrafter::HeadDrafter(const BackendOptions& options, const Weights& model, co
                          bool int8)
     : head_(with_parts_of(model, *options.draft_head)),
       machine_(machine),
-      num_full_pages_(options.num_full_pages),
+      num_pages_(options.num_pages),
       rope_(rope_frequencies(head_.config)),
       no_sinks_(static_cast<size_t>(head_.config.num_heads), kNoSink),
       fc_(head_.fc, options.draft_head_format, machine, int8, head_.source),
@@ -49,7 +49,7 @@ HeadDrafter::HeadDrafter(const BackendOptions& options, const Weights& model, co
       up_(head_.up, options.draft_head_format, machine, int8, head_.source),
       down_(head_.down, options.draft_head_format, machine, int8, head_.source),
       unembedding_(head_.unembedding, options.draft_head_format, machine, int8, head_.source),
-      kv_(draft_cache_config(head_.config), Format::kBf16, options.num_full_pages + kMaxDraftingRuns, 0) {
+      kv_(draft_cache_config(head_.config), Format::kBf16, options.num_pages + kMaxDraftingRuns) {
   if (head_.config.head_dim > kMaxHeadDim)
     throw InputError(
         "{}: head_dim {} is more than the {} that the CPU backend can do: try --backend reference",
@@ -65,8 +65,8 @@ size_t HeadDrafter::weight_bytes(const DraftHeadConfig& head, Format format) {
   return bytes.fc + bytes.draft;
 }
 
-size_t HeadDrafter::kv_bytes(const DraftHeadConfig& head, int num_full_pages) {
-  return KvCache::num_bytes(draft_cache_config(head), Format::kBf16, num_full_pages + kMaxDraftingRuns, 0);
+size_t HeadDrafter::kv_bytes(const DraftHeadConfig& head, int num_pages) {
+  return KvCache::num_bytes(draft_cache_config(head), Format::kBf16, num_pages + kMaxDraftingRuns);
 }
 
 size_t HeadDrafter::workspace_bytes(const DraftHeadConfig& head, int max_rows) {
@@ -247,8 +247,7 @@ HeadDrafter::ChainRuns HeadDrafter::runs_of_chains(const Batch& batch, const Dra
   ChainRuns all;
   for (const DraftChain& chain : slots.chains) {
     const PageTableView& full = batch.runs[chain.run].full;
-    all.pages.push_back(
-        with_scratch_page(full, static_cast<PageId>(num_full_pages_ + std::ssize(all.pages))));
+    all.pages.push_back(with_scratch_page(full, static_cast<PageId>(num_pages_ + std::ssize(all.pages))));
     all.runs.push_back({.full = {all.pages.back(), full.first_page}});
   }
   return all;

@@ -33,7 +33,7 @@ class HeadDrafter {
 
   // Return the bytes of the matrices, of the cache, and of a step of up to max_rows rows.
   static size_t weight_bytes(const DraftHeadConfig& head, Format format);
-  static size_t kv_bytes(const DraftHeadConfig& head, int num_full_pages);
+  static size_t kv_bytes(const DraftHeadConfig& head, int num_pages);
   static size_t workspace_bytes(const DraftHeadConfig& head, int max_rows);
 
  private:
@@ -68,7 +68,7 @@ class HeadDrafter {
 
   DraftHead head_;
   const Machine& machine_;
-  int num_full_pages_;
+  int num_pages_;
   RopeFrequencies rope_;
   std::vector<float> no_sinks_;
   HeadMatrix fc_, q_, k_, v_, o_, gate_, up_, down_, unembedding_;

@@ -33,11 +33,11 @@ size_t parts_of_rows(int rows, int width) {
   return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
 }
 
-// Returns the options of the head's KV cache: it has the pages of the full-attention layers, a spare page
+// Returns the options of the head's KV cache: it has the pages of the model's KV cache, a spare page
 // (graph_rows in step_input.h), and one page per chain for the slots after those of the chain's run.
 BackendOptions cache_options(const BackendOptions& options) {
   BackendOptions own;
-  own.num_full_pages = options.num_full_pages + kMaxDraftingRuns;
+  own.num_pages = options.num_pages + kMaxDraftingRuns;
   own.kv_format = Format::kBf16;
   return own;
 }

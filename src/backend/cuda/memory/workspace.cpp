@@ -204,28 +204,29 @@ OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& optio
   wait_for_stream(stream, "copying frequencies");
 }
 
-size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind) {
-  const int num_pages =
-      kSparePages + (kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages);
-  return size_t{2} * static_cast<size_t>(num_pages) * static_cast<size_t>(config.num_kv_heads) *
-         kPagePositions * num_bytes(options.kv_format, static_cast<size_t>(config.head_dim));
+namespace {
+
+size_t kv_layer_bytes(const Config& config, const BackendOptions& options) {
+  return size_t{2} * static_cast<size_t>(kSparePages + options.num_pages) *
+         static_cast<size_t>(config.num_kv_heads) * kPagePositions *
+         num_bytes(options.kv_format, static_cast<size_t>(config.head_dim));
 }
 
+}  // namespace
+
 size_t kv_bytes(const Config& config, const BackendOptions& options) {
-  size_t bytes = 0;
-  for (const LayerKind kind : config.layer_kinds) bytes += kv_layer_bytes(config, options, kind);
-  return bytes;
+  return static_cast<size_t>(num_page_layers(config)) * kv_layer_bytes(config, options);
 }
 
 KvStorage::KvStorage(const Config& config, const BackendOptions& options, Stream stream)
     : bytes_(kv_bytes(config, options)), table_(config.layer_kinds.size() * sizeof(LayerPages)) {
   check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the KV cache");
   const KvFormat format = options.kv_format == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16;
-  auto* next = bytes_.as<uint8_t>();
-  for (const LayerKind kind : config.layer_kinds) {
-    layers_.push_back({next, kind == LayerKind::kSliding, format});
-    next += kv_layer_bytes(config, options, kind);
-  }
+  const std::vector<int> page_layer = page_layers(config);
+  for (size_t i = 0; i < page_layer.size(); ++i)
+    layers_.push_back(
+        {bytes_.as<uint8_t>() + static_cast<size_t>(page_layer[i]) * kv_layer_bytes(config, options),
+         config.layer_kinds[i] == LayerKind::kSliding, format});
   check(cudaMemcpyAsync(table_.as<void>(), layers_.data(), table_.bytes(), cudaMemcpyHostToDevice, stream),
         "copying the layers' addresses of pages");
   wait_for_stream(stream, "copying the layers' addresses of pages");

@@ -95,7 +95,6 @@ class OwnedWorkspace {
 };
 
 // Return the bytes of one layer's KV cache, and of all layers'.
-size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind);
 size_t kv_bytes(const Config& config, const BackendOptions& options);
 
 // The KV cache of all layers, initially zero: attention loads whole pages and masks positions not written

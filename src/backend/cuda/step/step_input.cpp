@@ -22,8 +22,7 @@ constexpr size_t kPathSlots{64};
 
 // Returns an upper bound on a step's page ids: the page tables of all runs, and the paths.
 size_t max_page_ids(const BackendOptions& options) {
-  return static_cast<size_t>(options.num_full_pages) + static_cast<size_t>(options.num_sliding_pages) +
-         2 * kSparePages + (options.draft_head ? kMaxDraftingRuns : 0) +
+  return static_cast<size_t>(options.num_pages) + kSparePages + (options.draft_head ? kMaxDraftingRuns : 0) +
          kPathSlots * static_cast<size_t>(options.max_batch_tokens);
 }
 
@@ -177,11 +176,9 @@ InputUpload::InputUpload(const Config& config, const BackendOptions& options, co
                          const uint32_t* device_step, int rank)
     : max_tokens_(options.max_batch_tokens),
       num_kv_caches_(options.num_kv_caches),
-      first_full_(num_kv_caches_ > 1 ? static_cast<uint32_t>(rank * options.num_full_pages) : 0),
-      first_sliding_(num_kv_caches_ > 1 ? static_cast<uint32_t>(rank * options.num_sliding_pages) : 0),
+      first_page_(num_kv_caches_ > 1 ? static_cast<uint32_t>(rank * options.num_pages) : 0),
       has_head_(options.draft_head != nullptr),
-      spare_full_{static_cast<PageId>(options.num_full_pages)},
-      spare_sliding_{static_cast<PageId>(options.num_sliding_pages)},
+      spare_page_{static_cast<PageId>(options.num_pages)},
       max_page_ids_(max_page_ids(options)),
       exchange_(exchange),
       device_step_(device_step),
@@ -190,7 +187,7 @@ InputUpload::InputUpload(const Config& config, const BackendOptions& options, co
 // Whether this rank computes the run's attention, that is, whether its pages are in this rank's KV cache.
 bool InputUpload::is_own(const Run& run) const {
   return num_kv_caches_ == 1 ||
-         static_cast<uint32_t>(run.full.pages.front()) - first_full_ < static_cast<uint32_t>(spare_full_);
+         static_cast<uint32_t>(run.full.pages.front()) - first_page_ < static_cast<uint32_t>(spare_page_);
 }
 
 InputUpload::Counts InputUpload::count(const Batch& batch, size_t num_path_slots) const {
@@ -235,7 +232,7 @@ InputUpload::Counts InputUpload::count(const Batch& batch, size_t num_path_slots
   }
   counts.has_spare_rows =
       shape.num_tokens > counts.num_tokens || (has_own_rows() && shape.num_own_rows > counts.num_own_rows);
-  if (counts.has_spare_rows) counts.num_page_ids += 2 * kSparePages;
+  if (counts.has_spare_rows) counts.num_page_ids += kSparePages;
   NIBBLE_CHECK(counts.num_page_ids <= max_page_ids_, "{} page ids, {} allowed", counts.num_page_ids,
                max_page_ids_);
   NIBBLE_CHECK(last_position < kMaxChunks * kChunkPages * kPagePositions, "position {}", last_position);
@@ -282,11 +279,11 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   for (const Run& run : batch.runs) {
     const int chain = has_head_ && begins_drafts(run) ? next_chain++ : -1;
     const bool is_here = is_own(run);
-    const uint32_t full = is_here ? add_table(run.full, first_full_) : 0;
+    const uint32_t full = is_here ? add_table(run.full, first_page_) : 0;
     if (chain >= 0)  // the chain's spare page in the head's cache, for draft slots beyond the run's pages
       in.page_ids[next_page++] =
-          static_cast<uint32_t>(spare_full_) + static_cast<uint32_t>(kSparePages + chain);
-    const uint32_t sliding = is_here ? add_table(run.sliding, first_sliding_) : 0;
+          static_cast<uint32_t>(spare_page_) + static_cast<uint32_t>(kSparePages + chain);
+    const uint32_t sliding = is_here ? add_table(run.sliding, first_page_) : 0;
     const auto num_rows = static_cast<int>(run.tokens.size()),
                num_outputs = static_cast<int>(run.outputs.size());
     int& next_row = is_tiled(run) ? next_tiled : next_single;
@@ -328,10 +325,10 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   }
   if (counts.has_spare_rows) {
     constexpr TokenInput kAny = TokenInput::of(0);
-    const uint32_t full = add_table({{&spare_full_, 1}}, 0), sliding = add_table({{&spare_sliding_, 1}}, 0);
-    if (has_own_rows()) own_rows.fill_up({kAny, 0, full, sliding});
+    const uint32_t spare = add_table({{&spare_page_, 1}}, 0);
+    if (has_own_rows()) own_rows.fill_up({kAny, 0, spare, spare});
     for (int row = counts.num_tokens; row < shape.num_tokens; ++row) {
-      in.rows[row] = {kAny, 0, full, sliding};
+      in.rows[row] = {kAny, 0, spare, spare};
       if (shape.have_trees) {
         in.slots[row] = 0;
         in.paths[row] = {kNoPath, 0};

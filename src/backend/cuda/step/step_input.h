@@ -130,9 +130,9 @@ class InputUpload {
   bool has_own_rows() const { return num_kv_caches_ > 1; }
 
   int max_tokens_, num_kv_caches_;
-  uint32_t first_full_, first_sliding_;  // first pages of this rank's KV cache
+  uint32_t first_page_;  // of this rank's KV cache
   bool has_head_;
-  PageId spare_full_, spare_sliding_;
+  PageId spare_page_;
   size_t max_page_ids_;
   StepExchange exchange_;
   const uint32_t* device_step_;

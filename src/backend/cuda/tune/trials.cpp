@@ -59,16 +59,15 @@ class TrialStep {
     const bool is_prompt = num_rows > kMaxGraphTokens;
     for (int row = 0; row < num_rows; ++row) {
       tokens_.push_back(static_cast<TokenId>(int64_t{7919} * row % vocab));
-      pages_.push_back(static_cast<PageId>(row));
     }
+    for (int page = 0; page < 2 * num_rows; ++page) pages_.push_back(static_cast<PageId>(page));
     output_ = {.token_index = is_prompt ? num_rows - 1 : 0, .sample = &sample_, .prompt = {}, .output = {}};
     const size_t run_tokens = is_prompt ? tokens_.size() : 1;
     const size_t run_pages = (run_tokens + kPageTokens - 1) / kPageTokens;
     for (size_t first = 0; first < tokens_.size(); first += run_tokens) {
-      const PageTableView table{std::span(pages_).subspan(first, run_pages)};
       runs_.push_back({.tokens = std::span(tokens_).subspan(first, run_tokens),
-                       .full = table,
-                       .sliding = table,
+                       .full = {std::span(pages_).subspan(2 * first, run_pages)},
+                       .sliding = {std::span(pages_).subspan(2 * first + run_pages, run_pages)},
                        .outputs = {&output_, 1}});
     }
   }
@@ -78,7 +77,7 @@ class TrialStep {
 
   // Returns the pages that steps of up to most_rows rows need.
   static int num_pages(int most_rows) {
-    return std::max(kMaxGraphTokens, (most_rows + kPageTokens - 1) / kPageTokens);
+    return 2 * std::max(kMaxGraphTokens, (most_rows + kPageTokens - 1) / kPageTokens);
   }
 
  private:
@@ -271,7 +270,7 @@ CudaOptions on_one_gpu(CudaOptions own) {
 // Returns options for steps of up to `most_rows` rows.
 BackendOptions with_rows(BackendOptions options, int most_rows) {
   options.max_batch_tokens = most_rows;
-  options.num_full_pages = options.num_sliding_pages = TrialStep::num_pages(most_rows);
+  options.num_pages = TrialStep::num_pages(most_rows);
   return options;
 }
 

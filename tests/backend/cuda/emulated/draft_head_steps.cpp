@@ -12,7 +12,7 @@ namespace {
 TEST(EmulatedSteps, DraftAfterATreeAsAfterAPrompt) {
   const auto make_backend = [] {
     BackendOptions options;
-    options.num_full_pages = options.num_sliding_pages = kPagesOfRounds;
+    options.num_pages = kPagesOfRounds;
     options.max_batch_tokens = 64;
     options.num_threads = 1;
     options.draft_head = open_golden_head(kHeadGoldens[0]);

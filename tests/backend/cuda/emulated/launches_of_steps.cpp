@@ -132,7 +132,7 @@ struct Setup {
   }
   static BackendOptions options_of(const Case& of) {
     BackendOptions options;
-    options.num_full_pages = options.num_sliding_pages = 1;
+    options.num_pages = 2;
     options.max_batch_tokens = kMostTokens;
     options.dense = of.dense;
     options.kv_format = of.kv;

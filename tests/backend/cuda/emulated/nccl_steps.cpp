@@ -19,7 +19,7 @@ namespace {
 
 BackendOptions options_of_nodes() {
   BackendOptions options;
-  options.num_full_pages = options.num_sliding_pages = Fulfilment::kNumPages;
+  options.num_pages = Fulfilment::kNumPages;
   options.max_batch_tokens = 128;
   options.num_threads = 1;
   return options;

@@ -75,8 +75,7 @@ TEST(CudaLimits, ShapesWithoutAKernelAreNamed) {
 
 BackendOptions room_for(int num_tokens) {
   BackendOptions options;
-  options.num_full_pages = num_tokens / kPagePositions;
-  options.num_sliding_pages = 40;
+  options.num_pages = num_tokens / kPagePositions;
   return options;
 }
 std::string memory_refusal(const char* model, const BackendOptions& options, size_t free) {
