@@ -1,5 +1,5 @@
-// A probe that `nibble verify` runs before it checks kernels: does the device behave as the kernels assume,
-// and how fast is it?
+// Probes that `nibble verify` runs before it checks kernels: whether the device behaves as kernels assume,
+// and its speed.
 #pragma once
 
 #include <string>
