@@ -9,8 +9,8 @@
 namespace nibble {
 namespace {
 
-// Returns parameters with which a row chooses this token: its bias exceeds all logits. The row then reports
-// the token's log-probability, which comes from the model's own logits.
+// Parameters that make a row choose this token: its bias exceeds all logits. The row reports the token's
+// log-probability, which comes from the model's own logits.
 SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }
@@ -86,7 +86,7 @@ class Sequence::TreeBuilder {
   }
 
  private:
-  // Continuations of a proposed token. By default, none.
+  // What may follow a proposed token. By default nothing.
   struct Continuation {
     int draft{-1};                          // the draft of the proposed token
     std::vector<int> forced{};              // drafts that must follow
@@ -108,7 +108,7 @@ class Sequence::TreeBuilder {
     return static_cast<int>(tree_.drafts.size()) - 1;
   }
 
-  // Returns how to sample the token after a draft if several tokens may follow it.
+  // How to sample the token after a draft if several tokens may follow it.
   SampleParams sample_after(int draft) {
     const std::vector<TokenId> path = tree_.drafts_to(draft);
     const std::span<const TokenId> output = sequence_.output();
@@ -128,8 +128,7 @@ class Sequence::TreeBuilder {
     return root;
   }
 
-  // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after `draft` and after
-  // the forced drafts.
+  // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after all of them.
   Continuation add_forced(int draft, std::span<const TokenId> forced,
                           std::unique_ptr<AllowedTokens> allowed) {
     Continuation next{.draft = draft};
