@@ -36,7 +36,7 @@ Examples:
   nibble chat tiny --temperature 0
   nibble chat openai/gpt-oss-20b --reasoning high --system "You are a patient teacher.")"};
 
-// Returns the file that keeps the typed lines; empty: keep none.
+// The file of typed lines; empty: keep none.
 fs::path history_path(const Settings& settings) {
   if (settings.history) return *settings.history == "off" ? fs::path() : fs::path(*settings.history);
   if (const char* state = std::getenv("XDG_STATE_HOME"); state && *state)
@@ -46,7 +46,6 @@ fs::path history_path(const Settings& settings) {
   return {};
 }
 
-// Reads and answers lines until /quit or the end of the input.
 void converse(Conversation& conversation, const std::function<LineReader::Outcome(std::string&)>& read,
               CatchInterrupt& interrupt) {
   std::string line;
@@ -59,7 +58,7 @@ void converse(Conversation& conversation, const std::function<LineReader::Outcom
       continue;
     }
     if (line.find_first_not_of(" \t\r\n") == std::string::npos) continue;
-    try {  // an error in one line does not end the conversation
+    try {  // an error does not end the conversation
       obey_or_ask(conversation, line);
     } catch (const InputError& error) {
       fmt::print("{}\n", error.what());

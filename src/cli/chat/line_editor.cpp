@@ -20,12 +20,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMaxHistory{1000};             // lines
-constexpr size_t kMaxHistoryLine{64 << 10};  // bytes; a longer paste is not kept
-// Switch xterm's "bracketed paste mode" on and off.
+constexpr size_t kMaxHistoryLine{64 << 10};  // bytes; longer lines are not kept
+// Switch xterm's bracketed paste mode on and off.
 constexpr std::string_view kPasteBegins{"\x1b[?2004h"}, kPasteEnds{"\x1b[?2004l"};
 constexpr std::string_view kEndOfPaste{"\x1b[201~"};
-// libedit miscounts the rows of a text that is taller than the screen and leaves the
-// cursor in the middle of it.
+// libedit miscounts rows of a text taller than the screen and leaves the cursor inside it.
 constexpr std::string_view kEraseBelow{"\x1b[J"};
 constexpr int kLookMilliseconds{250};
 
@@ -41,7 +40,7 @@ bool LineEditor::works_here() {
   const char* name = std::getenv("TERM");
   char entry[4096], strings[4096], *end = strings;
   if (!name || tgetent(entry, name) != 1) return false;
-  // "ce" erases from the cursor to the end of the line. Editing needs it, and "dumb" does not have it.
+  // "ce" erases from the cursor to the end of the line. Editing needs it; TERM=dumb lacks it.
   return tgetstr("ce", &end) != nullptr;
 }
 
@@ -54,8 +53,8 @@ LineEditor& LineEditor::of(EditLine* editor) {
 LineEditor::LineEditor(const CatchInterrupt& interrupt, fs::path history_file)
     : interrupt_(interrupt),
       history_file_(std::move(history_file)),
-      // libedit takes the width of a character from the locale. nibble prints UTF-8 in any locale, so use a
-      // UTF-8 locale, for this thread only.
+      // libedit takes character widths from the locale; nibble's output is always UTF-8. For this thread
+      // only.
       locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)),
       history_(history_init(), &history_end),
       editor_(nullptr, &el_end) {
@@ -100,8 +99,7 @@ LineEditor::~LineEditor() {
 LineReader::Outcome LineEditor::read(std::string& line) {
   was_interrupted_ = false;
   el_resize(editor_.get());
-  // Enter raw mode before printing the prompt; otherwise the terminal line-edits keys
-  // that are typed right after it.
+  // Raw mode before the prompt; otherwise the terminal line-edits keys typed right after it.
   el_set(editor_.get(), EL_PREP_TERM, 1);
   show(kPasteBegins);
   int num_bytes = 0;
@@ -110,7 +108,7 @@ LineReader::Outcome LineEditor::read(std::string& line) {
   show(kEraseBelow);
   if (was_interrupted_) return LineReader::Outcome::kSignal;
   if (!text || num_bytes <= 0) {
-    show("\n");  // so that the prompt of the shell starts on a new line
+    show("\n");  // the shell's prompt starts on a new line
     return LineReader::Outcome::kEnd;
   }
   line.assign(text, static_cast<size_t>(num_bytes));
@@ -124,8 +122,7 @@ void LineEditor::remember(const std::string& line) {
   HistEvent event;
   history(history_.get(), &event, H_ENTER, line.c_str());
   if (history_file_.empty()) return;
-  // Write a temporary file and rename it, so that the old history stays complete if the disk is full or
-  // another chat starts in the meantime.
+  // Write a temporary file and rename it: the old history survives a full disk or a second chat.
   fs::path unfinished = history_file_;
   unfinished += ".new";
   std::error_code error;
@@ -140,8 +137,8 @@ void LineEditor::remember(const std::string& line) {
   history_file_.clear();
 }
 
-// Restores raw mode, which the shell resets on ctrl-Z and fg, and adopts a new window size. Called four times
-// a second instead of by signals, which would arrive on an arbitrary thread.
+// Restores raw mode, which the shell resets on ctrl-Z and fg, and adopts a new window size. Polled four times
+// a second: signals would arrive on an arbitrary thread.
 void LineEditor::follow_terminal() {
   termios mode{};
   const bool is_mode_lost = tcgetattr(STDIN_FILENO, &mode) == 0 && (mode.c_lflag & ICANON) != 0;
@@ -179,7 +176,7 @@ int LineEditor::next_character(EditLine* editor, wchar_t* character) {
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return static_cast<int>(count);
     const size_t result = std::mbrtowc(character, &byte, 1, &state);
-    if (result == static_cast<size_t>(-2)) continue;  // incomplete character: read more bytes
+    if (result == static_cast<size_t>(-2)) continue;  // incomplete character
     if (result == static_cast<size_t>(-1)) *character = L'\uFFFD';
     return 1;
   }
@@ -190,7 +187,7 @@ unsigned char LineEditor::insert_paste(EditLine* editor, int) {
   wchar_t character;
   while (!text.ends_with(kEndOfPaste)) {
     if (next_character(editor, &character) != 1) return CC_ERROR;
-    if (character == L'\r') character = L'\n';  // terminals send '\r' for the end of a pasted line
+    if (character == L'\r') character = L'\n';  // terminals end pasted lines with '\r'
     char bytes[MB_LEN_MAX];
     std::mbstate_t state{};
     const size_t length = std::wcrtomb(bytes, character, &state);

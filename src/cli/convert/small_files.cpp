@@ -20,14 +20,13 @@ constexpr const char* kTemplate{"chat_template.jinja"};
 constexpr const char* kGeneration{"generation_config.json"};
 constexpr const char* kOthers[]{kGeneration, "tokenizer_config.json", "special_tokens_map.json"};
 
-// Returns a generation_config.json as transformers writes it, without the version. Empty if the vocabulary
-// has no harmony tokens.
+// Like transformers' file, without the version. Empty if the vocabulary lacks the harmony tokens.
 std::string generation_config(const Gguf& gguf, const std::string& vocabulary) {
   const Tokenizer tokenizer = Tokenizer::from_json(vocabulary, gguf.files[0].string());
   if (!tokenizer.special("<|return|>") || !tokenizer.special("<|call|>")) return {};
   nlohmann::ordered_json config;
   if (const auto begin = tokenizer.special("<|startoftext|>")) config["bos_token_id"] = *begin;
-  config["do_sample"] = true;  // sample from the model's own distribution, as OpenAI recommends
+  config["do_sample"] = true;  // OpenAI recommends sampling from the model's own distribution
   config["eos_token_id"] = harmony::stop_tokens(tokenizer);
   if (const auto padding = tokenizer.special("<|endoftext|>")) config["pad_token_id"] = *padding;
   return config.dump(2) + "\n";

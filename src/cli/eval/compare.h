@@ -1,4 +1,4 @@
-// Compares the token distributions of a quantised and an unquantised model on the same windows of a text.
+// Compares token distributions of a quantised and an unquantised model on the same windows of a text.
 #pragma once
 
 #include "backend/backend.h"
@@ -8,14 +8,14 @@
 namespace nibble::cli {
 
 struct QualityComparison {
-  double mean_kl{0}, p99_kl{0};  // KL(unquantised || quantised) per token, in nats: mean and 99th percentile
-  double top1_agreement{0};      // share of positions at which both have the same likeliest token
+  double mean_kl{0}, p99_kl{0};  // KL(unquantised || quantised) in nats per token
+  double top1_agreement{0};      // share of positions with the same likeliest token
   double perplexity{0}, unquantised_perplexity{0};
   int num_windows{0};
   size_t num_scored{0};  // tokens
 };
 
-// `report` counts scored tokens. Both backends must have been created with `room`, except for its formats.
+// `report` counts scored tokens. Both backends must have been made with `room`, except for its formats.
 QualityComparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
                                  const TextWindows& windows, const ReportProgress& report = {});
 

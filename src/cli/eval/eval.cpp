@@ -49,8 +49,7 @@ Examples:
   nibble eval tiny --tasks tests/golden/eval/tasks.jsonl --backend reference
   nibble eval tiny --golden tests/golden/golden.json --json)"};
 
-// The longest correct answer of the bundled model has 225 tokens: one that is not
-// complete after 512 never will be.
+// The bundled model's longest correct answer has 225 tokens.
 constexpr int kMaxTaskTokens{512};
 
 struct EvalOptions {
@@ -93,10 +92,10 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Returns the format of the expert activations in the longest steps, which read the windows: "INT8".
+// Format of the expert activations in the longest steps: "INT8". The windows use these steps.
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   std::string activations = "unknown";
-  for (const KernelChoice& row : kernels)  // ordered by number of rows: the last one counts
+  for (const KernelChoice& row : kernels)  // in order of rows: the last kernel counts
     if (row.operation == Operation::kExpertsUp) activations = row.activations;
   return activations;
 }
@@ -152,7 +151,7 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Makes the requests of the tasks. Ignores --temperature and uses 0, because tasks have exact answers.
+// Uses temperature 0 regardless of --temperature, because tasks have exact answers.
 std::vector<GenerationRequest> task_requests(const std::vector<Task>& tasks, Settings settings,
                                              const Config& config, const Tokenizer& tokenizer, int context) {
   settings.temperature = 0;
@@ -170,7 +169,7 @@ struct Score {
 
 void print_task_table(const std::vector<TaskResult>& results, bool is_verbose) {
   std::map<std::string, Score> scores;
-  Score all, known;  // known: tasks with an expected outcome in the file; its num_solved counts agreements
+  Score all, known;  // `known`: tasks with an expected outcome in the file; num_solved counts agreements
   for (const TaskResult& result : results) {
     for (Score* score : {&scores[result.task], &all})
       *score = {score->num_solved + result.is_solved, score->num_tasks + 1};
@@ -214,7 +213,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   std::vector<GenerationRequest> requests =
       task_requests(tasks, settings, model.config, tokenizer, context_of(model.config, setup));
-  // Make room for the longest prompt and its answer, at most --context.
+  // Capacity for the longest prompt and answer, at most --context.
   size_t longest_prompt = 0;
   for (const GenerationRequest& request : requests)
     longest_prompt = std::max(longest_prompt, request.prompt.size());
@@ -240,12 +239,11 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   return kDone;
 }
 
-// Returns a function that recomputes golden prompts with the rounding of the backend, or null if the backend
-// has no rounding that matters for the comparison.
+// Recomputes golden prompts with the backend's rounding; null if the backend has no relevant rounding.
 AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                              const Backend& backend) {
   const auto rounding = setup.backend->accuracy.rounding(room, backend.kernels());
-  if (!rounding || !model.weights) return {};  // synthetic weights exist only inside the backend
+  if (!rounding || !model.weights) return {};  // synthetic weights exist only in the backend
   const auto pool = std::make_shared<ThreadPool>(room.num_threads);
   const auto weights =
       quantise_dense(with_elements(model.weights, takes_blocks(setup), *pool), room.dense, *pool);
