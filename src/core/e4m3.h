@@ -23,8 +23,8 @@ inline float to_float(E4m3 x) {
   return std::bit_cast<float>(sign | ((magnitude << 20) + ((127u - 7u) << 23)));
 }
 
-// Rounds to nearest, ties to even. Values beyond 448, infinity too, saturate at 448 with the sign kept
-// (CUDA's satfinite conversion). A NaN stays a NaN of the same sign.
+// Rounds to nearest, ties to even; saturates at 448, also infinity, with the sign kept (CUDA's satfinite
+// conversion). A NaN stays a NaN of the same sign.
 inline E4m3 to_e4m3(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (bits >> 24) & 0x80u;

@@ -1,6 +1,6 @@
-// Counter-based random numbers: the n-th number of a stream is a function of (seed, n). Threads can generate
-// any part of a stream in any order, and it is the same every time. The mixing function is the finaliser of
-// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+// Counter-based random numbers: the n-th number of a stream is a function of (seed, n), so threads can
+// generate any part in any order. The mixing function is the finaliser of SplitMix64 (Steele, Lea, Flood:
+// Fast splittable pseudorandom number generators, 2014).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Tokens that may continue an answer: the intersection of the request's list and its constraint, if it has
-// them.
+// Tokens that may continue an answer: those in the request's list (if any) and allowed by its constraint (if
+// any).
 #pragma once
 
 #include <memory>

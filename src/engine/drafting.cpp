@@ -114,8 +114,7 @@ void Drafting::learn(const Ended& ended) {
   if (ended.next && !launches_before_drafts_) consider(*ended.next);
 }
 
-// Checks whether drafts would have paid off in the step just launched without them. If so, the step after
-// that one waits for its tokens.
+// Checks whether drafts would have paid off in the step just launched: then the next one waits for tokens.
 void Drafting::consider(const Launched& next) {
   std::vector<speculative::Speculator::Choice> proposed;
   int num_rows = 0;

@@ -1,6 +1,6 @@
-// Speculation as the engine's loop uses it: when it plans a step (which drafts to verify), when it hands out
-// tokens (which drafts were accepted), and when a step has ended (its cost, and what to draft next). Without
-// drafters every call does nothing.
+// Speculation as the engine's loop uses it: when it plans a step (which drafts to verify), hands out tokens
+// (which were accepted), and ends a step (its cost, what to draft next). Without drafters every call does
+// nothing.
 #pragma once
 
 #include <memory>
@@ -42,12 +42,11 @@ class Drafting {
 
   // Handing out tokens.
 
-  // Records the tokens after the first `num_known` of a sequence, and the drafts `made` by the backend's
-  // draft head.
+  // Records the tokens after the first `num_known`, and the drafts `made` by the backend's draft head.
   void add_tokens(RequestId id, const Sequence& sequence, size_t num_known, const Drafts& made);
   void count(int num_drafts, int num_accepted) { counts_.add(num_drafts, num_accepted); }
-  // Fills in the drafts of a request in `next`, which was launched before they were known. Extra drafts are
-  // dropped.
+  // Fills in the drafts of a request in `next`, launched before they were known. Drops drafts beyond those of
+  // `next`.
   static void fill_in(RequestId id, const Drafts& made, Launched& next);
   // Offers a finished answer to later requests for drafting. Does nothing if memory runs out.
   void keep_answer(const Sequence& sequence);

@@ -4,8 +4,8 @@
 // current step are known; stop rules, text and events are processed meanwhile. Drafts and constraints depend
 // on known tokens: with either, a step starts only after the previous one has ended. The exception is drafts
 // that the backend makes itself, which need not be known at launch (Drafting::launches_before_drafts).
-// If no answer continues, the next step only prefills: it is not planned ahead and waits for more prompts
-// (gathering.h).
+// If no answer continues, the next step only prefills. It is not planned ahead and waits briefly for more
+// prompts (gathering.h).
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -220,8 +220,7 @@ void Engine::Impl::discard_steps() {
 
 // Called after a failure outside the backend, such as lack of memory, when it is unknown how far a step got.
 // Restarts all running sequences from their first token with the tokens that they have; answers do not
-// change. Fails the youngest request: the next step needs less memory, and no sequence can make every step
-// fail.
+// change. Fails the youngest request: the next step needs less memory, and no sequence can fail every step.
 void Engine::Impl::recover(const std::string& why) {
   discard_steps();
   decode_ended_ns.reset();
@@ -532,8 +531,7 @@ int Engine::Impl::add_tokens(const Slice& slice, const DraftTree& chain, std::sp
   return num_added;
 }
 
-// Adds a token, and the tokens that a constraint forces after it. `is_first`: the scheduler expects this
-// token.
+// Adds a token and those that a constraint forces after it. `is_first`: the scheduler expects the token.
 void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_first) {
   if (is_first)
     scheduler.push(sequence.id(), token.token);

@@ -47,8 +47,7 @@ class Engine {
   // Queues a request without waiting for the model. A request that can't be run yields a FailedEvent.
   RequestId submit(GenerationRequest request);
   // Queues `num_choices` answers to one prompt as separate, adjacent requests. The first equals that of
-  // submit(); the others derive their seeds from the request's seed. The prefix cache lets them share the
-  // prompt's full pages.
+  // submit(); the others derive their seeds from its seed. The prefix cache shares the prompt's full pages.
   std::vector<RequestId> submit_choices(GenerationRequest request, int num_choices);
   // Does nothing if the request has ended. Its pages are free once its FinishedEvent (kCancelled) is out.
   void cancel(RequestId request);

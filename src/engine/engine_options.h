@@ -27,8 +27,7 @@ struct EngineOptions {
   int max_shared_rows{0};                       // SchedulerOptions::max_shared_rows
   int max_sequences{16};  // running at once, at most max_batch_tokens; the rest wait in the queue
   int max_context{0};     // tokens of prompt and output together; 0: the model's limit
-  // Shares KV pages between prompts with a common prefix, also after a request has ended. Does not change
-  // answers.
+  // Shares KV pages between prompts with a common prefix, and keeps them afterwards. Does not change answers.
   bool prefix_cache{true};
   // Without drafters every token takes one step. Does not change answers.
   speculative::SpeculationOptions speculation{};

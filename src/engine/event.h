@@ -1,5 +1,4 @@
-// Events that the engine reports, in order for each request. Every request ends in exactly one FinishedEvent
-// or FailedEvent.
+// Events of the engine, in order for each request. Each request ends in one FinishedEvent or FailedEvent.
 #pragma once
 
 #include <string>

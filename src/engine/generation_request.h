@@ -49,16 +49,15 @@ struct GenerationRequest {
   // Constraint on the whole answer; null: none. Each choice of the request gets a fork of it.
   std::shared_ptr<const grammar::Constraint> constraint{};
   // -1: none. n >= 0: report the log-probability of each prompt token except the first, and of the n
-  // likeliest tokens at its place; at most kMaxLogprobs. The whole prompt then runs, even if parts are
-  // cached.
+  // likeliest tokens at its place; at most kMaxLogprobs. Then the whole prompt runs, even if cached.
   int prompt_logprobs{-1};
   // Requests share cached data (pages of the prefix cache, finished answers used for drafting) only with
   // requests of the same salt. Other requests can neither use nor detect that data.
   std::string cache_salt{};
   // Lower numbers come first in the queue, for rows of a step, and for pages (scheduler.h).
   int priority{0};
-  // Text that the client expects as the answer, drafted if the engine drafts at all; null: none. Does not
-  // change the answer.
+  // Text that the client expects as the answer, which the engine may draft; null: none. Never changes
+  // answers.
   std::shared_ptr<const speculative::Prediction> prediction{};
 };
 

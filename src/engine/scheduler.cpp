@@ -122,8 +122,7 @@ void Scheduler::add_to_cache(Running& sequence) {
     sequence.pages.add_to(*prefixes, sequence.tokens, sequence.needs.cache_salt);
 }
 
-// Pages with which a sequence can run all its `num_tokens` known tokens, when `num_filled` positions are
-// filled.
+// Pages that a sequence needs to run all `num_tokens` known tokens, with `num_filled` positions filled.
 PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
   const auto num_known = static_cast<int>(num_tokens);
   const int full = num_pages_for(num_known);
@@ -364,8 +363,8 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not earlier: this may replace pages by identical cached ones, and the page tables of the previous step
-    // must not change before its launch.
+    // Not earlier: may replace pages by cached ones, but the previous step's page tables are fixed until its
+    // launch.
     add_to_cache(sequence);
   }
   admit();

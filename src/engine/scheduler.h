@@ -72,8 +72,7 @@ struct SchedulerOptions {
 struct PageCounts {
   int full{0}, sliding{0};
 };
-// Most pages that a sequence needs at any time. The last token of an answer is never fed back: it needs no
-// room.
+// Most pages that a sequence needs at any time. The last token of an answer is never fed back and needs none.
 PageCounts max_pages(int num_prompt_tokens, int max_output_tokens, const SchedulerOptions& options);
 
 // The part of a step that belongs to one sequence.
@@ -131,8 +130,8 @@ class Scheduler {
            SequenceNeeds needs = {});
   // Removes a sequence in any state and frees its pages. Ignores unknown ids.
   void remove(RequestId request);
-  // Removes and returns all running sequences and clears the prefix cache: after a failed step the contents
-  // of pages are unknown.
+  // Removes and returns all running sequences after a failed step. Clears the prefix cache: pages may be
+  // corrupt.
   std::vector<RequestId> remove_running();
   // Moves all running sequences back to the queue, in order, after a step could not be planned or run. They
   // restart from their first token. Clears the prefix cache. Can be repeated if it fails for lack of memory.
@@ -145,8 +144,7 @@ class Scheduler {
   // can run. Calls `plan_drafts` once all else is planned. A sequence with drafts has no row in a step that
   // is planned ahead, unless launches_before_drafts is set and the answer can't be complete with the drafts.
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
-  // Whether an incomplete sequence would get no row in a step planned now, because it needs the tokens of the
-  // step under way.
+  // Whether an incomplete sequence would get no row now because it needs the tokens of the step under way.
   bool waits_for_tokens() const;
   // Reports the token that a step sampled for a sequence. Ignored if the sequence has been removed.
   void push(RequestId request, TokenId token);
@@ -190,8 +188,8 @@ class Scheduler {
     SequenceNeeds needs{};
     int num_rows{0};     // in the step that is being planned
     int num_awaited{0};  // tokens that planned steps sample and that are not known yet
-    // Drafts not settled by accept() yet: in the step planned last; in the step before it, if the last was
-    // planned ahead.
+    // Drafts not settled by accept() yet, of the step planned last and of the step before it (if still
+    // running).
     int num_drafts{0}, num_drafts_before{0};
     // Tokens known or awaited. A lower bound: accepted drafts add to it.
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
@@ -205,8 +203,7 @@ class Scheduler {
     }
   };
 
-  // Tokens that the next step can run and that no planned step includes. The last token of an answer is never
-  // run.
+  // Tokens that the next step can run and no planned step includes. An answer's last token is never run.
   int num_missing(const Running& sequence) const {
     const bool is_held = sequence.is_complete() || sequence.needs_awaited(options_.launches_before_drafts);
     return is_held ? 0 : sequence.num_tokens() - sequence.pages.length();

@@ -15,8 +15,7 @@ SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }
 
-// Corrects the result of a row that used choosing(): a token that the model excludes gets log-probability
-// -infinity.
+// Corrects the result of a row that used choosing(): an excluded token gets log-probability -infinity.
 void correct(SampledToken& token, TokenId asked) {
   if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();  // the model excludes it
   token.token = asked;

@@ -22,8 +22,7 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: see validate.h. `submitted` was started when the request arrived. The tokenizer must
-  // outlive the sequence.
+  // `max_output_tokens`: see validate.h. `submitted`: started at arrival. The tokenizer must outlive this.
   Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 
@@ -59,9 +58,8 @@ class Sequence {
             .priority = priority_,
             .cache_salt = cache_salt_};
   }
-  // For prompt log-probabilities: how to sample the prompt's next tokens, one entry for each token that was
-  // in no earlier step. The step runs `num_tokens` tokens from `first_position` on. Empty if they are not
-  // requested.
+  // For prompt log-probabilities (else empty): how to sample the prompt's next tokens, one entry for each
+  // token that was in no earlier step. The step runs `num_tokens` tokens from `first_position` on.
   std::vector<SampleParams> take_prompt_rows(int first_position, int num_tokens);
   void push_prompt(SampledToken token);
   // Requeues the prompt rows of abandoned steps that returned no result.

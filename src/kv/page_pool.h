@@ -1,7 +1,6 @@
-// Reference counts of the KV pages of one kind of layer. Handles page numbers only; the backend owns the
-// storage. Sequences can share a page. A page whose content is worth keeping (prefix_cache.h) stays intact
-// after its last holder gives it back, until no other page is free. The least recently used one is reclaimed
-// first.
+// Reference counts of the KV pages of one kind of layer; the backend owns the storage. Sequences can share a
+// page. A page whose content is worth keeping (prefix_cache.h) stays intact after its last holder gives it
+// back, until no other page is free. The least recently used one is reclaimed first.
 #pragma once
 
 #include <functional>

@@ -30,9 +30,8 @@ class SequencePages {
   void advance(int num_tokens);
   // Gives back pages without a filled position, except those for the next `num_kept` positions.
   void give_back_unfilled(int num_kept = 0);
-  // Adds the pages filled since the last call to the cache, and replaces each by a cached page with the same
-  // tokens and salt, if one exists. A page with unknown tokens is added by a later call. Call before each
-  // make_room().
+  // Adds the pages filled since the last call to the cache and replaces each by a cached page with the same
+  // tokens and salt, if one exists. Pages with unknown tokens wait for a later call. Call before make_room().
   void add_to(PrefixCache& cache, std::span<const TokenId> tokens, std::string_view salt = {});
 
   int length() const { return length_; }  // positions filled once the steps planned so far have run
