@@ -37,8 +37,7 @@ struct Card {
   StepGraphs graphs;
   OwnedEvent end[2];  // ends of the launched steps, used alternately
 
-  // Shape of the step uploaded last. Only members that all ranks share are valid: each rank's own rows
-  // differ.
+  // Shape of the step uploaded last; valid only for members that are not of a rank's own rows.
   const StepShape& shape() const { return ranks.front()->shape(); }
   void upload(const Batch& batch) {
     for (const auto& rank : ranks) rank->take(batch, stream);
@@ -71,8 +70,7 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // Rank::keep_drafts() moves drafts of all rows of a step, so it does not support ranks with rows of their
-  // own.
+  // Rank::keep_drafts() moves drafts of all rows of a step, so it cannot support ranks with own rows.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
   // With the miniature's draft head, a tree yields hardly more tokens per step than a chain, and the step
   // takes longer (docs/speculation.md).
@@ -101,8 +99,7 @@ class CudaBackend final : public Backend {
   void enqueue_unembed(Card& card, int first, int count);
   // `logits`: also copies the logits to pinned_logits_.
   void enqueue_sample(Card& card, int first, int count, bool logits = false);
-  // After all tokens are chosen: accepted drafts of trees move to their positions, and the draft head drafts
-  // the next tokens.
+  // After all tokens are chosen: moves accepted drafts of trees to their positions, drafts the next tokens.
   void enqueue_drafts(Card& card) {
     if (card.shape().have_trees)
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
@@ -243,8 +240,7 @@ void CudaBackend::connect_ranks(const BackendOptions& options) {
   for (Rank* rank : ranks) rank->link(ranks, StepNumbers(config_, options.max_batch_tokens), failure_.data());
 }
 
-// Checks sums over ranks: a driver may report that GPUs can write to each other while the machine drops
-// writes.
+// Checks sums over ranks: a driver may report peer access while the machine drops what GPUs write.
 void CudaBackend::try_links() {
   threads_.run([&](size_t n) {
     for (const auto& rank : cards_[n]->ranks) rank->begin_trial(cards_[n]->stream);
