@@ -36,7 +36,7 @@ struct Workload {
   nlohmann::ordered_json extra_body = nlohmann::ordered_json::object();  // added to each body, wins
 };
 
-// Body of request `index`: streamed, with usage and ignore_eos (if supported, answers have max_tokens tokens).
+// Body of request `index`: streamed, with usage and ignore_eos (where supported: exactly max_tokens).
 // A completion's prompt is token ids 0 to 999, which every vocabulary has, so its length is exact.
 // A chat's prompt is words of one token each in gpt-oss's vocabulary, plus the chat template.
 nlohmann::ordered_json request_body(const Workload& workload, uint64_t index);

@@ -53,8 +53,7 @@ LineEditor& LineEditor::of(EditLine* editor) {
 LineEditor::LineEditor(const CatchInterrupt& interrupt, fs::path history_file)
     : interrupt_(interrupt),
       history_file_(std::move(history_file)),
-      // libedit takes character widths from the locale; nibble's output is always UTF-8. For this thread
-      // only.
+      // libedit takes character widths from the locale, but nibble always prints UTF-8. Only for this thread.
       locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)),
       history_(history_init(), &history_end),
       editor_(nullptr, &el_end) {

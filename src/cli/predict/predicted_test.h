@@ -1,4 +1,3 @@
-// The result of one test of `nibble predict`: the mean over the steps of the test.
 #pragma once
 
 #include <span>
@@ -11,22 +10,21 @@
 namespace nibble::cli {
 
 struct PredictedTest {
-  BenchTest test;        // run by each sequence
-  int num_sequences{1};  // number of sequences that decode together
+  BenchTest test;        // of each sequence
+  int num_sequences{1};  // sequences that decode together
   int num_steps{0};
   std::vector<PredictedTime> operations;  // mean per step
-  double sums{0};                         // all-reduces of a step, in microseconds
-  ExpertLoad load{};                      // of one layer, on the device with the highest load
+  double sums{0};                         // all-reduces of a step, microseconds
+  ExpertLoad load{};                      // of one layer, on the most loaded device
 
   double microseconds() const;  // per step
   size_t bytes() const;         // weights and KV cache read per step
   double bytes_per_second() const;
-  double tokens_per_second() const;  // all sequences together
+  double tokens_per_second() const;  // of all sequences
 };
 std::string name(const PredictedTest& test);  // "tg128 @ d4096 x 64"
 
-// Returns the mean over the steps of a test. `steps` must not be empty. A step without an
-// operation counts as 0 for it.
+// Mean over the steps of a test. `steps` must not be empty. A step without an operation counts as 0 for it.
 PredictedTest mean_of(const BenchTest& test, std::span<const StepPrediction> steps, int num_sequences = 1);
 
 }  // namespace nibble::cli

@@ -1,5 +1,4 @@
-// Prints an answer while it streams: the answer plain, reasoning and tool calls
-// dimmed and to a separate stream.
+// Prints a streaming answer: the answer plain, reasoning and tool calls dimmed, to a separate stream.
 #pragma once
 
 #include <cstdio>
@@ -10,9 +9,9 @@
 namespace nibble::cli {
 
 struct AnswerPrinterOptions {
-  std::FILE* reasoning{stderr};  // for reasoning and calls, so that a pipe on stdout gets only the answer
+  std::FILE* reasoning{stderr};  // reasoning and calls: a pipe on stdout gets only the answer
   std::FILE* answer{stdout};
-  bool hides_reasoning{false};  // show one line, "thinking...", instead of the reasoning
+  bool hides_reasoning{false};  // show one line, "thinking...", instead of reasoning
 };
 
 class AnswerPrinter {

@@ -1,4 +1,3 @@
-// The speed of an answer, and the bytes of memory read per token.
 #pragma once
 
 #include <string>
@@ -12,13 +11,12 @@ namespace nibble::cli {
 
 struct Speed {
   double prefill_tokens_per_second{0};
-  double decode_tokens_per_second{0};  // 0 if the answer has fewer than two tokens
+  double decode_tokens_per_second{0};  // 0 for fewer than two tokens
   double bytes_per_token{0};           // weights and KV cache read for a token in the middle of the answer
 };
 
 Speed speed_of(const Config& config, const StorageFormats& formats, const FinishedEvent& finished);
-// Returns, for each position in a draft, the share of drafts whose token at that position was accepted. Ends
-// at the first position at which none was.
+// Per position in a draft, the share of drafts whose token there was accepted, up to the first 0.
 std::vector<double> acceptance_by_place(const speculative::DraftCounts& drafts);
 std::string describe(const FinishedEvent& finished, const Speed& speed);  // one line
 

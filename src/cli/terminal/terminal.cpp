@@ -18,8 +18,8 @@
 namespace nibble::cli {
 namespace {
 
-// Mutable global, because a signal handler can access nothing else. A pipe instead of a flag: if the signal
-// arrives on another thread, it does not interrupt a read() of the main thread.
+// Mutable global, because a signal handler can access nothing else. A pipe, not a flag: a signal on another
+// thread does not interrupt a read() of the main thread.
 std::atomic<int> interrupt_pipe{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -34,7 +34,7 @@ bool has_colors(std::FILE* stream) {
   return understands_escapes(stream) && !(no_color && *no_color);
 }
 
-// Reads bytes from standard input. Returns empty at the end of the input.
+// Bytes from stdin; empty at the end of the input.
 std::string_view read_some(std::span<char> buffer) {
   ssize_t count;
   do count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
@@ -87,7 +87,7 @@ LineReader::Outcome LineReader::read(std::string& line) {
     }
     // poll() skips a descriptor of -1.
     pollfd sources[]{{STDIN_FILENO, POLLIN, 0}, {interrupt_ ? interrupt_->descriptor() : -1, POLLIN, 0}};
-    if (::poll(sources, 2, -1) < 0) continue;  // interrupted by another signal
+    if (::poll(sources, 2, -1) < 0) continue;  // another signal
     if (sources[1].revents != 0) return Outcome::kSignal;
     char buffer[4096];
     const std::string_view bytes = read_some(buffer);

@@ -1,4 +1,4 @@
-// Terminal output and standard input: dimmed text, reading lines, ctrl-C.
+// Dimmed text, reading lines from stdin, ctrl-C.
 #pragma once
 
 #include <signal.h>
@@ -12,13 +12,11 @@
 
 namespace nibble::cli {
 
-// Return escape sequences if `stream` is a terminal that understands them, otherwise empty. NO_COLOR
-// (no-color.org) disables them.
+// Escape sequences, or empty: if `stream` is no capable terminal, or NO_COLOR (no-color.org) is set.
 std::string_view dim_on(std::FILE* stream);
 std::string_view dim_off(std::FILE* stream);
 
-// While a CatchInterrupt exists, ctrl-C is recorded instead of ending the program. At
-// most one may exist at a time.
+// While this object exists, ctrl-C is recorded instead of ending the program. At most one object at a time.
 class CatchInterrupt {
  public:
   CatchInterrupt();
@@ -27,22 +25,21 @@ class CatchInterrupt {
   CatchInterrupt& operator=(const CatchInterrupt&) = delete;
 
   bool take();                              // whether ctrl-C was pressed since the last call
-  int descriptor() const { return read_; }  // becomes readable on ctrl-C
+  int descriptor() const { return read_; }  // readable after ctrl-C
 
  private:
-  int read_, write_;  // the ends of a pipe
+  int read_, write_;  // ends of a pipe
   struct sigaction previous_;
 };
 
-// Reads lines from standard input. Unlike std::getline, it returns on ctrl-C.
+// Lines from stdin. Unlike std::getline, returns on ctrl-C.
 class LineReader {
  public:
-  // A ctrl-C recorded by `interrupt` ends the wait for a line. With null, only a line
-  // or the end of the input does.
+  // With null, ctrl-C does not end the wait for a line.
   explicit LineReader(const CatchInterrupt* interrupt) : interrupt_(interrupt) {}
 
   enum class Outcome { kLine, kSignal, kEnd };
-  Outcome read(std::string& line);  // without its newline
+  Outcome read(std::string& line);  // without newline
 
  private:
   const CatchInterrupt* interrupt_;
@@ -50,10 +47,9 @@ class LineReader {
   bool has_ended_{false};
 };
 
-// Reads all of standard input.
 std::string read_input();
 
-// Returns the offset of the first byte that is not valid UTF-8; nullopt if all of `text` is valid.
+// Offset of the first byte that is not valid UTF-8; nullopt if there is none.
 std::optional<size_t> first_invalid_utf8(std::string_view text);
 
 }  // namespace nibble::cli

@@ -1,4 +1,4 @@
-// Runs a program in a separate process, so that its crash or hang is a result and does not end this process.
+// Runs a program in a separate process, so that its crash or hang does not end this process.
 #pragma once
 
 #include <chrono>
@@ -9,13 +9,13 @@ namespace nibble::cli {
 
 struct ChildResult {
   enum class End { kExited, kSignalled, kTimedOut } end{};
-  int code{0};           // the exit code, or the number of the signal; 0 after a timeout
-  std::string out, err;  // everything written to stdout and stderr
+  int code{0};           // exit code or number of the signal; 0 after a timeout
+  std::string out, err;  // all of stdout and stderr
   double seconds{0};
 };
 
-// `command` is a path and its arguments. The child inherits the environment and standard input, and is killed
-// after `limit`. Throws std::system_error if the program cannot be started.
+// `command`: path and arguments. The child inherits the environment and stdin, and is killed after `limit`.
+// Throws std::system_error if the program does not start.
 ChildResult run_child(const std::vector<std::string>& command, std::chrono::milliseconds limit);
 
 }  // namespace nibble::cli

@@ -18,7 +18,7 @@ Json finding_fields(const KernelFinding& finding) {
   return {{"worst", finding.worst}, {"at", finding.at}, {"num_compared", finding.num_compared}};
 }
 
-// Returns the last line of a program's stderr, without the leading "nibble: ".
+// The last line of stderr, without "nibble: ".
 std::string last_line(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   std::string_view line = text.substr(text.rfind('\n') + 1);
@@ -33,7 +33,7 @@ std::string_view name(Verdict::Result result) {
   return kNames[static_cast<int>(result)];
 }
 
-// An infinite `worst` becomes null, because JSON has no infinity.
+// An infinite `worst` becomes null: JSON has no infinity.
 std::string finding_json(std::string_view kernel, const KernelFinding& finding) {
   Json json{{"kernel", kernel}};
   json.update(finding_fields(finding));
