@@ -1,7 +1,7 @@
 // Mixture of experts: x[t] += sum_k weights[t,k] (W2[e] h[t,k] + b2[e]),   e = chosen[t,k],
 //   h[t,k,i] = g sigmoid(1.702 g) (l + 1)      g = min(u[2i], limit)      l = clamp(u[2i+1], -limit, limit)
 //   u = W1[e] normed[t] + b1[e]
-//    W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded by block in registers, never expanded in memory
+//   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded by block in registers, never expanded in memory
 // Activations are float32 or, with packed weights, int8 (q8.h): quantised once per token after the norm, and
 // h where it is computed. Bytes: an expert is read once per kTokenBlock of its rows (20b, one token: 52.9 MB
 // per layer).

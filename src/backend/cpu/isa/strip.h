@@ -1,6 +1,5 @@
 // The loop over strips (isa/kernels.h) for vectors of any width, in an unnamed namespace like tile.h. Bytes:
-// 4.25 or 8.5 bits per weight and tile of tokens; a strip's codes (20b: 23 or 46 KB) stay in L1 for the next
-// tile.
+// 4.25 or 8.5 bits per weight and tile of tokens; a strip's codes (20b: 23 or 46 KB) stay in L1.
 //
 // `Strip` has static functions for one format and one instruction set: Floats and Ints have kStripRows lanes;
 // unpack(p) converts a block's kCodeBytes to vectors of weights; scale(p) converts its kScaleBytes to
