@@ -9,8 +9,7 @@
 
 namespace nibble {
 
-// `done` and `total` are bytes or another ProgressUnit. Calls never overlap, `done` never falls and ends at
-// `total`.
+// `done` and `total` are bytes or another ProgressUnit. Calls never overlap; `done` rises to `total`.
 using ReportProgress = std::function<void(size_t done, size_t total)>;
 
 // Name of the unit ("tokens"); empty for bytes.

@@ -1,5 +1,4 @@
-// Tokens that may continue an answer: those in the request's list (if any) and allowed by its constraint (if
-// any).
+// Tokens that may continue an answer: in the request's list and allowed by its constraint, where set.
 #pragma once
 
 #include <memory>

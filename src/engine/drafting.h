@@ -1,6 +1,5 @@
 // Speculation as the engine's loop uses it: when it plans a step (which drafts to verify), hands out tokens
-// (which were accepted), and ends a step (its cost, what to draft next). Without drafters every call does
-// nothing.
+// (which were accepted), and ends a step (its cost, what to draft next). Does nothing without drafters.
 #pragma once
 
 #include <memory>
@@ -45,8 +44,7 @@ class Drafting {
   // Records the tokens after the first `num_known`, and the drafts `made` by the backend's draft head.
   void add_tokens(RequestId id, const Sequence& sequence, size_t num_known, const Drafts& made);
   void count(int num_drafts, int num_accepted) { counts_.add(num_drafts, num_accepted); }
-  // Fills in the drafts of a request in `next`, launched before they were known. Drops drafts beyond those of
-  // `next`.
+  // Fills in the drafts of a request in `next`, launched before they were known. Surplus drafts are dropped.
   static void fill_in(RequestId id, const Drafts& made, Launched& next);
   // Offers a finished answer to later requests for drafting. Does nothing if memory runs out.
   void keep_answer(const Sequence& sequence);

@@ -4,8 +4,7 @@
 // current step are known; stop rules, text and events are processed meanwhile. Drafts and constraints depend
 // on known tokens: with either, a step starts only after the previous one has ended. The exception is drafts
 // that the backend makes itself, which need not be known at launch (Drafting::launches_before_drafts).
-// If no answer continues, the next step only prefills. It is not planned ahead and waits briefly for more
-// prompts (gathering.h).
+// If no answer continues, the next step only prefills. It waits for more prompts (gathering.h).
 #include "engine/engine.h"
 
 #include <algorithm>

@@ -56,8 +56,7 @@ struct GenerationRequest {
   std::string cache_salt{};
   // Lower numbers come first in the queue, for rows of a step, and for pages (scheduler.h).
   int priority{0};
-  // Text that the client expects as the answer, which the engine may draft; null: none. Never changes
-  // answers.
+  // Text that the client expects as the answer, used only for drafting; null: none.
   std::shared_ptr<const speculative::Prediction> prediction{};
 };
 

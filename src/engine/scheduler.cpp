@@ -363,8 +363,7 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
                  "request {} awaits {} tokens, after {} drafts", static_cast<uint64_t>(sequence.request),
                  sequence.num_awaited, sequence.num_drafts_before);
-    // Not earlier: may replace pages by cached ones, but the previous step's page tables are fixed until its
-    // launch.
+    // Not earlier: may replace pages by cached ones, and the previous step must launch with its page tables.
     add_to_cache(sequence);
   }
   admit();

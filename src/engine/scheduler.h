@@ -130,8 +130,7 @@ class Scheduler {
            SequenceNeeds needs = {});
   // Removes a sequence in any state and frees its pages. Ignores unknown ids.
   void remove(RequestId request);
-  // Removes and returns all running sequences after a failed step. Clears the prefix cache: pages may be
-  // corrupt.
+  // After a failed step (page contents unknown): removes and returns running sequences, clears prefix caches.
   std::vector<RequestId> remove_running();
   // Moves all running sequences back to the queue, in order, after a step could not be planned or run. They
   // restart from their first token. Clears the prefix cache. Can be repeated if it fails for lack of memory.
@@ -188,8 +187,7 @@ class Scheduler {
     SequenceNeeds needs{};
     int num_rows{0};     // in the step that is being planned
     int num_awaited{0};  // tokens that planned steps sample and that are not known yet
-    // Drafts not settled by accept() yet, of the step planned last and of the step before it (if still
-    // running).
+    // Drafts not settled by accept() yet: of the step planned last, and of the step before it.
     int num_drafts{0}, num_drafts_before{0};
     // Tokens known or awaited. A lower bound: accepted drafts add to it.
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }

@@ -44,8 +44,7 @@ class StepBatch {
     int topk{1};
   };
 
-  // Fills `step` with the output rows of each sequence. `under_way`: the previous step if still running, or
-  // null.
+  // Fills `step` with output rows. `under_way`: the previous step if it has not ended, otherwise null.
   StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head);
   ~StepBatch();  // removes the drafts from the sequences
   StepBatch(const StepBatch&) = delete;

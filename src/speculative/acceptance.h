@@ -1,5 +1,4 @@
-// Estimates how likely a draft is accepted, by its place in the proposal: an exponentially weighted share of
-// accepted drafts.
+// Estimates how likely a draft is accepted, by its place in the proposal: an exponentially weighted share.
 #pragma once
 
 #include <array>
@@ -12,15 +11,14 @@ class Acceptance {
   // Each new sample multiplies the weight of the earlier ones by `kept`.
   explicit Acceptance(double kept) : kept_(kept) {}
 
-  // Counts the draft at `place`, all of whose predecessors were accepted, as accepted (`is_right`) or
-  // rejected.
+  // Counts the draft at `place`, all of whose predecessors were accepted, as accepted or rejected.
   void add(int place, bool is_right);
-  // Returns the probability that the draft at `place` is accepted, given that the earlier drafts are. `prior`
-  // counts like `prior_weight` samples, so it dominates until more samples have been added.
+  // Probability that the draft at `place` is accepted if the earlier drafts are. `prior` weighs like
+  // `prior_weight` samples: it dominates until more samples are added.
   double chance(int place, double prior, double prior_weight) const;
 
  private:
-  // The last count covers all further places.
+  // The last tally covers all further places.
   static constexpr size_t kNumPlaces{8};
   struct Tally {
     double num_right{0}, num{0};

@@ -39,8 +39,7 @@ void PredictionDrafter::push(std::span<const TokenId> tokens) {
   }
 }
 
-// Continues at the longest match; among equally long ones, at the nearest to where the answer left the
-// prediction.
+// Continues at the longest match; of equal ones, at the nearest to where the answer left the prediction.
 void PredictionDrafter::look_for_place() {
   num_in_step_ = 0;
   int best = 0, place = predicted_.latest(recent_);

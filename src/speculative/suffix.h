@@ -1,8 +1,6 @@
 // Suffix decoding (arXiv 2411.04975): finds the longest suffix of the sequence that occurred before, in the
-// sequence itself or in an answer that this engine has finished, and counts which tokens followed it. The
-// counts decide which tokens are proposed and when a proposal ends. A tree of proposals grows at its
-// likeliest leaf.
-//
+// sequence or in an answer that this engine finished, and counts the tokens that followed. The counts decide
+// what is proposed and where a proposal ends; a tree grows at its likeliest leaf.
 // Instead of a suffix tree, an index maps a few tokens to the latest places after them, and a bounded number
 // of places is examined. A proposal takes a few microseconds, and a token of text a few bytes.
 #pragma once
@@ -32,7 +30,7 @@ class IndexedText {
   TextIndex long_{8}, short_{3};
 };
 
-// The answers that an engine has finished. When the newer half is full, the older half is dropped.
+// Finished answers. When the newer half is full, the older half is dropped.
 class FinishedTexts {
  public:
   // Takes about 30 bytes per token.
@@ -48,9 +46,8 @@ class FinishedTexts {
       older_{std::make_unique<IndexedText>()};
 };
 
-// The finished answers of each salt: a request is drafted for only from answers to requests with the same
-// salt. Together they have at most `max_tokens` tokens; the answers of the least recently used salt are
-// dropped first.
+// The finished answers of each salt: requests are drafted only from answers of the same salt. At most
+// `max_tokens` tokens in all; the answers of the least recently used salt are dropped first.
 class FinishedTextsBySalt {
  public:
   explicit FinishedTextsBySalt(size_t max_tokens = size_t{1} << 18) : max_tokens_(max_tokens) {}
