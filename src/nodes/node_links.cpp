@@ -19,15 +19,15 @@
 namespace nibble::nodes {
 namespace {
 
-// Timeout for data of another node within a step. Nodes lag each other by at most the time of half a layer.
+// Timeout for data within a step. Nodes lag each other by at most half a layer's time.
 constexpr std::chrono::seconds kStepPatience{20};
-// Timeout of one attempt to connect, and of a handshake.
+// Timeout of a connection attempt and of a handshake.
 constexpr std::chrono::seconds kTryPatience{5};
 constexpr std::chrono::milliseconds kRetryPause{50};
-// After this long, a node logs which other node it waits for.
+// A node logs which node it waits for after this time.
 constexpr double kQuietSeconds{2};
-// Timeout for the watch to report the reason of a failed transfer. A killed process closes both of its
-// connections together, so the watch learns of it immediately.
+// Timeout for the watch to report why a transfer failed. A killed process closes both of its connections
+// together, so the watch learns of the loss immediately.
 constexpr std::chrono::seconds kVerdictPatience{1};
 
 std::string text_of_endpoint(const tcp::endpoint& endpoint) {
@@ -36,7 +36,7 @@ std::string text_of_endpoint(const tcp::endpoint& endpoint) {
                      endpoint.port());
 }
 
-// Runs the coroutine on `io`. After kTryPatience closes the socket, which ends the coroutine.
+// Runs the coroutine on `io`; after kTryPatience closes the socket, which ends the coroutine.
 template <typename Result>
 Result run(asio::io_context& io, tcp::socket& socket, asio::awaitable<Result> work) {
   std::future<Result> result = asio::co_spawn(io, std::move(work), asio::use_future);
@@ -48,7 +48,7 @@ Result run(asio::io_context& io, tcp::socket& socket, asio::awaitable<Result> wo
   return result.get();
 }
 
-// Connects to the head, with retries until it answers or `patience` has passed.
+// Retries until the head answers or `patience` has passed.
 tcp::socket connect(asio::io_context& io, const tcp::endpoint& head, std::chrono::seconds patience) {
   const Stopwatch waiting;
   for (bool has_told = false;;) {
@@ -59,7 +59,7 @@ tcp::socket connect(asio::io_context& io, const tcp::endpoint& head, std::chrono
     io.run_for(kTryPatience);
     if (!io.stopped()) {
       socket.close();
-      io.run();  // until the handler has run: it writes to this iteration's `error`
+      io.run();  // until the handler has run: it writes to `error`
       error = asio::error::timed_out;
     }
     // If the head is on this machine and not listening yet, TCP may connect the socket to itself.
@@ -166,7 +166,7 @@ std::shared_ptr<NodeLinks> NodeLinks::join(const NodeOptions& options) {
 void NodeLinks::add_up(std::span<float> terms) {
   const size_t count = terms.size(), bytes = terms.size_bytes(), ranks = shares_.size();
   const Header header = next(Kind::kSum, bytes);
-  // [rank][count]; the slot of this rank itself is unused
+  // [rank][count]; this rank's own slot is unused
   floats_.resize(count * ranks);
   const auto of_rank = [&](size_t rank) { return std::span(floats_).subspan(rank * count, count); };
   const auto buffer_of = [](auto numbers) { return asio::buffer(numbers.data(), numbers.size_bytes()); };
@@ -178,7 +178,7 @@ void NodeLinks::add_up(std::span<float> terms) {
     }
     must_wait();
     for (size_t rank = 1; rank < ranks; ++rank) check(headers_[rank], header, static_cast<int>(rank));
-    if (ranks > 2) {  // each follower gets the terms of the other followers, in the order of ranks
+    if (ranks > 2) {  // each follower gets the other followers' terms, in order of ranks
       for (size_t to = 1; to < ranks; ++to) {
         std::vector<asio::const_buffer> parts;
         for (size_t rank = 1; rank < ranks; ++rank)
@@ -206,8 +206,8 @@ void NodeLinks::add_up(std::span<float> terms) {
 
 void NodeLinks::collect(View<float, 2> logits) {
   const auto rows = static_cast<size_t>(logits.shape[0]);
-  // Calls body(share, first) for each follower (on a follower: for itself only). Its logits are packed in
-  // floats_ from `first` on. Returns their total number.
+  // Calls body(share, first) per follower (a follower: for itself): logits from floats_[first]. Returns their
+  // number.
   const auto for_each_follower = [&](const auto& body) {
     size_t first = 0;
     for (const Share& share : shares_) {
@@ -260,7 +260,7 @@ void NodeLinks::lose(const std::string& why) {
 }
 
 void NodeLinks::check_alive() const {
-  // If the head is done, it has received everything it needs, so the current step of this node will end too.
+  // A head that is done has received all it needs, so this node's current step will end too.
   if (const auto end = watch_.end(); end && !end->is_done) throw NodeLost(end->why);
 }
 
@@ -269,7 +269,7 @@ void NodeLinks::meet() {
   for (int rank = 1; rank < num_nodes() && is_head(); ++rank)
     wire_.receive(rank, {asio::buffer(&headers_[static_cast<size_t>(rank)], sizeof header)});
   if (!is_head()) wire_.send(0, {asio::buffer(&header, sizeof header)});
-  // No timeout, because loading may take long: the watch reports a node that is lost meanwhile.
+  // No timeout, because loading may take long; the watch reports lost nodes.
   if (!wait(std::nullopt)) throw NodeLost("the head has ended");
   for (int rank = 1; rank < num_nodes() && is_head(); ++rank)
     check(headers_[static_cast<size_t>(rank)], header, rank);

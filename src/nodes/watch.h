@@ -1,6 +1,5 @@
-// Detects lost nodes. Each node sends a heartbeat over its control connections every second. A peer that is
-// silent for three seconds, or closes its connection, is lost. Then, or when the head is done, all waiting
-// calls are notified.
+// Detects lost nodes: a peer that sends no heartbeat (one per second, over the control connections) for three
+// seconds, or closes its connection. Then, or when the head is done, all waiting calls are notified.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -23,9 +22,9 @@ namespace nibble::nodes {
 
 inline constexpr std::chrono::seconds kHeartbeat{1}, kSilence{3};
 
-// How the group of nodes ended.
+// How the group ended.
 struct End {
-  bool is_done{false};  // true: the head has finished; false: a node was lost
+  bool is_done{false};  // false: a node was lost
   std::string why{};
 };
 
@@ -38,18 +37,15 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   asio::io_context& io() { return io_; }
-  // Starts to watch a node. Its connection must belong to io(). Any thread may call it.
+  // Watches a node, whose connection must belong to io(). Any thread may call it.
   void add(int rank, tcp::socket control);
 
   std::optional<End> end() const;
-  // Waits up to `patience` for the end.
-  std::optional<End> wait_end(std::chrono::milliseconds patience);
+  std::optional<End> wait_end(std::chrono::milliseconds patience);  // for the end
 
-  // Ends the group because a node was lost or this one can't continue, and tells the others. Any thread may
-  // call it. Only the first end counts.
+  // Ends the group: a node was lost or this one can't continue. Any thread; only the first end counts.
   void lose(std::string why);
-  // Tell the others that the head is done, or that this node ends with an error; nothing ends on this node.
-  // Called once, last.
+  // Report that the head is done, or that this node ends with an error; end nothing here. Called once, last.
   void leave_done();
   void leave_failed(const std::string& why);
 

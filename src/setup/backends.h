@@ -1,4 +1,4 @@
-// The table of backends: what a command can do with each.
+// The table of backends and what a command can do with each.
 #pragma once
 
 #include <memory>
@@ -22,25 +22,24 @@
 
 namespace nibble {
 
-// Options that only one backend has. Each backend reads its own member.
+// Options of one backend each.
 struct OwnOptions {
   cpu::CpuOptions cpu{};
   cuda::CudaOptions cuda{};
 };
 
-// Memory of a device in bytes: all of it, and what a backend could take now.
+// Bytes of a device: all, and what a backend could take now.
 struct DeviceMemory {
   size_t total{0}, free{0};
 };
 
-// Defaults for a device: the most tokens of a step (chosen by the prompt kernels and the memory) and the most
-// concurrent sequences.
+// Defaults of a device; max_batch_tokens depends on the prompt kernels and the memory.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
 };
 
-// What must be the same in all processes (nodes) that share a model: whatever affects the bits of a result,
-// and the library that connects their devices.
+// What must be equal in all processes (nodes) that share a model: everything that affects the bits of a
+// result, and the library that connects their devices.
 struct RankTraits {
   std::string kernels, device_links;
 };
@@ -50,66 +49,63 @@ struct PredictedModel {
   const StorageFormats& formats;
 };
 
-// How an instance is made. All backends have this.
+// All backends have this.
 struct BackendMaking {
-  // Defaults for a device with `device_bytes` of memory; nullopt: for this machine.
+  // Defaults for `device_bytes` of memory; nullopt: for this machine.
   BatchSizes (*batch_sizes)(std::optional<size_t> device_bytes);
   bool takes_expert_activations;            // --experts-activations
   bool (*takes_blocks)(const OwnOptions&);  // whether it takes matrices in block formats
-  std::string (*why_not)();                 // why this machine cannot run it; empty if it can
+  std::string (*why_not)();                 // why this machine cannot run it; empty: it can
   // Throws InputError if this machine or this backend cannot run with the options.
   void (*check)(const BackendOptions&, const OwnOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
 };
 
-// The memory that a backend decodes from. All backends have this.
+// The memory from which a backend decodes. All backends have this.
 struct BackendMemory {
-  // Memory plan of the fullest GPU, or of the host.
+  // Of the fullest GPU, or of the host.
   MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
-  // Measures the read bandwidth in bytes per second, with all cores or with all GPUs that share the model.
+  // Measures bytes per second, with all cores or all GPUs that share the model.
   double (*read_bandwidth)(const OwnOptions&);
 };
 
-// A device with its own memory, which checks itself whether a model fits. Such a backend takes recipes
-// instead of elements (model/weights.h).
+// A device with its own memory checks itself if a model fits; takes recipes, not elements (model/weights.h).
 struct BackendDevice {
-  DeviceFacts (*facts)();                                  // the device and its current state, for records
+  DeviceFacts (*facts)();                                  // with current clocks and temperature, for records
   std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU
-  // Memory plan of each GPU, in the order of `memory`.
-  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);
-  // The kernels that a device of this name would run; `source` is the model's name for messages.
+  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);  // of each GPU
+  // The kernels that a device of this name would run; `source`: the model's name, for messages.
   RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
                               const OwnOptions&, std::string_view source);
-  // Predicts the time of a step on a device of this name, or on several that share the model.
+  // The time of a step on a device of this name, or on several that share the model.
   StepPrediction (*predict_on)(std::string_view device, const PredictedModel&, const OwnOptions&,
                                const PredictedStep&, const PredictedSharing&);
-  // Times the kernels at each of these numbers of rows.
   KernelTrials (*try_kernels)(const Config&, const BackendOptions&, const OwnOptions&, const TrialPlan&);
 };
 
-// How processes on several machines (--nodes) share a model (BackendOptions::links).
+// Sharing a model between processes on several machines (--nodes, BackendOptions::links).
 struct BackendNodes {
   RankTraits (*traits)(const OwnOptions&);
-  // Makes the id by which the devices of the nodes find each other; called by the head.
+  // The id by which the nodes' devices find each other; made by the head.
   GroupId (*new_group)(const OwnOptions&);
 };
 
 // What `nibble tune` sets for the host's CPU.
 struct BackendTuning {
-  // Changes the tuning of a backend that `make` returned, between steps.
+  // Changes, between steps, the tuning of a backend that `make` returned.
   void (*retune)(Backend&, const cpu::CpuTuning&);
 };
 
-// How far results may be from golden data. All backends have this.
+// Allowed distance from golden data. All backends have this.
 struct BackendAccuracy {
-  // Tolerance given the kernels that the backend chose.
+  // For the kernels that the backend chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Roundings of these kernels that the reference must reproduce for a comparison position by position.
-  // nullopt: rounding changes few positions, so exact reference data will do.
+  // nullopt: they change few positions, so exact reference data will do.
   std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
 };
 
-// What `nibble verify` runs on this machine.
+// What `nibble verify` runs.
 struct BackendVerification {
   std::vector<KernelCheck> (*checks)(const OwnOptions&);  // checks of the kernels that run on this machine
   std::span<const MachineProbe> (*probes)();              // run before the checks
@@ -121,20 +117,20 @@ struct BackendRow {
   BackendMaking making;
   BackendMemory memory;
   BackendAccuracy accuracy;
-  std::optional<BackendDevice> device{};              // nullopt: it runs on the CPU, in the host's memory
-  std::optional<BackendNodes> nodes{};                // nullopt: it runs on one machine only
+  std::optional<BackendDevice> device{};              // nullopt: runs on the CPU, in the host's memory
+  std::optional<BackendNodes> nodes{};                // nullopt: one machine only
   std::optional<BackendTuning> tuning{};              // nullopt: nothing to tune on a CPU
   std::optional<BackendVerification> verification{};  // nullopt: unit tests check its kernels
 };
 
-// Returns the device and its current state, for records; nullopt if the backend runs on the CPU.
+// The device with its current state, for records; nullopt if the backend runs on the CPU.
 std::optional<DeviceFacts> device_facts(const BackendRow& backend);
 
 std::span<const BackendRow> all_backends();  // best first
 
-const BackendRow& find_backend(std::string_view name);  // throws InputError that lists the names
-const BackendRow& best_backend();                       // the first one that this machine can run
+const BackendRow& find_backend(std::string_view name);  // throws InputError with all names
+const BackendRow& best_backend();                       // the first that this machine can run
 
-std::string device_code();  // devices for which this program holds machine code, in one line; empty if none
+std::string device_code();  // devices with machine code in this program, in one line; empty: none
 
 }  // namespace nibble

@@ -10,7 +10,7 @@ namespace {
 
 using S = Settings;
 
-// Conditions on the flags that were given.
+// Conditions on given flags.
 template <auto member>
 bool is_set(const Settings& settings) {
   return (settings.*member).has_value();
@@ -52,7 +52,7 @@ struct FlagRule {
   std::string_view flag;
   bool (*is_given)(const Settings&);
   bool (*holds)(const FlagFacts&);
-  std::string_view reason;  // follows the flag; {value} is its value, {backend} the name of the backend
+  std::string_view reason;  // follows the flag; {value}: its value, {backend}: the backend's name
 };
 
 constexpr std::string_view kNoGpu{" is only for GPUs, and the backend is {backend}"};
@@ -92,7 +92,7 @@ constexpr FlagRule kRules[]{
      " {value}: each node needs --node-rank R, and --head ADDRESS:PORT, the address on which node 0 listens"},
 };
 
-// Returns the value of a flag as text; empty for a flag that only turns a setting off.
+// The flag's value as text; empty for a flag that only turns a setting off.
 std::string value_of_flag(const Settings& settings, std::string_view name) {
   for (const Setting& setting : setting_table())
     if (flag(setting) == name) return value_of(settings, setting);

@@ -1,4 +1,4 @@
-// Describes this machine for records of measurements, and raises its limit of open files.
+// Describes this machine for records, and raises its limit of open files.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,23 @@
 
 namespace nibble {
 
-// Facts that the machine does not report are not set: a virtual machine hides its clocks.
+// Unset: not reported, as clocks in a virtual machine.
 struct Machine {
   std::string cpu;
-  int num_cores{0};  // cores that this process may use
+  int num_cores{0};  // usable by this process
   std::optional<size_t> memory_bytes;
-  std::optional<size_t> cache_bytes;  // last-level cache, all cores together
+  std::optional<size_t> cache_bytes;  // last level, all cores together
   std::optional<int> cpu_mhz, highest_cpu_mhz;
   std::optional<DeviceFacts> device;  // nullopt: the backend runs on the CPU
 
-  // Size of the last-level cache of the memory that the backend decodes from.
+  // Last-level cache of the memory from which the backend decodes.
   std::optional<size_t> backend_cache_bytes() const { return device ? device->cache_bytes : cache_bytes; }
 };
 Machine describe_machine(std::optional<DeviceFacts> device);
 
-std::string cpu_name();  // "AMD EPYC 9754"; the architecture if the kernel reports no name
+std::string cpu_name();  // "AMD EPYC 9754"; the architecture if the kernel has no name
 
-// Raises the soft limit of open files, usually 1024, to the hard limit: each connection is an open file.
+// From the soft limit, usually 1024, to the hard limit: each connection is an open file.
 void allow_open_files();
 
 }  // namespace nibble

@@ -1,4 +1,4 @@
-// Where a command looks for models and for a vocabulary, from the settings of the group kPlaces.
+// Where to look for models and a vocabulary (settings of group kPlaces).
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,16 @@ namespace nibble {
 
 struct Places {
   enum class Vocabulary {
-    kOfModel,  // the one next to the weights
-    kBytes,    // only the 256 bytes and harmony's control tokens
+    kOfModel,  // next to the weights
+    kBytes,    // the 256 bytes and harmony's control tokens
     kFile,     // vocabulary_file
   };
-  std::vector<std::filesystem::path> model_folders;  // searched for bundled models
+  std::vector<std::filesystem::path> model_folders;  // of bundled models
   Vocabulary vocabulary{Vocabulary::kOfModel};
   std::filesystem::path vocabulary_file;
 };
 
-// For commands that run no model; the others call resolve(), which includes this.
+// For commands that run no model; resolve() includes this.
 Places resolve_places(const Settings& settings);
 
 }  // namespace nibble

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns a .tiktoken file of the 256 bytes. Each line is a byte in base64, a space, and its rank.
+// A .tiktoken file of the 256 bytes. Line: a byte in base64, a space, its rank.
 std::string byte_ranks() {
   constexpr std::string_view kBase64{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"};
   std::string ranks;
@@ -35,8 +35,8 @@ Tokenizer open_tokenizer(const ModelSource& source, const Places& places) {
     return Tokenizer::from_json(tokenizer_json(open_gguf(source.path)),
                                 source.path.string() + ": vocabulary as a tokenizer.json");
   if (fs::is_regular_file(source.path) && source.path.extension() != ".safetensors")
-    return Tokenizer::open(source.path);  // MODEL names a vocabulary, as `nibble tokenize` accepts
-  // The weights may be in OpenAI's original/ folder; the vocabulary is then in the parent folder.
+    return Tokenizer::open(source.path);  // MODEL may be a vocabulary, as for `nibble tokenize`
+  // With weights in OpenAI's original/ folder, the vocabulary is in the parent folder.
   for (const fs::path& folder : {source.folder(), source.folder() / ".."})
     if (fs::is_regular_file(folder / "tokenizer.json")) return Tokenizer::open(folder);
   throw InputError("{}: no tokenizer.json in {}; give one with --tokenizer, or use '--tokenizer bytes'",

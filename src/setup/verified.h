@@ -1,4 +1,4 @@
-// Reads the report of the last `nibble verify` on this machine: which kernels and probes passed on its GPU.
+// Reads the last `nibble verify` report of this machine: which kernels and probes passed on its GPU.
 #pragma once
 
 #include <filesystem>
@@ -13,21 +13,20 @@ namespace nibble {
 
 struct Verified {
   std::string date;    // "2026-11-22T02:36:02Z"
-  std::string commit;  // commit of the program that ran; ends in "-dirty" if it was built from changed files
-  std::map<std::string, std::string> kernels;  // row of the kernel table -> result: "ok", "wrong", ...
-  std::map<std::string, std::string> probes;   // name of the probe -> result: "ok", "twin", ...
+  std::string commit;  // of the program that ran; "-dirty" at the end: built from changed files
+  std::map<std::string, std::string> kernels;  // kernel table row -> result: "ok", "wrong", ...
+  std::map<std::string, std::string> probes;   // probe -> result: "ok", "twin", ...
 };
 
-// Returns $XDG_STATE_HOME/nibble/verified-GPU.json, else ~/.local/state/nibble/verified-GPU.json. GPU is the
-// UUID of the device, or its name if it reports no UUID. Empty if neither XDG_STATE_HOME nor HOME is set.
+// $XDG_STATE_HOME/nibble/verified-GPU.json or ~/.local/state/nibble/verified-GPU.json. GPU: the device's
+// UUID, or its name without one. Empty if neither XDG_STATE_HOME nor HOME is set.
 std::filesystem::path verified_path(const DeviceFacts& device);
 
-// Returns nullopt if the file does not exist. Throws InputError for a file that nibble verify did not write.
+// nullopt if the file is missing. Throws InputError for a file that nibble verify did not write.
 std::optional<Verified> read_verified(const std::filesystem::path& path);
 
-// Returns what is known about a row of the kernel table on this machine: "proven here on 2026-11-22", "wrong
-// here on ...", "not verified here". `commit` is the commit of this program. If another commit was verified,
-// kernels may have changed since, so the text names it: "proven here on 2026-11-22 with commit abcdef".
+// "proven here on 2026-11-22", "wrong here on ...", or "not verified here". `commit`: this program's. If
+// another commit was verified, kernels may differ: "proven here on 2026-11-22 with commit abcdef".
 std::string proof_of(const std::optional<Verified>& verified, const std::string& row,
                      std::string_view commit);
 
