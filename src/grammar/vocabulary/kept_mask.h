@@ -1,6 +1,5 @@
-// The part of a mask that depends only on an automaton's state: the tokens that stay within the automaton's
-// text, and the nodes of the token tree at which that text may end and a token continues. A mask that took
-// long to find is then copied; only what may follow those ends is searched again.
+// The part of a mask that depends only on an automaton's state, kept to be copied if it took long to find:
+// the tokens within the automaton's text, and the ends of that text at which a token continues.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@ struct KeptMask {
   std::vector<uint32_t> mask;
   bool has_ends{true};  // false: no text can follow the automaton's
   std::vector<End> ends{};
-  size_t num_nodes{0};  // nodes that the walk found legal
+  size_t num_nodes{0};  // that the walk found legal
 };
 
 }  // namespace nibble::grammar

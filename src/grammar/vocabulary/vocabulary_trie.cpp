@@ -14,7 +14,7 @@ struct Content {
   size_t slice{0};
 };
 
-// Returns nullopt if the token is not content, or too long.
+// Nullopt if the token is not content, or too long.
 std::optional<Content> content_of(std::string_view bytes) {
   if (well_formed_prefix(bytes) != bytes.size()) return std::nullopt;
   Content content;
@@ -79,7 +79,7 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
 
 std::vector<VocabularyTrie::Node> VocabularyTrie::tree_of(std::span<const Entry> sorted) {
   std::vector<Node> nodes;
-  // A node on the path to the previous token, by depth.
+  // A node on the path to the previous token.
   struct Open {
     size_t node;
     bool is_content, has_content_below{true};
