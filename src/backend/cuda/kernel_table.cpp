@@ -114,8 +114,7 @@ constexpr TableRow kQkvRows[]{
      .shared_bytes = &wgmma, .kernel = "qkv_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
 };
 
-// Appends keys and values, for steps in which rows of one sequence attend to each other. In other steps
-// attend_rows() does it.
+// Appends keys and values, in steps whose sequences have several rows each; in others attend_rows() does it.
 constexpr TableRow kAppendRows[]{
     {.rows = {2, kAnyRows}, .activations = kF32, .launcher = &append, .kernel = "append: rope"},
 };

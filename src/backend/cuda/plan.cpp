@@ -35,8 +35,7 @@ Format weights_of(Operation operation, const BackendOptions& options) {
   return Format::kF32;
 }
 
-// Whether a step may lack this operation's launch: readers may compute norms, attend_rows() may append K and
-// V.
+// Whether a step may lack this launch: readers may compute their norms, attend_rows() may append K and V.
 bool is_optional(Operation operation) {
   return operation == Operation::kRmsNorm || operation == Operation::kAppend;
 }

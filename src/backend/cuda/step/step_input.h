@@ -107,7 +107,7 @@ class InputUpload {
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
-  // A step's shape, padded to that of a graph, and the counts of the batch without padding.
+  // A step's shape, padded to that of a graph, and the counts of its batch.
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};
