@@ -1,4 +1,4 @@
-// The text of a grammar while it is read: shared by the parsers of gbnf.h and lark.h.
+// The text of a grammar while the parsers of gbnf.h and lark.h read it.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace nibble::grammar {
 
-// Returns nullopt unless `digits` are one to eight hexadecimal digits that name a code point.
+// Nullopt unless `digits` are one to eight hexadecimal digits that name a code point.
 inline std::optional<char32_t> hexadecimal_character(std::string_view digits) {
   if (digits.empty() || digits.size() > 8 || !std::all_of(digits.begin(), digits.end(), [](char c) {
         return std::isxdigit(static_cast<unsigned char>(c));
@@ -56,7 +56,7 @@ class GrammarText {
     return first.code_point;
   }
 
-  // Takes decimal digits; returns nullopt if there are none.
+  // Takes decimal digits, if any.
   std::optional<uint32_t> take_number() {
     const std::string_view digits = take_while([](char c) { return c >= '0' && c <= '9'; });
     if (digits.empty()) return std::nullopt;

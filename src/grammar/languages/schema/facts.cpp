@@ -166,8 +166,7 @@ class FactsReader {
     if (find(schema, "properties") || find(schema, "patternProperties") ||
         find(schema, "additionalProperties"))
       objects.sources.push_back(&schema);
-    // In draft 3 and in OpenAPI's parameters, "required" is a boolean that says nothing about the value
-    // itself.
+    // In draft 3 and in OpenAPI's parameters, "required" is a boolean that says nothing about the value.
     if (const Json* names = find(schema, "required"); names != nullptr && !names->is_boolean())
       for (const Json& name : *document_.list(schema, "required")) require(schema, "required", name);
     if (const Json* names = find(schema, "propertyNames")) objects.names.push_back({names});
@@ -309,7 +308,7 @@ class FactsReader {
   Facts facts_;
   std::vector<const Json*> items_;
   std::vector<std::pair<uint32_t, const Json*>> failing_items_;
-  std::vector<const Json*> all_failing_;  // schemas that every item must fail
+  std::vector<const Json*> all_failing_;  // for every item
   std::vector<Unevaluated> unevaluated_items_;
   std::set<std::string> required_;
 };
