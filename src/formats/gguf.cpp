@@ -39,7 +39,7 @@ constexpr TypeRow kTypes[] = {
     {GgmlType::kQ5K, "Q5_K", 256, 176},  {GgmlType::kQ6K, "Q6_K", 256, 210},
 };
 
-// Types that nibble does not read: their names for error messages.
+// Names of types that nibble does not read, for error messages.
 struct OtherType {
   uint32_t type;
   std::string_view name;
@@ -69,7 +69,7 @@ std::string type_text(uint32_t type) {
   return fmt::format("{}", type);
 }
 
-// Returns the size of a scalar in bytes; nullopt for strings and arrays.
+// Bytes of a scalar; nullopt for strings and arrays.
 std::optional<size_t> scalar_bytes(GgufType type) {
   switch (type) {
     case GgufType::kU8:
@@ -234,7 +234,7 @@ void check_version(uint32_t version, const fs::path& path) {
 uint64_t alignment_of(const Gguf& gguf, const fs::path& path) {
   const GgufValue* value = gguf.value("general.alignment");
   if (!value) return kGgufAlignment;
-  // kLeast: the size of the widest element, since tensors are used in place. kMost: larger than any page.
+  // kLeast: the widest element, since tensors are used in place. kMost: larger than any page.
   constexpr int64_t kLeast{8}, kMost{1 << 20};
   const std::optional<int64_t> alignment = value->integer();
   if (!alignment || *alignment < kLeast || *alignment > kMost ||
@@ -244,7 +244,6 @@ uint64_t alignment_of(const Gguf& gguf, const fs::path& path) {
   return static_cast<uint64_t>(*alignment);
 }
 
-// One entry of the tensor list.
 struct TensorInfo {
   GgufTensor tensor;
   uint64_t num_bytes, offset;
@@ -288,15 +287,14 @@ TensorInfo read_tensor_info(ByteReader& reader) {
   return info;
 }
 
-// Rounds `bytes` up to a multiple of `alignment`. Returns nullopt on overflow.
+// Returns nullopt on overflow.
 std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {
   uint64_t sum = 0;
   if (__builtin_add_overflow(bytes, alignment - 1, &sum)) return std::nullopt;
   return sum / alignment * alignment;
 }
 
-// Sets the data of each tensor. Checks that each tensor begins where the previous one ends, padding included;
-// the padding of the last tensor may be missing.
+// Sets the data of each tensor, which must begin where the previous one ends, after padding.
 void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> data, uint64_t alignment,
                    const fs::path& path) {
   uint64_t end = 0;
@@ -319,7 +317,7 @@ void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> da
     log::info("{}: ignored {} bytes after the last tensor", path.string(), data.size() - *last);
 }
 
-// Reads a number "split.*" of the metadata: a number of files, an index of a file, or a number of tensors.
+// A "split.*" number of the metadata: of files, of this file, or of tensors.
 std::optional<int64_t> split_number(const Gguf& gguf, std::string_view key, const fs::path& path) {
   const GgufValue* value = gguf.value(key);
   if (!value) return std::nullopt;
@@ -437,7 +435,6 @@ std::optional<std::vector<int64_t>> GgufValue::integers() const {
 std::optional<std::vector<std::string_view>> GgufValue::texts() const {
   if (type != GgufType::kArray || element_type != GgufType::kString) return std::nullopt;
   std::vector<std::string_view> texts;
-  // The lengths were checked when the file was parsed.
   const char* at = reinterpret_cast<const char*>(bytes.data());
   for (uint64_t i = 0; i < count; ++i) {
     const auto length = load<uint64_t>(reinterpret_cast<const std::byte*>(at));
@@ -480,8 +477,7 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
   const auto num_tensors = reader.number<uint64_t>("the number of tensors");
   const auto num_values = reader.number<uint64_t>("the number of metadata entries");
 
-  // Do not reserve memory for the two numbers just read, which may be wrong. The loops below end in time
-  // because each iteration reads bytes of the file.
+  // Reserve no memory for the two numbers just read, which may be wrong: the loops end with the file.
   Gguf gguf;
   gguf.files = {path};
   for (uint64_t i = 0; i < num_values; ++i) {

@@ -1,5 +1,4 @@
-// Writes a GGUF file of any size without holding it in memory: types and shapes determine the header, and the
-// data is appended in pieces.
+// Writes a GGUF file of any size in pieces: types and shapes determine the header.
 #pragma once
 
 #include <concepts>
@@ -46,10 +45,9 @@ struct GgufEntry {
   Shape shape;  // outermost first
 };
 
-// The destructor removes the file if finish() was not called.
+// The destructor removes the file if finish() was not called. All members throw what NewFile throws.
 class GgufWriter {
  public:
-  // Writes the header. All members throw what NewFile throws.
   GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata, std::vector<GgufEntry> entries);
 
   // Appends data of the tensors, in the order of the entries. A piece must not span two tensors.

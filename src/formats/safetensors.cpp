@@ -32,7 +32,7 @@ struct Entry {
   uint64_t begin = 0, end = 0;  // in bytes, from the start of the data
 };
 
-// Refuses a name that occurs twice in a JSON object: readers disagree on which of the two values counts.
+// Refuses a name that occurs twice in a JSON object: readers disagree on which value counts.
 class UniqueNames {
  public:
   void add(std::string_view name, const std::filesystem::path& path) {
@@ -81,7 +81,6 @@ DType parse_dtype(element value, std::string_view tensor, const std::filesystem:
   return *dtype;
 }
 
-// Reads an array of unsigned integers. `field` is "shape" or "data_offsets".
 std::vector<uint64_t> parse_counts(element value, std::string_view field, std::string_view tensor,
                                    const std::filesystem::path& path) {
   simdjson::dom::array array;
@@ -122,7 +121,7 @@ Entry parse_entry(std::string_view name, element value, const std::filesystem::p
                            in_quotes(field));
     }
   }
-  // Every field is known and distinct here, so three fields mean that none is missing.
+  // Every field is known and distinct here: three fields mean that none is missing.
   constexpr size_t kNumFields{3};
   if (object.size() != kNumFields)
     throw ContainerError(Fault::kBadEntry, path, "{} must have dtype, shape and data_offsets",
@@ -187,7 +186,7 @@ std::vector<Entry> parse_header(simdjson::dom::parser& parser, std::string_view 
   return entries;
 }
 
-// The memory that holds a container's tensors.
+// Memory that holds a container's tensors.
 struct Storage {
   MappedFile file;
   std::vector<Buffer> aligned;  // copies of tensors that are not aligned in the file

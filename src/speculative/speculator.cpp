@@ -11,8 +11,8 @@ namespace {
 
 // Decay factors of a sequence's own counts, which must follow changes quickly, and of the counts over all.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
-// Acceptance probability assumed at first, its weight in samples, and the weight of the counts over all
-// sequences as a prior for a sequence's own.
+// Acceptance probability assumed at first, its weight in samples; weight of the counts over all sequences as
+// a prior for a sequence's own.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
 // A sequence's own counts cover about five drafts and are sometimes below the counts over all only by chance.
 // Each time, drafts and their drafter paused for some steps: of drafts that should gain 5 %, half the gain

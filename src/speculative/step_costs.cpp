@@ -8,11 +8,10 @@ namespace {
 
 // An unmeasured row per sequence is assumed to cost kGuessedShare of a plain step. By the bytes of experts
 // for one sequence (docs/speculation.md) it costs 0.3 to 0.7 of a step on a GPU and about 1 on a CPU. The
-// guess is low on purpose: too low is tried once, too high never.
-// If only fewer rows were measured, each further row is assumed to cost half of a measured one (rows share
-// experts), at least kLeastShare. With kGuessedShare as the limit, 64 sequences, whose rows are nearly free,
-// never got beyond 2 drafts each, and reached 0.85 of the speed of 5 drafts. Not 0: noise can make rows seem
-// free.
+// guess is low on purpose: a low guess is tried once, a high one never.
+// If only fewer rows were measured, further rows are assumed to cost half of them (rows share experts), at
+// least kLeastShare. With kGuessedShare as the limit, 64 sequences, whose rows are nearly free, never got
+// beyond 2 drafts each, and reached 0.85 of the speed of 5 drafts. Not 0: noise can make rows seem free.
 constexpr double kGuessedShare{0.2}, kLeastShare{0.02};
 constexpr size_t kEnoughSteps{3};
 

@@ -19,8 +19,7 @@ class TextIndex {
   std::span<const TokenId> tokens() const { return tokens_; }
   int order() const { return order_; }
 
-  // Latest place that may follow the last `order` tokens of `context`; 0: none. Check for hash collisions
-  // with num_matched().
+  // Latest place that may follow the last `order` tokens of `context`; 0: none. Check it with num_matched().
   int latest(std::span<const TokenId> context) const;
   // Previous place with the same hash; 0: none.
   int before(int place) const { return before_[static_cast<size_t>(place)]; }
