@@ -12,7 +12,7 @@
 
 namespace nibble::cuda::verify {
 
-// An element of a kernel's results, as a message names it.
+// Names a result in messages.
 struct Element {
   const char* what;
   ptrdiff_t row, column;
@@ -20,8 +20,7 @@ struct Element {
 
 class Comparison {
  public:
-  // Calls body(), which launches a kernel and compares its results. `shape` names the case in errors. Throws
-  // InputError or BackendLost if the GPU fails.
+  // Runs body(), a launch and its comparison, as case `shape`. InputError or BackendLost if the GPU fails.
   template <typename Body>
   void at(std::string shape, const Body& body) {
     shape_ = std::move(shape);
@@ -40,8 +39,7 @@ class Comparison {
   }
   // For a number that is rounded to bfloat16: allows half a bfloat16 step on top of the bound.
   void near_bf16(const Element& element, uint16_t actual, double expected, double bound);
-  // The same for E4M3, which saturates at 448.
-  void near_e4m3(const Element& element, float actual, double expected, double bound);
+  void near_e4m3(const Element& element, float actual, double expected, double bound);  // saturates at 448
   // For a number that is rounded to a multiple of `step`.
   void near_step(const Element& element, double actual, double expected, double step, double bound) {
     near_rounded({element, actual, expected}, step, bound);

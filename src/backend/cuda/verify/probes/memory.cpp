@@ -74,7 +74,7 @@ ProbeFinding probe_shared_memory() {
 }
 
 // A GPU that shares the host's memory counts the page cache as used, so the host must report what is
-// available; and it reads managed memory at three fifths of the speed of its own.
+// available. It reads managed memory at three fifths of the speed of its own.
 ProbeFinding probe_memory_kind() {
   const bool is_integrated = attribute(cudaDevAttrIntegrated) != 0,
              is_managed_concurrent = attribute(cudaDevAttrConcurrentManagedAccess) != 0,
