@@ -206,8 +206,8 @@ void NodeLinks::add_up(std::span<float> terms) {
 
 void NodeLinks::collect(View<float, 2> logits) {
   const auto rows = static_cast<size_t>(logits.shape[0]);
-  // Calls body(share, first) per follower (a follower: for itself): logits from floats_[first]. Returns their
-  // number.
+  // Calls body(share, first) per follower (on a follower: for itself); its logits begin at floats_[first].
+  // Returns the number of logits.
   const auto for_each_follower = [&](const auto& body) {
     size_t first = 0;
     for (const Share& share : shares_) {

@@ -1,4 +1,4 @@
-// Endpoints of well-known APIs that nibble does not have. For any method the answer is 501 with the reason.
+// Endpoints of well-known APIs that nibble lacks. The answer to any method is 501 with the reason.
 #pragma once
 
 #include <string_view>
@@ -8,12 +8,12 @@ namespace nibble::server {
 enum class ErrorForm { kOpenAi, kAnthropic, kOllama };
 
 struct AbsentEndpoint {
-  std::string_view path;  // and every path below it
+  std::string_view path;  // with every path below it
   std::string_view reason;
   ErrorForm errors{ErrorForm::kOpenAi};
 };
 
-// Returns the row that covers `path`, or null. `path` is normalized by with_v1() (http/url.h).
+// The row that covers `path`, or null. `path` is normalized by with_v1() (http/url.h).
 const AbsentEndpoint* find_absent(std::string_view path);
 
 }  // namespace nibble::server

@@ -20,7 +20,7 @@
 namespace nibble::server {
 namespace {
 
-// Reports readiness: whether requests should be sent to this server.
+// Readiness: whether to send requests to this server.
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
   if (service.state == ServiceState::kLoading) return reply_json(exchange, 503, {{"status", "loading"}});
   const Condition condition = condition_of(service);
@@ -29,8 +29,8 @@ asio::awaitable<void> health(Service& service, Exchange& exchange) {
   return reply_json(exchange, 503, {{"status", "draining"}});
 }
 
-// Reports liveness: whether the I/O thread and the engine respond. Supervisors restart a server that is not
-// alive. A server that is loading, draining or full is alive.
+// Liveness: whether the I/O thread and the engine respond; if not, supervisors restart the server. A server
+// that is loading, draining or full is alive.
 asio::awaitable<void> live(Service& service, Exchange& exchange) {
   const Condition condition = condition_of(service);
   return condition.stall == Stall::kForever ? reply_json(exchange, 503, condition.json)
@@ -62,9 +62,9 @@ asio::awaitable<void> metrics(Service& service, Exchange& exchange) {
 struct Route {
   std::string_view method, path;
   asio::awaitable<void> (*answer)(Service&, Exchange&);
-  bool is_public;    // answered without an API key
-  bool needs_model;  // refused with 503 while the model is loading or the server is draining
-  bool generates;    // refused with 429 while the engine is full, before its body is read
+  bool is_public;    // needs no API key
+  bool needs_model;  // 503 while the model loads or the server drains
+  bool generates;    // 429 while the engine is full, before the body is read
   ErrorForm errors{ErrorForm::kOpenAi};
 };
 constexpr Route kRoutes[] = {
@@ -106,8 +106,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/tokenizer_info", &tokenizer_info, false, true, false},
 };
 
-// Returns the route of this method and path, any route of the path if none has the method, or null if the
-// path is unknown. HEAD matches GET.
+// The route of this method (HEAD: GET) and path, otherwise any route of the path; null for unknown paths.
 const Route* find_route(std::string_view method, std::string_view path) {
   const Route* found = nullptr;
   for (const Route& route : kRoutes) {
@@ -121,7 +120,7 @@ const Route* find_route(const Exchange& exchange) {
   return find_route(exchange.method(), with_v1(exchange.path()));
 }
 
-// Returns the methods that `path` accepts, as "GET, HEAD"; for "*", the methods of all paths.
+// The methods of `path` as "GET, HEAD"; for "*", of all paths.
 std::string methods_of(std::string_view path) {
   std::vector<std::string_view> methods;
   for (const Route& route : kRoutes) {
@@ -133,7 +132,7 @@ std::string methods_of(std::string_view path) {
   return fmt::format("{}", fmt::join(methods, ", "));
 }
 
-// Throws HttpError for a method that the path does not accept. Every path accepts OPTIONS.
+// Throws HttpError for a wrong method. Every path accepts OPTIONS.
 void check_method(const Route& route, const Exchange& exchange) {
   const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
   if (method == route.method || method == "OPTIONS") return;
@@ -160,8 +159,7 @@ void check_encoding(const Exchange& exchange) {
   throw error;
 }
 
-// Returns a hint for a client that requested an unknown path. Often its base URL has an extra "/v1" or uses
-// another server's path.
+// A hint for an unknown path: often the client's base URL has an extra "/v1" or another server's path.
 std::string advice_for(const Exchange& exchange) {
   const std::string path = with_v1(exchange.path());
   std::string_view meant;
@@ -183,8 +181,7 @@ std::string advice_for(const Exchange& exchange) {
   return fmt::format("available paths: {}", fmt::join(paths, ", "));
 }
 
-// Returns the key of "Authorization: Bearer KEY"; without it, that of X-Api-Key (Anthropic) or api-key
-// (Azure).
+// The key in "Authorization: Bearer KEY", else in X-Api-Key (Anthropic) or api-key (Azure).
 std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
   const std::string_view value = exchange.header("Authorization");
@@ -195,13 +192,11 @@ std::string_view key_in(const Exchange& exchange) {
   return key.empty() ? exchange.header("api-key") : key;
 }
 
-// Returns the API key of the request; null if it is unknown or the server has no keys.
 const ApiKey* find_key(const Service& service, const Exchange& exchange) {
   return service.keys.find(key_in(exchange));
 }
 
-// Records the name and owner of the request's key. Only the first call has an effect: a later reload may
-// remove the key.
+// Records the key's name and owner. Only the first call has an effect: a later reload may remove the key.
 void identify(const Service& service, Exchange& exchange) {
   RequestRecord& record = exchange.record();
   if (!record.key_owner.empty()) return;
@@ -211,7 +206,7 @@ void identify(const Service& service, Exchange& exchange) {
   }
 }
 
-// Probes are not logged: load balancers, supervisors and Prometheus send them every few seconds.
+// Not logged: load balancers, supervisors and Prometheus send probes every few seconds.
 bool is_answer_to_a_probe(const Route& route, int status) {
   const bool is_probe = route.path == "/health" || route.path == "/live" || route.path == "/metrics";
   return is_probe && (status == 200 || status == 503);
@@ -219,21 +214,21 @@ bool is_answer_to_a_probe(const Route& route, int status) {
 
 }  // namespace
 
-// Probes and metrics are answered even if the server is full: they show operators that it is.
+// Probes and metrics show operators that the server is full.
 bool Routes::is_vital(const Exchange& exchange) const {
   return exchange.path() == "/health" || exchange.path() == "/live" || exchange.path() == "/metrics";
 }
 
 void Routes::admit(const Exchange& exchange) {
   const Route* route = find_route(exchange);
-  // The key is checked first: without a valid key a client must not learn which paths exist.
+  // Check the key first: clients without a valid key must not learn which paths exist.
   const bool is_open =
       route && (route->is_public || (service_.options.has_open_metrics && route->path == "/metrics"));
   if (!is_open && !service_.keys.empty() && !find_key(service_, exchange))
     throw HttpError(401,
                     "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing, or its "
                     "key is unknown");
-  if (!route && exchange.path() == "*") return;  // OPTIONS * is about the whole server
+  if (!route && exchange.path() == "*") return;  // the server as a whole
   if (const AbsentEndpoint* absent = find_absent(with_v1(exchange.path())))
     throw HttpError(501, "{} is not available: {}", absent->path, absent->reason);
   if (!route) throw HttpError(404, "'{}' does not exist; {}", exchange.path(), advice_for(exchange));
@@ -257,7 +252,7 @@ void Routes::on_ended(const Exchange& exchange, double seconds) {
 
 asio::awaitable<void> Routes::answer(Exchange& exchange) {
   identify(service_, exchange);
-  if (service_.options.log_bodies)  // as a JSON string, which stays on one line
+  if (service_.options.log_bodies)  // as a JSON string, on one line
     log::info("{} body {}", exchange.id(), print(exchange.body()));
   if (exchange.method() == "OPTIONS") {
     exchange.add_header("Allow", methods_of(with_v1(exchange.path())));
@@ -284,7 +279,7 @@ asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& 
     co_await reply_json(exchange, error.status, json);
     co_return;
   }
-  // Status 200 has already been sent, so the error becomes an event of the stream.
+  // Status 200 is sent: the error becomes an event of the stream.
   std::string event = form == ErrorForm::kAnthropic ? anthropic_event(json)
                       : form == ErrorForm::kOllama  ? print(json) + "\n"
                                                     : sse_event(json) + std::string(kSseDone);

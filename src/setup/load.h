@@ -14,8 +14,7 @@ namespace nibble {
 std::unique_ptr<Backend> load(const Model& model, const ResolvedSettings& setup,
                               const BackendOptions& options);
 
-// Runs a node other than the head until the head ends: loads its share, runs the head's steps. Throws as
-// above.
-void follow(const Model& model, const ResolvedSettings& setup);
+// Runs a node other than the head until the head ends: loads its share, runs the head's steps.
+void follow(const Model& model, const ResolvedSettings& setup);  // throws like load()
 
 }  // namespace nibble

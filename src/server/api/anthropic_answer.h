@@ -1,5 +1,5 @@
-// An answer of Anthropic's Messages API: a message made of blocks (thinking, text, tool_use), and the events
-// that stream it. Each harmony message of the model becomes one block.
+// An answer of Anthropic's Messages API: a message of blocks (thinking, text, tool_use), and the events that
+// stream it. Each harmony message becomes a block.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ class AnthropicMessage {
  public:
   AnthropicMessage(const ReplyHead& head, bool shows_thinking);
 
-  // Each returns the next events of the stream.
-  std::string begin(const Usage& usage);  // called once, before the others
+  // Return the next events of the stream.
+  std::string begin(const Usage& usage);  // called once, first
   std::string push(const std::vector<AnswerDelta>& deltas);
   std::string end(std::string_view stop_reason, const std::string& stop_sequence, const Usage& usage);
   bool has_begun() const { return has_begun_; }
@@ -30,15 +30,14 @@ class AnthropicMessage {
 
   bool shows_thinking_;
   Json message_;
-  std::optional<AnswerDelta::Kind> open_;  // kind of the last block until it is complete
-  std::string arguments_;                  // arguments of the last block, if it is a call
+  std::optional<AnswerDelta::Kind> open_;  // kind of the last block until it ends
+  std::string arguments_;                  // of the last block, if it is a call
   bool has_begun_{false};
 };
 
-// Returns "event: TYPE\ndata: {...}\n\n".
-std::string anthropic_event(const Json& event);
+std::string anthropic_event(const Json& event);  // "event: TYPE\ndata: {...}\n\n"
 
-// Returns {"type": "error", "error": {"type", "message"}, "request_id"}.
+// {"type": "error", "error": {"type", "message"}, "request_id"}
 Json anthropic_error(int status, std::string_view message, std::string_view request_id);
 
 }  // namespace nibble::server

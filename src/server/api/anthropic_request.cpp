@@ -34,7 +34,7 @@ void add_tool_result(const Field& block, std::vector<ChatMessage>& messages) {
   if (const auto fault = block.find("is_error"); fault && fault->boolean()) result.text.insert(0, "Error: ");
 }
 
-// Adds a block to the message `said`. A tool result becomes a message of its own before it.
+// Adds a block to the message `said`; a tool result becomes a message of its own before `said`.
 void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& messages) {
   const std::string type = block.need("type", kBlockTypes).string();
   if (type == "thinking") {
@@ -70,7 +70,7 @@ void add_anthropic_message(const Field& field, std::vector<ChatMessage>& message
     said.text = content.string();
   else
     for (const Field& block : content.elements()) add_block(block, said, messages);
-  // A message with only tool results has no text of its own.
+  // Skip the text of a message that has only tool results.
   if (said.role == Role::kUser && said.text.empty() && messages.size() > num_before) return;
   messages.push_back(std::move(said));
 }
@@ -163,7 +163,7 @@ AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_to
   if (read.chat.chat.messages.empty()) messages.refuse("a list of at least one message");
   read_anthropic_tools(request, read.chat);
   read.shows_thinking = read_thinking(request, read.chat);
-  // If the last message is the assistant's, the answer continues it.
+  // An answer continues a last message of the assistant.
   const ChatMessage& last = read.chat.chat.messages.back();
   if (last.role == Role::kAssistant && last.tool_calls.empty()) {
     read.chat.continues_final = true;

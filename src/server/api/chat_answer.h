@@ -1,15 +1,13 @@
-// Turns the tokens of a harmony model into the answer of a chat API: reasoning, content, tool calls. A stream
-// sends the deltas and a whole answer is their sum, so both are the same by construction.
+// Turns a harmony model's tokens into a chat answer: reasoning, content, tool calls. A stream sends the
+// deltas and a whole answer is their sum, so both are equal by construction.
 //
 // No text of the model is lost; harmony/parse.h repairs malformed messages. A message is a tool call if the
-// request has a tool that may be called, and the recipient is such a tool (with or without its namespace), or
-// another name in the namespace "functions" or in the namespace of an offered tool. Text to any other
-// recipient, such as a built-in tool that was not offered, becomes reasoning (channel "analysis") or content
-// (other channels). It is never executed.
+// request has a callable tool and the recipient is one (with or without its namespace), or another name in
+// the namespace "functions" or of an offered tool. Text to other recipients, such as built-in tools that were
+// not offered, is never executed: it becomes reasoning (channel "analysis") or content (other channels).
 //
-// A call is never shown as more complete than it is. A call cut off in its header is not shown. A call cut
-// off in its arguments has the part that the model wrote. A name that is only a prefix of an offered tool's
-// name is not a call.
+// A call is never shown as more complete than it is: a call cut off in its header is not shown; one cut off
+// in its arguments shows the part written so far. A mere prefix of an offered tool's name is not a call.
 #pragma once
 
 #include <optional>
@@ -30,17 +28,16 @@ namespace nibble::server {
 struct AnswerDelta {
   enum class Kind { kReasoning, kContent, kCall };
   Kind kind{};
-  std::string text{};                  // kCall: part of the arguments
+  std::string text{};                  // kCall: a part of the arguments
   bool begins_message{false};          // first text of a harmony message; for calls see `id`
-  bool begins_paragraph{false};        // begins_message, and text of this kind came before
-  bool is_preamble{false};             // kContent: on the channel "commentary"
-  int call_index{0};                   // kCall: 0 for the first call
-  std::string id{};                    // kCall: only in the first delta of the call
+  bool begins_paragraph{false};        // begins_message, and earlier text of this kind exists
+  bool is_preamble{false};             // kContent: on channel "commentary"
+  int call_index{0};                   // kCall: from 0
+  std::string id{};                    // kCall: only in the call's first delta
   OfferedTool tool{};                  // kCall
-  std::vector<SampledToken> tokens{};  // kContent: the tokens since the last delta of content
+  std::vector<SampledToken> tokens{};  // kContent: since the last delta of content
 
-  // Returns the text, after a blank line if it begins a paragraph. Used for chat APIs, which concatenate
-  // several messages into one text.
+  // For chat APIs, which join several messages into one text: a blank line before a new paragraph.
   std::string paragraph() const { return (begins_paragraph ? "\n\n" : "") + text; }
 };
 
@@ -52,21 +49,20 @@ class ChatAnswer {
     std::string arguments;  // a custom tool's text, or JSON
   };
 
-  // Stop strings are searched for only in content. `begun`: tokens of a message header with which the prompt
-  // ends.
+  // Stop strings are searched only in content. `begun`: tokens of a message header at the prompt's end.
   ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tools, const StopParams& stop,
              std::span<const TokenId> begun = {});
 
   std::vector<AnswerDelta> push(const SampledToken& token);
-  std::vector<AnswerDelta> finish();  // call after the last token, whatever ended the answer
+  std::vector<AnswerDelta> finish();  // after the last token, whatever ended the answer
   bool has_stopped() const { return matcher_.has_stopped(); }
   const std::string& stopped_by() const { return matcher_.stopped_by(); }
-  // Returns whether the last message is a call that ended with <|call|>.
+  // Whether the last message is a call that ended with <|call|>.
   bool ends_in_call() const;
-  // Returns whether the last message is a call that was cut off. Valid after finish().
+  // Whether the last message is a call that was cut off. Valid after finish().
   bool has_cut_call() const;
 
-  // The sum of all deltas so far.
+  // Sums of all deltas so far.
   const std::string& reasoning() const { return reasoning_; }
   const std::string& content() const { return content_; }
   const std::vector<Call>& calls() const { return calls_; }
@@ -87,15 +83,15 @@ class ChatAnswer {
   StopParams stop_;
   StopStrings matcher_;
   int num_tokens_{0};
-  size_t num_begun_messages_{0};  // messages that have produced a delta
+  size_t num_begun_messages_{0};  // messages with a delta
   bool begins_message_{false};    // the next text begins a message
   bool is_preamble_{false};       // the last message with content is on "commentary"
   std::string reasoning_, content_;
   std::vector<Call> calls_;
-  // Arguments of the last call until it is complete, if it calls a custom tool.
+  // The last call's arguments until it ends, if its tool is custom.
   std::optional<std::string> custom_arguments_;
   std::vector<SampledToken> content_tokens_;
-  size_t num_sent_tokens_{0};  // number of the first content_tokens_ that deltas have reported
+  size_t num_sent_tokens_{0};  // how many of content_tokens_ deltas have reported
   int num_reasoning_tokens_{0};
 };
 

@@ -12,7 +12,7 @@ using harmony::Json;
 
 namespace {
 
-// Reads which of the model's messages the client sees, and the model's identity.
+// Which of the model's messages the client sees, and the model's identity.
 void read_presentation(const Field& request, ChatRequest& read) {
   if (const auto include = request.find("include_reasoning")) read.includes_reasoning = include->boolean();
   if (const auto reasoning = request.find("reasoning"); reasoning && read_boolean(*reasoning, "exclude"))
@@ -41,7 +41,7 @@ ToolSet read_tools(const Field& request, ChatRequest& read) {
   return tools;
 }
 
-// Returns the text of a prediction: a string, or parts of type "text" as in messages.
+// A prediction is a string, or parts of type "text" as in messages.
 std::string read_prediction(const Field& request) {
   const auto prediction = request.find("prediction");
   if (!prediction) return "";
@@ -56,8 +56,7 @@ std::string read_prediction(const Field& request) {
   return text;
 }
 
-// Reads where the prompt ends.
-void read_ends(const Field& request, ChatRequest& read) {
+void read_ends(const Field& request, ChatRequest& read) {  // where the prompt ends
   if (const auto adds = request.find("add_generation_prompt")) read.adds_generation_prompt = adds->boolean();
   read.continues_final = read_boolean(request, "continue_final_message");
   if (!read.continues_final) return;

@@ -1,4 +1,3 @@
-// Reads the body of a request to /v1/chat/completions.
 #pragma once
 
 #include <string>
@@ -14,15 +13,15 @@ namespace nibble::server {
 struct ChatRequest {
   GenerationParams params;
   harmony::Chat chat;                 // with the functions offered to the model
-  std::vector<OfferedTool> offered;   // the same functions, with their kinds
-  bool uses_functions{false};         // uses `functions`, the API's older form of `tools`
-  bool continues_final{false};        // the answer continues the last message, which is the assistant's
+  std::vector<OfferedTool> offered;   // the same functions with their kinds
+  bool uses_functions{false};         // `functions`, the older form of `tools`
+  bool continues_final{false};        // the answer continues the last message, the assistant's
   bool adds_generation_prompt{true};  // false: the prompt ends with the last message
   bool includes_reasoning{true};
-  std::string prediction{};  // the answer that the client expects; empty: none
+  std::string prediction{};  // expected answer; empty: none
 };
 
-// Both throw InputError.
+// Throw InputError.
 ChatRequest read_chat_request(std::string_view body, const RequestDefaults& defaults = {});
 ChatRequest read_chat(const harmony::Json& json, const RequestDefaults& defaults = {});
 

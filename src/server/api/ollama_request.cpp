@@ -12,8 +12,7 @@ namespace {
 using harmony::Field;
 using harmony::Json;
 
-// nibble's penalty counts the prompt and the whole answer; Ollama's counts only the last repeat_last_n
-// tokens.
+// nibble's penalty counts the prompt and the whole answer, Ollama's only the last repeat_last_n tokens.
 void read_penalty(const Field& options, GenerationParams& params) {
   const auto penalty = options.find("repeat_penalty");
   if (!penalty || penalty->value() == 1) return;

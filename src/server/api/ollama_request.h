@@ -1,4 +1,3 @@
-// Reads the bodies of requests to /api/chat and /api/generate, Ollama's API.
 #pragma once
 
 #include <string>
@@ -9,20 +8,20 @@
 namespace nibble::server {
 
 struct OllamaRequest {
-  ChatRequest chat;        // params.stream is true unless the request says otherwise
+  ChatRequest chat;        // params.stream defaults to true
   bool is_raw{false};      // /api/generate: `prompt` is used without a template
-  std::string prompt;      // set if is_raw
-  bool only_loads{false};  // no prompt: clients send such requests to load the model
+  std::string prompt;      // if is_raw
+  bool only_loads{false};  // no prompt: the request only loads the model
 };
 
-// Both throw InputError.
+// Throw InputError.
 OllamaRequest read_ollama_chat(std::string_view body, const RequestDefaults& defaults = {});
 OllamaRequest read_ollama_generate(std::string_view body, const RequestDefaults& defaults = {});
 
-// Reads {"model": NAME}; older clients send "name".
+// {"model": NAME}; older clients send "name".
 std::string read_ollama_model(std::string_view body, IgnoredFields& ignored);
 
-// Removes the tag ":latest", which nibble does not use: "tiny:latest" is "tiny".
+// Removes ":latest", which nibble does not use: "tiny:latest" is "tiny".
 std::string without_tag(std::string name);
 
 }  // namespace nibble::server

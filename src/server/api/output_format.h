@@ -1,6 +1,6 @@
-// Reads the output format that a request demands, in the terms of any API: response_format and text.format of
-// OpenAI, structured_outputs and guided_* of vLLM, regex and ebnf of SGLang, grammar and json_schema of
-// llama.cpp, output_config.format of Anthropic, format of Ollama.
+// A request's output format in the terms of any API: response_format and text.format of OpenAI,
+// structured_outputs and guided_* of vLLM, regex and ebnf of SGLang, grammar and json_schema of llama.cpp,
+// output_config.format of Anthropic, format of Ollama.
 #pragma once
 
 #include <optional>
@@ -15,9 +15,9 @@ namespace nibble::server {
 
 struct OutputFormat {
   std::optional<grammar::Source> source;        // absent: any text
-  std::string field;                            // the request's field for it: "request.response_format"
-  std::optional<harmony::ResponseFormat> told;  // what the prompt says about it
-  std::string name() const;                     // `field` without "request.": "response_format"
+  std::string field;                            // the request's field: "request.response_format"
+  std::optional<harmony::ResponseFormat> told;  // the prompt's text about the format
+  std::string name() const;                     // `field` without "request."
 };
 
 // Throws InputError, also if two fields demand a format.

@@ -25,8 +25,8 @@ Json with_head(const ReplyHead& head, std::string_view object) {
   return json;
 }
 
-// Returns {"type", "function": {"name", "arguments"}} or {"type", "custom": {"name", "input"}}; later parts
-// have only the text. Chat APIs have no namespaces, so the name is the client's own.
+// {"type", "function": {"name", "arguments"}} or {"type", "custom": {"name", "input"}}; later parts have only
+// the text. Chat APIs have no namespaces, so the name is the client's own.
 Json call_json(const OfferedTool& tool, const std::string& text, bool begins) {
   const bool is_custom = tool.kind == ToolKind::kCustom;
   const char* type = is_custom ? "custom" : "function";
@@ -161,7 +161,7 @@ void CompletionLogprobs::add(const std::vector<SampledToken>& tokens) {
   for (const SampledToken& token : tokens) {
     add_text(token.token);
     Json top = Json::object();
-    // Tokens may have the same text: emplace() keeps the first, which is the likeliest.
+    // Of tokens with the same text emplace() keeps the first, the likeliest.
     for (const TokenLogprob& other : token.top)
       top.emplace(token_text(other.token, tokenizer_), finite(other.logprob));
     lists_["token_logprobs"].push_back(finite(token.logprob));
@@ -179,7 +179,7 @@ Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& t
           Json{{"logprob", finite(logprob)}, {"rank", rank}, {"decoded_token", token_text(id, tokenizer)}});
     };
     for (const TokenLogprob& other : token.top) add(other.token, other.logprob, row.size() + 1);
-    add(token.token, token.logprob, nullptr);  // no effect if the token is among token.top
+    add(token.token, token.logprob, nullptr);  // no effect if token.top has the token
     list.push_back(std::move(row));
   }
   return list;

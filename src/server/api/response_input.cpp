@@ -33,8 +33,7 @@ std::string output_from(const Field& output) {
   return harmony::content_text(output, {.is_result = true, .accepted = kPartTypes});
 }
 
-// Returns the last message if it is the assistant's and `may_join` accepts it; otherwise adds a new message
-// of the assistant.
+// The last message if it is the assistant's and `may_join` accepts it, otherwise a new one.
 template <typename MayJoin>
 ChatMessage& assistant(std::vector<ChatMessage>& messages, MayJoin may_join) {
   if (messages.empty() || messages.back().role != Role::kAssistant || !may_join(messages.back())) {
@@ -62,8 +61,7 @@ void add_message(const Field& item, Reader& out) {
   said.is_preamble = item.find_string("phase") == "commentary";
 }
 
-// Adds a message of another agent.
-void add_agent_message(const Field& item, Reader& out) {
+void add_agent_message(const Field& item, Reader& out) {  // of another agent
   out.input.messages.emplace_back().text = text_from(item.need("content", kTextParts));
 }
 
@@ -75,7 +73,7 @@ void add_reasoning(const Field& item, Reader& out) {
   const std::string summarised = summary ? text_from(*summary) : "";
   if (text.empty()) text = summarised;
   if (text.empty()) return;
-  item.skip({"encrypted_content"});  // the same reasoning, encrypted
+  item.skip({"encrypted_content"});  // the same reasoning
   std::string& reasoning = assistant(out.input.messages, may_take_words).reasoning;
   reasoning += (reasoning.empty() ? "" : "\n\n") + text;
 }
@@ -100,7 +98,7 @@ void add_search_call(const Field& item, Reader& out) {
   add_call(item, out, "tool_search",
            harmony::json_line(item.need("arguments", "an object").value(), harmony::JsonSpacing::kNone));
 }
-// The arguments' names are those of the function "shell" (tools.cpp).
+// Names the arguments as in the function "shell" (tools.cpp).
 void add_local_shell_call(const Field& item, Reader& out) {
   const Field action = item.need("action", "an object with a command");
   Json arguments{{"command", action.need("command", "a list of strings").value()}};
@@ -112,7 +110,7 @@ void add_local_shell_call(const Field& item, Reader& out) {
   add_call(item, out, "shell", harmony::json_line(arguments, harmony::JsonSpacing::kNone));
 }
 
-// Adds a call whose arguments are members of an object in the item.
+// The call's arguments are members of an object in the item.
 void add_call_of_members(const Field& item, Reader& out, const char* object, const char* name,
                          std::initializer_list<const char*> keys) {
   const Field given = item.need(object, "an object");
@@ -132,19 +130,19 @@ void add_patch_call(const Field& item, Reader& out) {
 void add_result(const Field& item, Reader& out, std::string text) {
   ChatMessage& message = out.input.messages.emplace_back();
   message.role = Role::kTool;
-  // If absent, the result belongs to the oldest call (of this name) without a result.
+  // Without an id, a result belongs to the oldest open call (of this name).
   message.tool_call_id = item.find_string("call_id");
   const bool is_named = item.find("name").has_value();
   const std::string name = is_named ? harmony::need_tool_name(item, "name") : "";
   if (!message.tool_call_id && is_named) message.tool_name = name;
   message.text = std::move(text);
 }
-void add_local_shell_output(const Field& item, Reader& out) {  // its id may be the call's id
+void add_local_shell_output(const Field& item, Reader& out) {  // its id may be the call's
   add_result(item, out, output_from(item.need("output", kTextParts)));
   ChatMessage& result = out.input.messages.back();
   if (!result.tool_call_id) result.tool_call_id = item.find_string("id");
 }
-// Adds the output of each command, and how it ended.
+// The output of each command, and how it ended.
 void add_shell_output(const Field& item, Reader& out) {
   item.skip({"max_output_length"});
   const Field output = item.need("output", "a list of the commands' outputs");
@@ -173,7 +171,7 @@ void add_patch_output(const Field& item, Reader& out) {
 void add_output(const Field& item, Reader& out) {
   add_result(item, out, output_from(item.need("output", kTextParts)));
 }
-// A tool may be found again by a later search.
+// A later search may find a tool again.
 void add_found_tool(const Field& tool, Reader& out) {
   ToolSet found;
   add_response_tool(tool, found, out.ignored);

@@ -1,5 +1,5 @@
-// The items of a response (reasoning, message, tool calls), and the events that stream them. Both come from
-// the same deltas, so the events add up to the items. Each harmony message of the model becomes one item.
+// The items of a response (reasoning, message, tool calls), and the events that stream them: both from the
+// same deltas, so events add up to items. Each harmony message becomes an item.
 #pragma once
 
 #include <string>
@@ -21,24 +21,24 @@ class ResponseItems {
   ResponseItems(const Tokenizer& tokenizer, bool with_logprobs)
       : tokenizer_(tokenizer), with_logprobs_(with_logprobs) {}
 
-  // Returns the new events in order, without their sequence numbers.
+  // Returns the new events, without sequence numbers.
   std::vector<Json> push(const std::vector<AnswerDelta>& deltas);
-  std::vector<Json> finish(bool is_complete);  // false: marks the last item incomplete
+  std::vector<Json> finish(bool is_complete);  // false: the last item is incomplete
 
-  // The list "output" of the response: all items that have begun.
+  // The response's list "output": all items that have begun.
   const Json& items() const { return items_; }
 
  private:
   void push(const AnswerDelta& delta, std::vector<Json>& events);
   void begin(const AnswerDelta& delta, std::vector<Json>& events);
   void end(std::string_view status, std::vector<Json>& events);
-  Json event(std::string_view type) const;  // an event about the last item
+  Json event(std::string_view type) const;  // about the last item
 
   const Tokenizer& tokenizer_;
   bool with_logprobs_;
   Json items_ = Json::array();
-  const ItemKind* open_{nullptr};  // kind of the last item until it is complete
-  std::string arguments_;          // arguments of the last call, if its item shows them as an object
+  const ItemKind* open_{nullptr};  // of the last item until it ends
+  std::string arguments_;          // of the last call, if its item shows them as an object
 };
 
 }  // namespace nibble::server

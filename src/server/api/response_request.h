@@ -1,4 +1,4 @@
-// Reads the body of a request to /v1/responses, or to /v1/responses/input_tokens, into plain values.
+// Reads requests to /v1/responses and /v1/responses/input_tokens.
 #pragma once
 
 #include <functional>
@@ -17,22 +17,21 @@ namespace nibble::server {
 
 struct ResponseRequest {
   GenerationParams params;
-  harmony::Chat chat;  // the messages of the input, without those of the previous response
+  harmony::Chat chat;  // messages of the input, without the previous response's
   std::vector<OfferedTool> offered;
   std::optional<std::string> previous_id;
   bool store{true};
   bool is_background{false};
-  bool may_truncate{false};             // drop the oldest messages if the input is too long
-  harmony::Json body;                   // the request without its input; the answer repeats parts of it
-  std::vector<StoredItem> input_items;  // empty if `store` is false
+  bool may_truncate{false};             // drop the oldest messages of a too long input
+  harmony::Json body;                   // without its input; the answer repeats parts of it
+  std::vector<StoredItem> input_items;  // empty without `store`
 };
 
-// Replaces references to stored items by the items. `find_item` returns an item as JSON, or null; then this
-// throws HttpError (404).
+// Replaces references to stored items. `find_item` returns an item as JSON, or null (HttpError 404).
 void resolve_references(harmony::Json& body,
                         const std::function<const std::string*(const std::string& id)>& find_item);
 
-// Throws InputError.
+// Throw InputError.
 ResponseRequest read_response(harmony::Json body, const RequestDefaults& defaults = {});
 ResponseRequest read_response_request(std::string_view body);
 

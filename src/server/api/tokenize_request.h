@@ -1,4 +1,3 @@
-// Reads the bodies of requests to /tokenize and /detokenize.
 #pragma once
 
 #include <optional>
@@ -14,9 +13,9 @@ namespace nibble::server {
 struct TokenizeRequest {
   std::optional<std::string> model;
   std::string text;
-  bool parse_special{true};         // whether "<|start|>" in `text` is the control token
-  std::optional<ChatRequest> chat;  // if set, its prompt is tokenized instead of `text`
-  bool with_texts{false};           // also return the text of each token
+  bool parse_special{true};         // "<|start|>" in `text` is the control token
+  std::optional<ChatRequest> chat;  // tokenize this chat's prompt instead of `text`
+  bool with_texts{false};           // also return each token's text
   IgnoredFields ignored;
 };
 
@@ -26,7 +25,7 @@ struct DetokenizeRequest {
   IgnoredFields ignored;
 };
 
-// Both throw InputError.
+// Throw InputError.
 TokenizeRequest read_tokenize_request(std::string_view body, const RequestDefaults& defaults = {});
 DetokenizeRequest read_detokenize_request(std::string_view body);
 
