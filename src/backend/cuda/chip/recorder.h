@@ -1,5 +1,5 @@
-// Timestamps of a step's launches, for profile(). Kernels write them to device memory; a launch that is not
-// recorded costs one comparison.
+// Timestamps of a step's launches, for profile(), in device memory. An unrecorded launch costs one
+// comparison.
 #pragma once
 
 #include <vector>
@@ -15,9 +15,9 @@ class Recorder {
   Recorder();
   // Reserves the timestamps of the next launch. `is_draft`: see TimedWork.
   Timestamps next(const Label& label, bool is_draft);
-  // Resets all timestamps. Must be called before the launches run.
+  // Called before the launches run.
   void clear(cudaStream_t stream);
-  // Reads the timestamps in launch order, after all have run.
+  // In launch order; called after all have run.
   std::vector<TimedWork> read() const;
 
  private:

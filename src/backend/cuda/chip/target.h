@@ -17,8 +17,8 @@ struct Target {
   bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false}, has_wgmma{false};
 };
 
-// Whether products use wgmma: if the chip has it, and memory for its stages. Then every such kernel uses it,
-// because activations are stored in one layout only.
+// With wgmma and shared memory for its stages, every kernel that can use wgmma must: activations have one
+// layout.
 constexpr bool multiplies_by_wgmma(const Target& target) {
   return target.has_wgmma && target.budget == Budget::k227;
 }
