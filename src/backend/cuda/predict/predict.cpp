@@ -22,7 +22,7 @@ double real(Integer value) {
   return static_cast<double>(value);
 }
 
-// The rates that a chip reaches, per microsecond.
+// Per microsecond.
 struct Reached {
   double bytes, cache_bytes, weights, flops, attend_flops;
   double launch_microseconds;
@@ -55,8 +55,8 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
   }
 }
 
-// Returns the bytes of activations that an operation reads and writes in a step, with 4 bytes per number: few
-// are in float32, most in bfloat16 but read or written twice.
+// Bytes of activations that an operation reads and writes in a step, 4 per number: few are in float32, most
+// in bfloat16 but read or written twice.
 double activation_bytes(Operation operation, const Config& config, const PredictedStep& step) {
   const int h = config.hidden, q = config.num_heads * config.head_dim,
             kv = config.num_kv_heads * config.head_dim, k = config.experts_per_token;
@@ -81,7 +81,7 @@ double activation_bytes(Operation operation, const Config& config, const Predict
   }
 }
 
-// The load of a device that has all experts, or a part of each.
+// Load of a device that has all experts, or a part of each.
 ExpertLoad load_of_all(const Config& config, const PredictedStep& step) {
   const int rows = step.num_rows();
   return {expected_experts_hit(config.num_experts, config.experts_per_token, rows),
@@ -146,15 +146,14 @@ PredictedLink link_of(std::string_view gpu, int num_gpus, std::optional<double> 
   return {known.bandwidth, seconds, known.is_measured && num_gpus == 2, known.source};
 }
 
-// Microseconds of the all-reduce after half a layer.
+// Of the all-reduce after half a layer.
 double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int num_rows) {
   constexpr double kNumberBytes{6};
   const double sent = kNumberBytes * (num_gpus - 1) / num_gpus * num_rows * hidden;
   return (link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
-// A share as a model of its own, with its rows of the unembedding. Its experts are described by its load
-// instead.
+// A share as a model, with its rows of the unembedding; its load describes its experts.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;
