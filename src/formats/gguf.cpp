@@ -294,7 +294,7 @@ std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {
   return sum / alignment * alignment;
 }
 
-// Sets the data of each tensor, which must begin where the previous one ends, after padding.
+// Sets each tensor's data, which must begin where the previous one ends, after padding (optional at the end).
 void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> data, uint64_t alignment,
                    const fs::path& path) {
   uint64_t end = 0;

@@ -22,7 +22,7 @@ constexpr uint64_t kMaxSafetensorsHeaderBytes{100'000'000};  // the format's own
 // may be unaligned for their dtype. `path` is for messages. Throws ContainerError.
 std::vector<Tensor> parse_safetensors(std::span<const std::byte> file, const std::filesystem::path& path);
 
-// Keeps the file mapped. Copies a tensor to aligned memory if its dtype is wider than its alignment.
+// Keeps the file mapped. Copies tensors whose offset is not a multiple of their element size.
 Container open_safetensors(MappedFile file);
 
 }  // namespace nibble

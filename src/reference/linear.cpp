@@ -16,8 +16,7 @@ struct Product {
   Rounding rounding;
 };
 
-// Calls store(t, o, W[o] x[t] + b[o]) for every token t and output o. Decodes each row of weights once for
-// all tokens.
+// Calls store(t, o, W[o] x[t] + b[o]) for all tokens t and outputs o. Decodes each row of weights once.
 template <typename Store>
 void for_each_output(const Product& product, ThreadPool* pool, Store store) {
   const View<const float, 2> x = product.x;
