@@ -45,9 +45,8 @@ constexpr std::chrono::milliseconds kPatience{50};
 // Interval for returning freed memory to the system.
 constexpr std::chrono::seconds kTrimInterval{5};
 
-// Without API keys, a server on a loopback address trusts all local programs, but not pages of other sites in
-// a local browser: then, or with --allowed-host, only known Host names are answered. Unix sockets need no
-// check.
+// Without API keys, a loopback server trusts all local programs, but not pages of other sites in a local
+// browser: then, or with --allowed-host, only known Host names are answered. A Unix socket needs no check.
 AccessRules access_rules(const ServerOptions& options) {
   AccessRules rules{options.allowed_hosts, options.cors_origins};
   for (const std::string& host : rules.hosts)

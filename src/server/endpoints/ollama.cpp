@@ -1,5 +1,4 @@
-// POST /api/chat and /api/generate: Ollama's API. A stream has one JSON object per line; the last one has the
-// timings.
+// POST /api/chat and /api/generate: Ollama's API. Streams are lines of JSON, of which the last has timings.
 #include <fmt/chrono.h>
 
 #include <chrono>
@@ -23,8 +22,7 @@ std::string now() {
 
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
-// In Ollama's API the arguments of a call are an object. Arguments that are not valid JSON are passed on
-// unchanged, as the member "arguments".
+// Arguments are an object in Ollama's API. Invalid JSON becomes the member "arguments".
 Json calls_json(const ChatAnswer& answer) {
   Json calls = Json::array();
   for (const ChatAnswer::Call& call : answer.calls()) {
@@ -78,7 +76,7 @@ class OllamaAnswer : public ChoiceListener {
     last_["eval_duration"] = nanoseconds(seconds - first_token_seconds_);
     return is_stream_ ? out + print(last_) + "\n" : "";
   }
-  std::string on_silence() override { return ""; }  // Ollama's API has no empty line to send
+  std::string on_silence() override { return ""; }  // Ollama's API has no empty line
   const Json& last() const { return last_; }
 
  private:

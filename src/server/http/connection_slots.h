@@ -1,5 +1,5 @@
-// Connection slots. If all are taken, a new connection evicts the one whose client has been silent longest,
-// so that idle or slow clients can't keep others out. I/O thread only.
+// Connection slots. If all are taken, a new connection evicts the client that has been silent longest, so
+// that idle or slow clients can't keep others out. I/O thread only.
 #pragma once
 
 #include <functional>
@@ -16,13 +16,13 @@ class ConnectionSlots {
   int num_taken() const { return num_taken_; }
   bool are_too_few() const { return num_taken_ > max_taken_; }
 
-  // Ends the connection that has waited longest for its client. Returns false if no connection waits.
+  // Ends the connection that has waited longest for its client. False if no connection waits.
   bool make_room();
 
-  // The slot of one connection. May outlive the server that made `slots`.
+  // One connection's slot. May outlive the server.
   class Slot {
    public:
-    // `give_way` ends the connection. Called at most once, while the connection waits.
+    // `give_way` ends the connection; called at most once, while the connection waits.
     Slot(std::shared_ptr<ConnectionSlots> slots, std::function<void()> give_way);
     Slot(const Slot&) = delete;
     Slot& operator=(const Slot&) = delete;
@@ -36,7 +36,7 @@ class ConnectionSlots {
     friend class ConnectionSlots;
     std::shared_ptr<ConnectionSlots> slots_;
     std::function<void()> give_way_;
-    std::list<Slot*> self_;  // holds the entry while it is not in waiting_, so that moving it can't fail
+    std::list<Slot*> self_;  // the entry while outside waiting_, so that moving it can't fail
     std::list<Slot*>::iterator entry_;
     bool waits_{false}, has_given_way_{false};
   };

@@ -1,5 +1,5 @@
-// Detects that a client closes its connection or its sending half. A read would not: the server does not read
-// while it answers, and unread bytes hide the close. epoll reports it regardless. I/O thread only.
+// Detects that a client closes its connection or its sending half, which unread bytes hide from a read, and
+// the server does not read while it answers. epoll reports it regardless. I/O thread only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -14,12 +14,11 @@ class HangUpWatch : public std::enable_shared_from_this<HangUpWatch> {
  public:
   explicit HangUpWatch(boost::asio::io_context& io);
 
-  void start();  // called once
+  void start();  // once
 
-  // Calls `function` once, when the client of this socket hangs up, or soon if it already has. One function
-  // per socket.
+  // Calls `function` once when the client hangs up, or soon if it already has. One function per socket.
   void add(int socket, std::function<void()> function);
-  void remove(int socket);  // call before closing the socket
+  void remove(int socket);  // before the socket is closed
 
  private:
   void wait();

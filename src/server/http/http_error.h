@@ -1,4 +1,4 @@
-// A request that can't be answered: HTTP status and message. The handler formats it for its API.
+// A request that can't be answered. The handler formats the error for its API.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,8 +17,8 @@ class HttpError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)), status(http_status) {}
 
   int status;
-  std::string param{};  // the faulty parameter of the request; may be empty
-  std::string code{};   // machine-readable kind of error; may be empty
+  std::string param{};                                        // faulty parameter; may be empty
+  std::string code{};                                         // machine-readable kind; may be empty
   std::vector<std::pair<std::string, std::string>> header{};  // extra lines of the answer's header
 };
 

@@ -1,5 +1,5 @@
-// Parses lines of headers, chunks and trailers (RFC 9112). Only CR LF ends a line, and a line has no control
-// characters: a proxy that accepts another line end would see other requests in the same bytes.
+// Lines of headers, chunks and trailers (RFC 9112). Only CR LF ends a line, and lines have no control
+// characters: a proxy with other rules would see other requests in the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -8,23 +8,21 @@
 
 namespace nibble::server {
 
-// Returns whether the character is a control character or DEL, but not a tab.
-constexpr bool is_control(char letter) {
+constexpr bool is_control(char letter) {  // except tab; with DEL
   const auto code = static_cast<unsigned char>(letter);
   return (code < 0x20 && letter != '\t') || code == 0x7F;
 }
 
 constexpr bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
-// Returns the length of the token (RFC 9110: methods, field names) at the start of `text`.
+// Length of the token (RFC 9110: methods, field names) at the start.
 size_t token_length(std::string_view text);
 bool is_token(std::string_view text);
 
-std::string_view without_blanks(std::string_view text);  // trims spaces and tabs at both ends
+std::string_view without_blanks(std::string_view text);  // spaces and tabs at both ends
 bool equals_ignoring_case(std::string_view one, std::string_view other);
 
-// Removes the first line from `bytes` and returns it without CR LF; nullopt if its end has not arrived.
-// Throws HttpError (400).
+// Removes and returns the first line without CR LF; nullopt if its end is missing. Throws HttpError (400).
 std::optional<std::string_view> take_line(std::string_view& bytes);
 
 struct HeaderField {

@@ -1,11 +1,10 @@
-// Random ids for requests, answers and tool calls.
 #pragma once
 
 #include <string>
 
 namespace nibble::server {
 
-// 96 random bits as hexadecimal digits.
+// 96 random bits in hexadecimal, for requests, answers and tool calls.
 std::string random_id();
 
 }  // namespace nibble::server

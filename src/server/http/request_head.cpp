@@ -24,8 +24,7 @@ bool has_whole_codes(std::string_view text) {
   return true;
 }
 
-// Allows some characters that browsers send although RFC 3986 forbids them, such as "|". Browsers encode the
-// characters that are excluded here.
+// Allows characters that browsers send against RFC 3986, such as "|", but not those that browsers encode.
 bool is_path(std::string_view text) {
   const bool is_plain = std::all_of(text.begin(), text.end(), [](char letter) {
     return letter > ' ' && letter < 0x7F &&
@@ -42,8 +41,7 @@ int read_version(std::string_view text) {
   return text[7] == '0' ? 10 : 11;
 }
 
-// Returns the target as "/PATH?QUERY" or "*". The absolute form "http://HOST/PATH" also sets `authority`,
-// which then replaces the Host header.
+// The target as "/PATH?QUERY" or "*". `authority`: the host of "http://HOST/PATH", which replaces Host.
 std::string read_target(std::string_view target, std::string_view method, std::string_view& authority) {
   if (target == "*" && method == "OPTIONS") return "*";
   std::string path(target);
@@ -74,7 +72,7 @@ void read_request_line(std::string_view line, HttpRequest& request, std::string_
   request.target(read_target(line.substr(first + 1, last - first - 1), method, authority));
 }
 
-// Calls `function` for each list element in the fields of that name. Returns the number of fields.
+// Calls `function` per list element of these fields. Returns the number of fields.
 template <typename Function>
 size_t for_each_element(const HttpRequest& request, http::field name, Function function) {
   size_t num_fields = 0;
@@ -112,7 +110,6 @@ uint64_t read_content_length(const HttpRequest& request) {
 }
 
 // Only chunked bodies are decoded. RFC 9112, 6.3: a body whose last coding is not chunked has no end (400).
-// Other known codings before it get 501.
 void check_transfer_coding(const HttpRequest& request) {
   if (request.version() < 11)
     throw HttpError(400, "Transfer-Encoding needs HTTP/1.1; send HTTP/1.0 with Content-Length");

@@ -14,7 +14,7 @@ namespace {
 
 namespace beast = boost::beast;
 namespace http = beast::http;
-// Uses the client's id only if it can't corrupt a log line.
+// Only a client's id that can't corrupt a log line is used.
 std::string id_of(std::string_view sent) {
   constexpr size_t kMaxBytes{64};
   const bool is_plain =
@@ -122,14 +122,14 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
   const bool is_chunked = request_.version() >= 11;
   if (is_chunked) events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
   if (!has_events_) {
-    if (!is_chunked) keep_alive_ = false;  // without chunks, closing the connection ends the answer
+    if (!is_chunked) keep_alive_ = false;  // the end of the connection ends the answer
     std::string head = head_lines(200, stream_type_);
-    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // stops buffering by nginx
+    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // no buffering by nginx
     head += is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
     events.insert(0, head);
   }
   co_await write(events);
-  // Set only now: if memory runs out before anything is sent, the answer is an error with its own header.
+  // Set only now: if memory runs out before, the answer is an error with its own header.
   if (!has_events_) status_ = 200;
   has_events_ = true;
 }

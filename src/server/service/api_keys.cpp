@@ -16,7 +16,7 @@ std::string_view trimmed(std::string_view text) {
                                          : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-// Whether the name has the form "key-7", which is reserved for keys without a name.
+// "key-7" is reserved for keys without a name.
 bool is_given_by_nibble(std::string_view name) {
   constexpr std::string_view kBeginning{"key-"};
   return name.starts_with(kBeginning) && name.size() > kBeginning.size() &&
@@ -62,7 +62,7 @@ void ApiKeys::add(std::string_view text, std::string_view where) {
   if (key.empty()) throw InputError("{}: the key is empty", where);
   if (!is_sendable(key))
     throw InputError("{}: the key has a character that is not printable ASCII; no client can send it", where);
-  if (key.find(" #") != std::string_view::npos)  // would take a comment as part of the key
+  if (key.find(" #") != std::string_view::npos)  // a comment would become part of the key
     throw InputError("{}: the key contains ' #'; put comments on a line of their own", where);
   if (const ApiKey* known = find(key)) {
     if (!has_name || known->name == name) return;
@@ -71,7 +71,7 @@ void ApiKeys::add(std::string_view text, std::string_view where) {
   ApiKey added{.key = std::string(key), .name = std::string(name), .owner = std::string(name)};
   if (!has_name) {
     added.name = fmt::format("key-{}", keys_.size() + 1);
-    added.owner = fmt::format(":{}", key);  // can't equal a name, which has no colon
+    added.owner = fmt::format(":{}", key);  // differs from all names, which have no colon
   }
   keys_.push_back(std::move(added));
 }

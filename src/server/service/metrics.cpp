@@ -22,7 +22,7 @@ using prometheus::Gauge;
 using prometheus::Histogram;
 using Bounds = std::vector<double>;
 
-// Histogram bounds, times in seconds: vLLM's, plus smaller ones for fast machines and small models.
+// Histogram bounds, times in seconds: vLLM's, and smaller ones for fast machines and small models.
 const Bounds kShortTimes{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15,
                          0.2,    0.3,   0.4,    0.5,   0.75, 1,     2.5,  5,     10,  40};
 const Bounds kFirstTokenTimes{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
@@ -33,8 +33,7 @@ const Bounds kOverheadTimes{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4
 const Bounds kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 const Bounds kBatchSizes{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 
-// In the order of Outcome.
-constexpr std::array<const char*, 4> kOutcomes{"stop", "length", "abort", "error"};
+constexpr std::array<const char*, 4> kOutcomes{"stop", "length", "abort", "error"};  // by Outcome
 
 }  // namespace
 
@@ -84,7 +83,7 @@ struct Metrics::Impl {
   prometheus::Registry registry;
   const prometheus::Labels labels;
 
-  // Copied from the engine's state when Prometheus scrapes.
+  // From the engine's state, when Prometheus scrapes.
   Gauge& running = gauge("nibble:num_requests_running", "Running answers.");
   Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait to be scheduled.");
   prometheus::Family<Gauge>& page_share =
@@ -99,11 +98,11 @@ struct Metrics::Impl {
   prometheus::Family<Gauge>& pages = gauges("nibble:kv_cache_pages", "KV cache pages.");
   Gauge& full_pages = pages.Add({{"layers", "full"}});
   Gauge& sliding_pages = pages.Add({{"layers", "sliding"}});
-  Gauge* cache_config{nullptr};  // created with the first state, which has its labels
+  Gauge* cache_config{nullptr};  // created with the first state, for its labels
   Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Prompt tokens, including cached ones.");
   Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked up in the prefix cache.");
   Counter& hits = counter("nibble:prefix_cache_hits_total", "Tokens found in the prefix cache.");
-  std::set<std::string> key_names;  // names that have series
+  std::set<std::string> key_names;  // with series
   prometheus::Family<Counter>& key_requests =
       counters("nibble:key_requests_total", "HTTP requests, by name of the API key and status.");
   prometheus::Family<Counter>& key_prompt_tokens =
@@ -130,7 +129,7 @@ struct Metrics::Impl {
       counters("nibble:spec_decode_num_accepted_tokens_per_pos_total",
                "Drafted tokens that were accepted, by position in the draft from 0.");
 
-  // Counted when the events happen.
+  // Counted when events happen.
   Counter& generation_tokens = counter("nibble:generation_tokens_total", "Generated tokens.");
   prometheus::Family<Counter>& outcomes =
       counters("nibble:request_success_total", "Completed answers, by reason: stop, length, abort, error.");
@@ -160,7 +159,7 @@ struct Metrics::Impl {
   Histogram& overhead =
       histogram("nibble:scheduler_step_seconds",
                 "Time of a step outside the model: scheduling it and delivering its tokens.", kOverheadTimes);
-  Histogram* device_idle{nullptr};  // created if the device reports its idle time
+  Histogram* device_idle{nullptr};  // created if the device reports idle time
   prometheus::Family<Counter>& responses = counters(
       "nibble:http_requests_total", "HTTP requests, by endpoint and status (499: the client disconnected).");
   prometheus::Family<Histogram>& response_times =
@@ -171,7 +170,7 @@ struct Metrics::Impl {
           .Register(registry);
 };
 
-// Copies the engine's state. Raises counters to the engine's totals.
+// Copies the engine's state, raising counters to its totals.
 void Metrics::Impl::copy(const EngineState& state) {
   const auto raise = [](Counter& counter, uint64_t value) {
     counter.Increment(static_cast<double>(value) - counter.Value());
@@ -207,7 +206,7 @@ void Metrics::Impl::copy(const EngineState& state) {
       raise(accepted_at.Add({{"position", std::to_string(place)}}), count);
 }
 
-// Returns the label for a key's name. Names change with the key file; the limit bounds the number of series.
+// Label of a key's name. Key files change; the limit bounds the number of series.
 std::string Metrics::Impl::key_label(const std::string& name) {
   constexpr size_t kMaxNames{256};
   if (key_names.size() < kMaxNames) key_names.insert(name);
@@ -248,7 +247,7 @@ void Metrics::observe_end(Outcome outcome, double seconds) {
 void Metrics::observe_end(Outcome outcome, double seconds, const FinishedEvent& event) {
   observe_end(outcome, seconds);
   impl_->queue.Observe(event.queue_seconds);
-  if (event.num_output_tokens == 0) return;  // cancelled before its first token
+  if (event.num_output_tokens == 0) return;  // cancelled before the first token
   impl_->prefill.Observe(event.prefill_seconds);
   impl_->decode.Observe(event.decode_seconds);
   impl_->request_prompt_tokens.Observe(event.num_prompt_tokens);

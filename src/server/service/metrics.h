@@ -1,6 +1,5 @@
-// Metrics for Prometheus. Names and meanings are vLLM's, with "nibble:" for "vllm:". Metrics that vLLM has
-// are also exported under vLLM's names, so that dashboards and gateways made for vLLM work unchanged.
-// Thread-safe.
+// Metrics for Prometheus, with vLLM's names and meanings ("nibble:" for "vllm:"). Those that vLLM has are
+// also exported under vLLM's names, for its dashboards and gateways. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +14,15 @@
 
 namespace nibble::server {
 
-// How an answer ended: the label "finished_reason".
+// The label "finished_reason".
 enum class Outcome { kStop, kLength, kAbort, kError };
 Outcome outcome_of(FinishReason reason);
 std::string_view name(Outcome outcome);
 
-// Sums since the start.
+// Since the start.
 struct MetricsTotals {
   uint64_t num_generated_tokens{0};
-  uint64_t num_steps{0}, num_rows{0};  // a row is a token, of a prompt or an answer
+  uint64_t num_steps{0}, num_rows{0};  // a row is a token of a prompt or an answer
   double step_seconds{0};
 };
 
@@ -34,17 +33,17 @@ class Metrics {
 
   void observe_step(const StepReport& report);
   void observe_first_token(double seconds);  // from the request's arrival at the engine
-  void observe_next_token(double seconds);   // time since the previous token
+  void observe_next_token(double seconds);   // since the previous token
   void observe_end(Outcome outcome, double seconds);
   void observe_end(Outcome outcome, double seconds, const FinishedEvent& event);
-  // Counts an HTTP request; `path`: the path of its route.
+  // `path`: of the route.
   void observe_http_answer(std::string_view path, int status, double seconds);
 
-  void observe_key(const Exchange& exchange);  // counts a completed request for its API key's name
+  void observe_key(const Exchange& exchange);  // for the name of its API key
 
   MetricsTotals totals() const;
 
-  // Returns all metrics as text. `state` is empty until the model is loaded.
+  // `state` is empty until the model is loaded.
   std::string text(const std::optional<EngineState>& state, MetricsFormat format = MetricsFormat::kText);
 
  private:

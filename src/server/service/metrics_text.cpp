@@ -16,7 +16,7 @@ using prometheus::MetricFamily;
 
 constexpr std::string_view kOurs{"nibble:"}, kTotal{"_total"};
 
-// Metrics that vLLM has with the same meaning.
+// Equal in meaning in vLLM.
 constexpr std::string_view kOfVllm[] = {
     "num_requests_running",
     "num_requests_waiting",
@@ -48,8 +48,7 @@ bool has_label(const ClientMetric& metric, std::string_view name) {
                      [&](const ClientMetric::Label& label) { return label.name == name; });
 }
 
-// Adds copies under vLLM's names. vLLM reports one overall KV-cache usage, so series with a 'layers' label
-// are dropped.
+// Adds copies under vLLM's names, without series that vLLM lacks: those with a 'layers' label.
 void add_vllms(std::vector<MetricFamily>& families) {
   std::vector<MetricFamily> copies;
   for (const MetricFamily& family : families) {
@@ -63,7 +62,7 @@ void add_vllms(std::vector<MetricFamily>& families) {
   families.insert(families.end(), copies.begin(), copies.end());
 }
 
-// Converts to OpenMetrics, where the name of a counter family lacks the "_total" of its samples.
+// To OpenMetrics, whose counter families lack the "_total" of their samples.
 std::string open_metrics(const std::string& text, const std::vector<MetricFamily>& families) {
   std::set<std::string_view> counters;
   for (const MetricFamily& family : families)
@@ -85,7 +84,7 @@ std::string open_metrics(const std::string& text, const std::vector<MetricFamily
 std::string print_metrics(std::vector<MetricFamily> families, MetricsFormat format) {
   add_vllms(families);
   std::ostringstream text;
-  text.exceptions(std::ios::badbit);  // without this, the stream swallows std::bad_alloc
+  text.exceptions(std::ios::badbit);  // otherwise the stream swallows std::bad_alloc
   prometheus::TextSerializer().Serialize(text, families);
   return format == MetricsFormat::kOpenMetrics ? open_metrics(text.str(), families) : text.str();
 }

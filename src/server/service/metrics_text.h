@@ -1,4 +1,4 @@
-// Prints metrics in the formats that Prometheus reads, under nibble's names and vLLM's.
+// Prints metrics for Prometheus, under nibble's names and vLLM's.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ struct MetricFamily;
 namespace nibble::server {
 
 enum class MetricsFormat {
-  kText,         // Prometheus's text format 0.0.4
+  kText,         // Prometheus's format 0.0.4
   kOpenMetrics,  // OpenMetrics 1.0
 };
 

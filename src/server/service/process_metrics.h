@@ -1,5 +1,4 @@
-// The metrics that Prometheus's own clients report for every process: CPU time, memory, open files, start
-// time. Read from /proc.
+// Metrics of every Prometheus client, from /proc: CPU time, memory, open files, start time.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,4 @@
-// Builds prompts and engine requests from what the endpoints have read. Changes nothing in the service, so it
-// may run on the parse pool.
+// Builds prompts and engine requests. Changes nothing in the service, so it may run on the parse pool.
 #pragma once
 
 #include <string>
@@ -11,8 +10,7 @@
 
 namespace nibble::server {
 
-// A prompt that leaves no room for an answer. The message is OpenAI's; other endpoints may use their API's
-// own.
+// A prompt that leaves no room for an answer, with OpenAI's message; endpoints may use their API's.
 class ContextLengthError : public HttpError {
  public:
   ContextLengthError(size_t num_tokens, int max_context);
@@ -23,20 +21,17 @@ class ContextLengthError : public HttpError {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;
-  // If the answer continues the last message: the header of that message, and its text so far.
+  // To continue the last message: its header, and its text so far.
   std::vector<TokenId> begun, begun_text;
 };
 
-// Renders the chat as the model's prompt. Its date is today's, in local time, unless the options set one.
-// Throws InputError.
+// The date is today's, in local time, unless the options set it. Throws InputError.
 ChatPrompt chat_prompt(const Service& service, const ChatRequest& request);
 
-// Like chat_prompt(), but drops the oldest messages if the chat leaves no room for an answer. Keeps
-// instructions, and the last turn of any length. Drops a call together with its results.
+// Drops the oldest messages (calls with results) to fit. Keeps instructions and the last turn.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request);
 
-// Builds the engine request; the caller sets the stop strings. Throws HttpError if the prompt is empty, too
-// long, or has tokens outside the vocabulary.
+// The caller sets stop strings. Throws HttpError for an empty or too long prompt, or an unknown token.
 GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
                                           std::vector<TokenId> prompt);
 

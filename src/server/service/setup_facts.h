@@ -1,5 +1,4 @@
-// How the server was set up: the backend, its kernels, and its use of memory. Filled in by the command that
-// starts the server; shown at /status.
+// The backend, its kernels and its memory, for /status. Set by the command that starts the server.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +16,10 @@ struct SetupFacts {
     size_t bytes;
   };
   std::string backend;  // "cpu"
-  std::string device;   // description in one line
+  std::string device;   // one line
   std::vector<Kernel> kernels;
-  std::vector<Memory> memory;  // parts of the memory plan of the fullest device
-  size_t memory_budget{0};     // these parts, plus the room left at the start on the fullest device
+  std::vector<Memory> memory;  // memory plan of the fullest device
+  size_t memory_budget{0};     // of the fullest device: these parts and the room left at the start
 };
 
 }  // namespace nibble::server

@@ -1,4 +1,4 @@
-// Detects that the engine has stalled: requests wait, and no step has ended for too long.
+// Detects a stalled engine: requests wait, and no step has ended for too long.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 
 namespace nibble::server {
 
-// The limit for the time without a finished step. The default must allow a step of many rows on a slow CPU,
-// and one that reads all weights from a slow disk because the system has evicted them from memory.
+// Limit for the time without a finished step. The default allows many rows on a slow CPU, and a step that
+// reads all weights from a slow disk because the system evicted them.
 struct StepLimit {
   std::optional<std::chrono::seconds> given{};  // --step-timeout
   size_t num_host_bytes{0};                     // weights in host memory
 
   static constexpr double kLeastSeconds{60};
   static constexpr double kSlowDisk{100e6};  // bytes per second
-  // Margin: rows with long contexts take longer than the measured rows.
+  // Rows with long contexts take longer than measured rows.
   static constexpr double kSlowdown{4};
 
   double seconds(const EngineProgress& progress) const {
@@ -30,8 +30,8 @@ struct StepLimit {
 
 enum class Stall {
   kNone,
-  kSlow,     // the limit has passed: new requests should go elsewhere
-  kForever,  // twice the limit has passed: the process should be restarted
+  kSlow,     // past the limit: new requests should go elsewhere
+  kForever,  // past twice the limit: restart the process
 };
 
 inline Stall stall_of(const EngineProgress& progress, const StepLimit& limit) {
