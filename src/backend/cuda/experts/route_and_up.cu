@@ -94,7 +94,7 @@ class SlotChoice {
         tag_(tag),
         ranking_(chooses() ? args.router.rows : 0, [&](int e) { return logits[e]; }) {}
 
-  static __device__ bool chooses() { return threadIdx.x < 32; }  // whether the calling warp does
+  static __device__ bool chooses() { return threadIdx.x < 32; }  // whether the calling warp chooses
   static __device__ int slot() { return static_cast<int>(blockIdx.y); }
   // Returns what this CTA computes. Chooses experts only up to this CTA's slot if that decides it: finding
   // each further expert depends on the previous one.
