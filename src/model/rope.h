@@ -1,11 +1,9 @@
 // YaRN's RoPE frequencies (Peng et al. 2023, "by parts"):
-//
 //   f_i = (1 - r_i) theta^(-2i/D) + r_i theta^(-2i/D) / factor
 //   r_i = clamp((i - low) / (high - low), 0, 1)
 //   low, high = D/2 ln(original_context / (2 pi beta)) / ln theta    for beta = beta_fast, beta_slow
 //   c = 0.1 ln(factor) + 1                                           at every position
-//
-// The reference has its own implementation of these formulas, so that tests compare two.
+// The reference has its own implementation of these formulas: tests compare the two.
 #pragma once
 
 #include <vector>

@@ -15,8 +15,7 @@
 namespace nibble {
 namespace {
 
-// A tensor of the file and its sources. Codes of experts come with their scales; gate and up take every
-// second row, from `first_row` on.
+// A tensor of the file and its sources: expert codes with their scales; gate and up take every second row.
 struct Part {
   GgufEntry entry;
   TensorSpec spec;

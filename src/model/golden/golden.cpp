@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kAny{std::numeric_limits<uint64_t>::max()};
 
-// Reads the tensors of a golden file: checks dtype and shape, and copies.
+// Checks dtype and shape of the tensors of a golden file, and copies them.
 class Tensors {
  public:
   explicit Tensors(const std::filesystem::path& file)
