@@ -10,7 +10,7 @@
 
 namespace nibble::cpu {
 
-// Token rows that a work item multiplies with its panel of weights: in int8 they (20b: 0.25 MB) stay in L2.
+// Token rows that a work item multiplies with its panel of weights: as int8 they (20b: 0.25 MB) stay in L2.
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
 // Pieces of attention whose partial softmaxes can wait to be merged: enough for one row at position 131,071.

@@ -11,7 +11,7 @@ struct CpuTuning {
   // Weight rows per work item in steps of fewer than kManyTokens tokens. Small items balance the load; large
   // ones read longer runs of memory.
   int panel_rows{32};
-  // The same in larger steps, where every item reads all tokens' activations from a shared cache.
+  // Weight rows per item in larger steps, where all items read all tokens' activations from a shared cache.
   int large_panel_rows{96};
   // Tokens per panel from which AMX tiles multiply them. 0: as in the kernel table.
   int tile_from_tokens{0};

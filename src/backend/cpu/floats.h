@@ -1,7 +1,7 @@
 // Vectors of four floats by compiler extension, since GCC does not vectorise plain loops that compare floats,
 // and a branch-free e^x with the same bits on every machine:
 //   e^x = 2^n e^r      n = x / ln 2, rounded      r = x - n ln 2, |r| <= ln 2 / 2: polynomial of degree 7
-// Error: at most 2 ulp from -87 to 88 (tests/backend/cpu/floats_test.cpp), to which x is clamped. NaN stays.
+// At most 2 ulp wrong in [-87, 88] (tests/backend/cpu/floats_test.cpp); x is clamped to that. NaN stays NaN.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 
 namespace nibble::cpu {
 
-// Ascending: the last one that a machine supports is its best, and may use kernels of earlier ones.
+// Ascending: the last instruction set that a machine supports is its best; it may use earlier ones' kernels.
 enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {
@@ -57,7 +57,7 @@ std::span<const WeighRow> weigh_rows();
 
 inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // kQ8_0 is the last format
 
-// For each format, the first row of this or an earlier instruction set that is supported, or null.
+// The kernels of an instruction set: per format the first supported row of it or an earlier one, or null.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};

@@ -18,7 +18,7 @@ struct PackedLayer {
   std::optional<PackedMatrix> o;    // [H, Nq D]
 };
 
-// Packed layer by layer; each layer's unshared weights are freed, so at most one layer is in memory twice.
+// Models are packed layer by layer; unshared weights are freed, so at most one layer is in memory twice.
 struct PackedModel {
   std::shared_ptr<const Weights> weights;  // without the packed matrices
   std::vector<PackedLayer> layers;         // empty: nothing is packed

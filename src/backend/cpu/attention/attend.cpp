@@ -215,7 +215,7 @@ void attend(const AttendArgs& args) {
   }
 
   const double head_work = static_cast<double>(num_heads * args.kv.head_dim);
-  // Cost of an item besides its products, in multiply-adds per head: softmax, and queries in other caches.
+  // Softmax and queries from other cores' caches cost an item this number of multiply-adds per head.
   constexpr double kItemWork{3000};
   const double work = 2 * static_cast<double>(num_seen) * head_work +
                       kItemWork * static_cast<double>(std::ssize(items) * num_heads);

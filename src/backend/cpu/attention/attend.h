@@ -5,12 +5,12 @@
 // head h reads kv head h / (Nq / Nkv); the query heads of a kv head share each load. Bytes: 4 D (FP8: 2 D)
 // per visible position and kv head.
 //
-// Design: the positions that a row sees are divided into pieces, which end at multiples of kPiecePositions;
-// up to that number of positions are one piece. The partial softmax of a piece is computed page by page with
+// Design: the positions that a row sees are divided into pieces, which end at multiples of kPiecePositions; a
+// row that sees no more positions is one piece. The partial softmax of a piece is computed page by page with
 // a running maximum; pieces are merged in ascending order. So the bits depend only on the row's sequence and
-// position, not on the batch or on prefill chunks. A work item is one row and one kv head; if that gives too
-// few items for the threads, one piece of it, whose partial softmax goes to `parts` and is merged by a
-// second, small loop (docs/decisions/0011).
+// position, not on the batch or on prefill chunks. A work item is one row and one kv head or, if that gives
+// too few items for the threads, one piece of such a row: its partial softmax goes to `parts`, and a second,
+// small loop merges the pieces (docs/decisions/0011).
 #pragma once
 
 #include <optional>

@@ -75,7 +75,7 @@ class HeadDrafter {
   Rows taps_, features_, embedded_, input_, keys_, values_, cosines_, sines_;
   Rows own_input_, queries_, split_queries_, parts_, attended_, projected_, normed_, gate_out_, up_out_,
       gated_, logits_;
-  Rows out_;  // g
+  Rows out_;  // the head's output g (reference/draft_head.h)
 };
 
 }  // namespace nibble::cpu

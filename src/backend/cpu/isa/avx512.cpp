@@ -52,7 +52,7 @@ struct Avx512 {
             _mm512_castsi512_ps(_mm512_and_si512(words, upper))};
   }
 
-  // avx2.cpp explains this conversion.
+  // avx2.cpp explains the conversion of E4M3.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -64,7 +64,7 @@ struct Avx512 {
             _mm512_cvtph_ps(_mm256_or_si256(odd, _mm256_srai_epi16(nan, 8)))};
   }
 
-  // vpermps reads only the low 4 bits of a lane, so the even code needs no mask. The product is exact.
+  // vpermps reads only the low 4 bits of a lane: the even code needs no mask. Scaling by 2^n is exact.
   static Table table(float scale) {
     const __m512 values = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f,  //
                                          -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);
