@@ -6,7 +6,7 @@
 namespace nibble::grammar {
 namespace {
 
-// A search for a run stops after this number of expressions; the run is then what was searched.
+// The search for a run stops after this number of expressions; the run is then as long as the searched part.
 constexpr size_t kMaxExpressionsInRun{600};
 
 }  // namespace

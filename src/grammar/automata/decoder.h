@@ -18,7 +18,7 @@ namespace nibble::grammar {
 
 enum class Encoding {
   kUtf8,
-  kJsonString,  // with quotes; escapes, each for one character, only where JSON needs them: one form per text
+  kJsonString,      // with quotes; escapes only where JSON needs them, so each text has one form
   kJsonStringFree,  // with every escape that JSON allows; only for expressions with one character class
   kJsonContent,     // kJsonString without its quotes, so that several automata can compose one string
 };

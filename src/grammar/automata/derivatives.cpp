@@ -111,7 +111,7 @@ Expression Expressions::derivative(Expression a, char32_t code_point) {
   if (const auto known = derivatives_.find(key); known != derivatives_.end()) return known->second;
   fuel_.spend(4);
   const Expression result = derive(a, code_point);
-  // For subexpressions that several expressions share; automata cache the derivatives of their own rows.
+  // This cache is for subexpressions that several expressions share; automata cache their own derivatives.
   if (derivatives_.size() >= kMaxExpressions) derivatives_.clear();
   derivatives_.emplace(key, result);
   return result;
@@ -150,7 +150,7 @@ Expression Expressions::derive(Expression a, char32_t c) {
   }
 }
 
-// A loop, because a thousand parts are a thousand nested nodes. Goes on while parts accept the empty text.
+// Loops, because a thousand parts are a thousand nested nodes; goes on while parts accept the empty text.
 Expression Expressions::derive_concat(Expression a, char32_t c) {
   std::vector<Expression> alternatives;
   while (node(a).kind == Kind::kConcat) {

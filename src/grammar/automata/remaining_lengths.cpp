@@ -67,7 +67,7 @@ RemainingLengths::RemainingLengths(Expressions& expressions, const CharacterClas
     size_t from = ends_.size();
     while (from > 0 && ends(from - 1)) --from;
     for (size_t n = 0; n < from; ++n) lengths.has_shorter_ones = lengths.has_shorter_ones || ends(n);
-    // A whole period without a gap means no later gaps.
+    // An expression that can end at every length of one whole period can end at every later length.
     if (ends_.size() - from >= period_) lengths.from = to_index(from);
   }
 }

@@ -228,7 +228,7 @@ class LarkParser {
     return found;
   }
 
-  // "..." or "..."i, or a range.
+  // Reads "..." or "..."i, or a range.
   Expression literal() {
     const std::u32string first = quoted();
     Expressions& e = builder_.expressions();

@@ -15,7 +15,7 @@ constexpr size_t kShareOfNodes{128};
 constexpr size_t kMaxMasks{128};
 constexpr size_t kMaxEnds{4'096};
 
-// Whether the number of characters can't make a token illegal.
+// Whether no limit on the number of characters can make a token illegal.
 bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
   const bool has_room =
       terminal.max == kUnlimited || terminal.max - num_characters >= VocabularyTrie::kMaxTokenBytes;

@@ -5,7 +5,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Nodes of a subtree from which it pays to check first whether all its tokens are legal.
+// Nodes of a subtree from which on it pays to check first whether all its tokens are legal.
 constexpr uint32_t kManyNodes{32};
 
 MaskWalk::Nodes below(MaskWalk::Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }
@@ -116,7 +116,7 @@ template <typename Path>
 void MaskWalk::from_state(Path path, Nodes nodes, KeptMask* within) {
   if (nodes.empty()) return;
   const uint32_t depth_of_start = nodes[0].depth - 1u;
-  // What follows depends on the text after a member's name, or an item of a list of different texts.
+  // What follows a member's name, or an item of a list of different texts, depends on the text that was read.
   Behind behind(rows_, grammar_.ops[path.item(0).op].kind == OpKind::kMatch);
   const std::span<uint32_t> mask = within ? std::span(within->mask) : mask_;
   for (size_t at = 0; at < nodes.size();) {

@@ -1,6 +1,6 @@
 // Walks a tree of tokens to find those that may follow a row or an item, where no mask can be copied. While
 // the text belongs to one item, a step is one look-up in its automaton, and the walk keeps one state per
-// depth. What may follow the item's end is computed once per walk, only if a token continues.
+// depth. What may follow the item's end is computed once per walk, and only if a token continues there.
 #pragma once
 
 #include <cstddef>

@@ -31,8 +31,8 @@ class GrammarBuilder {
   NodeId text_of(Expression expression);
   NodeId text(std::string_view utf8) { return text_of(expressions().text(utf8)); }
   NodeId one_of(std::vector<std::string> texts);  // any number of fixed texts
-  // A quoted JSON string whose value is a text of the expression with `counts` characters. Leave `counts` at
-  // its default if the expression already bounds the length.
+  // A quoted JSON string whose value is a text of the expression, with a length within `counts`. Leave
+  // `counts` at its default if the expression already bounds the length.
   struct Counts {
     uint32_t min{0}, max{kUnlimited};
   };

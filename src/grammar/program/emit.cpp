@@ -72,7 +72,7 @@ uint32_t GrammarBuilder::emit(NodeId id, uint32_t next) {
   return next;
 }
 
-// From last to first; adjacent regular parts become one terminal.
+// Emits the parts from last to first; adjacent regular parts become one terminal.
 uint32_t GrammarBuilder::emit_sequence(const std::vector<NodeId>& parts, uint32_t next) {
   for (size_t end = parts.size(); end > 0;) {
     size_t begin = end;

@@ -81,7 +81,7 @@ struct Members {
   std::vector<uint32_t> values;     // rules, by position
   // By position, and for the end: the first required member from there on.
   std::vector<uint32_t> next_required;
-  std::vector<uint32_t> num_required;  // by position: required members from there on
+  std::vector<uint32_t> num_required;  // by position: number of required members from there on
   struct Undeclared {
     uint32_t name_op;  // reads the name with its quotes, then leads to kMemberValue
     uint32_t value;    // a rule

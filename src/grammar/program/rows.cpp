@@ -121,7 +121,7 @@ bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& ite
   return true;
 }
 
-// Enters the item at index `place` of its list into the hash table. Returns false if an equal item is there.
+// Enters the item at index `place` of its list into the hash table. Returns false if it has an equal item.
 bool Rows::find_slot(Kind kind, const Item& item, const std::vector<Item>& list, uint32_t place) {
   constexpr size_t kNumSlots{8192};
   static_assert(kNumSlots >= 3 * (kMaxItems + 1));

@@ -1,10 +1,8 @@
 // Content: complete UTF-8 characters other than quotes, backslashes and control characters; 97 % of o200k's
 // tokens are content only. Content tokens are divided into slices, by the kinds of their characters and by
-// whether they begin with a space. Where a grammar allows any text of a slice's kinds, the slice's bits are
-// copied instead of searched for: all slices in a JSON string, letters and digits in an identifier, letters
-// of all scripts in \\p{L}+. Half of o200k's tokens begin with a space and have no other one: the check is
-// then what may follow the space.
-// then any word can use slices too.
+// whether they begin with a space. Where a grammar allows any text of a slice's kinds, its bits are copied,
+// not searched for: all slices in a JSON string, letters and digits in an identifier, letters of all scripts
+// in \p{L}+. For tokens that begin with a space (half of o200k's), the check is what may follow it.
 #pragma once
 
 #include <array>
@@ -62,7 +60,7 @@ inline constexpr CharacterRange kLetterRanges[]{
 // Kinds of the word characters from `first` to `last`: letters, others, or both.
 constexpr ContentKinds word_kinds(char32_t first, char32_t last) {
   ContentKinds kinds = 0;
-  char32_t next = first;  // not yet classified
+  char32_t next = first;  // first code point not yet classified
   for (const CharacterRange& letters : kLetterRanges) {
     if (letters.last < next) continue;
     if (letters.first > last) break;
@@ -107,8 +105,8 @@ struct ContentRuns {
   std::array<uint8_t, kNumContentSets> num_characters{};
   // Bits by set: no content text of num_characters + 1 characters may follow.
   uint32_t ends_there{0};
-  // Per set, if lengths are needed: after any such content text the whole text may end after any number of
-  // further characters from this one on; kNever: no such number.
+  // Per set, if lengths are needed: after a content text within num_characters, the whole text may end after
+  // any number of further characters from this one on; kNever: no such number.
   std::array<uint16_t, kNumContentSets> num_missing{};
   static constexpr uint16_t kNever{0xFFFF};
 };

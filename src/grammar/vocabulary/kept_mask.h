@@ -18,7 +18,7 @@ struct KeptMask {
   std::vector<uint32_t> mask;
   bool has_ends{true};  // false: no text can follow the automaton's
   std::vector<End> ends{};
-  size_t num_nodes{0};  // that the walk found legal
+  size_t num_nodes{0};  // nodes that the walk found legal
 };
 
 }  // namespace nibble::grammar

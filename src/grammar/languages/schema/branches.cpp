@@ -13,7 +13,7 @@ constexpr uint32_t kMaxDisjointDepth{4};
 
 // Keywords that restrict the valid values and are not enforced.
 constexpr std::string_view kRefused[]{"$dynamicRef", "$recursiveRef"};
-// Draft 2019-09 split the third into the first two.
+// Draft 2019-09 split "dependencies" into the other two.
 constexpr std::string_view kDependencies[]{"dependentRequired", "dependentSchemas", "dependencies"};
 
 bool is_about_names(const Term& term) {
@@ -237,7 +237,7 @@ void Branches::choose(Open& open, Alternatives alternatives, uint32_t depth) {
   drop_impossible(alternatives, open.branch.types);
   if (std::ranges::any_of(alternatives, [](const Terms& terms) {
         return std::ranges::any_of(terms, depends_on_others);
-      })) {  // handled last
+      })) {  // alternatives that depend on other terms are handled last
     open.choices.insert(open.choices.begin(), std::move(alternatives));
     return;
   }
@@ -293,7 +293,7 @@ void Branches::check_keywords(const Json& schema) const {
                      "this keyword is not supported together with minContains or maxContains");
 }
 
-// Adds two alternatives for each entry: the member is absent, or present and the entry must hold too.
+// Adds two alternatives per entry of a dependency: the member is absent, or present and the entry must hold.
 void Branches::add_dependencies(Open& open, const Json& schema, std::string_view keyword, uint32_t depth) {
   using Sense = Term::Sense;
   for (const auto& [name, entry] : document_.object(schema, keyword)->items()) {

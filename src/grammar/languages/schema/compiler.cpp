@@ -145,7 +145,7 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-// Facts of arrays or objects that have fewer items or members than every excluded value, or more.
+// Facts of arrays or objects with fewer items or members than all excluded values, and of those with more.
 std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
   uint32_t least = kUnlimited, most = 0;
   for (const Json* value : facts.excluded) {

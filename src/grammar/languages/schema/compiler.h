@@ -92,7 +92,7 @@ class SchemaCompiler {
   std::map<const Format*, Expression> formats_;
   uint32_t holds_depth_{0};
   bool has_met_widened_{false};  // set by holds()
-  // Set while the values of this enum are filtered: each of them is in it.
+  // Set while the values of this enum are filtered, which need not be looked up in it.
   const Json* enum_of_listed_{nullptr};
 };
 

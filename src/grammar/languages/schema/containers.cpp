@@ -33,7 +33,7 @@ GrammarBuilder::JsonArray::Needed SchemaCompiler::needed_item(const ArrayFacts& 
   return needed;
 }
 
-// OpenAI's strict mode closes objects that declare members; others could only be empty, which is never meant.
+// OpenAI's strict mode closes objects that declare members; without members they could only be empty.
 bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
   const auto has = [&](std::string_view keyword) {
     return std::any_of(facts.sources.begin(), facts.sources.end(),

@@ -308,7 +308,7 @@ class FactsReader {
   Facts facts_;
   std::vector<const Json*> items_;
   std::vector<std::pair<uint32_t, const Json*>> failing_items_;
-  std::vector<const Json*> all_failing_;  // for every item
+  std::vector<const Json*> all_failing_;  // schemas that every item must fail
   std::vector<Unevaluated> unevaluated_items_;
   std::set<std::string> required_;
 };

@@ -40,7 +40,7 @@ struct StringFacts {
 };
 
 struct ArrayFacts {
-  std::vector<Terms> first;   // of items 0, 1, ...
+  std::vector<Terms> first;   // terms of items 0, 1, ...
   std::optional<Terms> rest;  // absent: no further items
   uint32_t min{0}, max{kUnlimited};
   // One item after the first needed_from items must satisfy all of `needed`.
@@ -55,9 +55,9 @@ struct ArrayFacts {
 };
 
 struct ObjectFacts {
-  std::vector<const Json*> sources;   // with properties, patternProperties or additionalProperties
+  std::vector<const Json*> sources;   // schemas with properties, patternProperties or additionalProperties
   std::vector<std::string> required;  // unique
-  std::vector<std::string> absent;    // of members
+  std::vector<std::string> absent;    // names of members that must be absent
   // Members that must be present and fail the schema.
   std::vector<std::pair<std::string, const Json*>> failing;
   std::vector<Unevaluated> unevaluated;
@@ -71,7 +71,7 @@ struct Facts {
   // Values of enum or const, of several lists the shortest. Each must still be checked against all terms.
   std::optional<std::vector<const Json*>> values;
   const Json* values_of{nullptr};     // that list if it is an enum
-  std::vector<const Json*> excluded;  // must not occur
+  std::vector<const Json*> excluded;  // values that must not occur
   NumberFacts numbers;
   StringFacts strings;
   ArrayFacts arrays;

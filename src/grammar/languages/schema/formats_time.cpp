@@ -47,7 +47,7 @@ Expression date_and(Expressions& e, Expression time) {
 
 }  // namespace
 
-// With 29 February in leap years only.
+// Dates with 29 February in leap years only.
 Expression date_format(Expressions& e) {
   constexpr std::string_view kLeapYear{
       R"((?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00))"};

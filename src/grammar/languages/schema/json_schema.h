@@ -14,7 +14,6 @@ namespace nibble::grammar {
 // The schema is not needed after the return. Throws InputError whose one line names the keyword and its place
 // ("schema: 'contains' at #/properties/list: this keyword is not supported; ..."), also for schemas that no
 // value satisfies or that exceed limits.h.
-// limits.h.
 Compiled compile_json_schema(const Json& schema, const SchemaOptions& options = {});
 
 // The texts of all JSON objects, for {"type": "json_object"}.

@@ -90,7 +90,7 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   } else if (has_excluded && !integers) {
     parts.push_back(canonical_number(e));  // one text per value, so that excluding texts suffices
   }
-  // Doubles distinguish all numbers of 15 digits: readers find each on the right side of the bounds.
+  // Doubles distinguish all numbers of 15 digits, so every reader finds a number on the same side of a bound.
   constexpr uint32_t kMaxDigits{15};
   const bool is_constrained = parts.size() > 1 || types == kFractionType || numbers.min || numbers.max;
   if (is_constrained && !integers)

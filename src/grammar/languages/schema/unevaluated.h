@@ -1,6 +1,6 @@
 // unevaluatedItems and unevaluatedProperties, as far as the schema alone determines what they apply to. What
-// $ref and allOf mention is the same for every value; what anyOf and its like mention is not, so unevaluated
-// keywords next to those are refused.
+// $ref and allOf mention is the same for every value; what keywords such as anyOf mention is not, so
+// unevaluated keywords next to those are refused.
 #pragma once
 
 #include <functional>

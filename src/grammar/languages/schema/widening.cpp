@@ -16,7 +16,7 @@ constexpr std::string_view kDear[]{"oneOf",        "anyOf",       "allOf",
                                    "dependencies", "uniqueItems", "dependentSchemas",
                                    "$ref",         "pattern",     "patternProperties",
                                    "contains",     "multipleOf",  "propertyNames"};
-// Their values are not schemas, but objects with schemas as members.
+// Keywords whose values are not schemas, but objects with schemas as members.
 constexpr std::string_view kNamed[]{"properties",  "patternProperties", "$defs",
                                     "definitions", "dependentSchemas",  "dependencies"};
 // The effect of unevaluatedItems and unevaluatedProperties depends on these keywords.
@@ -81,7 +81,7 @@ bool Widening::remove(Json& schema, const std::string& place, const std::string&
 void Widening::drop_keyword(Json& schema, const std::string& place, const std::string& keyword) {
   places_.insert(place);
   remove(schema, place, keyword);
-  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // they would count now
+  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // its siblings would now count
     for (const std::string& name : names_of(schema))
       if (name == "type" || !is_one_of(kKept, name)) schema.erase(name);
   if (keyword == "properties" || keyword == "patternProperties")
