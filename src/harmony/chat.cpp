@@ -40,7 +40,7 @@ Message assistant_message(const char* channel, std::string text) {
   return message;
 }
 
-// In the order in which the model generates them.
+// Appends reasoning, text and calls, in the order in which the model generates them.
 void add_assistant(const ChatMessage& said, std::vector<Message>& out) {
   const bool has_calls = !said.tool_calls.empty();
   if (!said.reasoning.empty()) out.push_back(assistant_message("analysis", said.reasoning));

@@ -25,7 +25,7 @@ enum class Kind { kPlain, kRecipient, kChannel, kConstrain };
 struct Word {
   Kind kind;
   std::string_view value;  // without "to=" or the mark
-  size_t begin;            // of the whole word in the header's text
+  size_t begin;            // offset of the whole word in the header's text
   bool is_taken{false};    // became a field or was dropped
 
   size_t end_of(std::string_view text) const {
@@ -311,7 +311,7 @@ bool holds_text(std::string_view channel_and_more) {
 }
 
 bool may_go_on(const Header& header) {
-  const size_t most = header.role ? 2 : 3;  // (author,) recipient without "to=", content type
+  const size_t most = header.role ? 2 : 3;  // author (unless known), recipient without "to=", content type
   size_t num_plain = 0;
   bool is_of_names = true;
   for (const Word& word : words_of(header.text)) {

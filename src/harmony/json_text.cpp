@@ -18,8 +18,8 @@ constexpr size_t kMaxDepth{128};  // the official library's limit; code that wal
 // Per object: inserting a key into an ordered object searches it linearly.
 constexpr size_t kMaxMembers{10'000};
 
-// Writes a double as Rust does: the shortest digits that read back, without an exponent from 1e-5 to 1e16,
-// elsewhere with one without a plus sign and leading zeros.
+// Writes a double as Rust does: the shortest digits that read back; from 1e-5 to 1e16 without an exponent,
+// elsewhere with one that has neither a plus sign nor leading zeros.
 std::string number_text(double value) {
   char buffer[64];
   const auto print = [&](std::chars_format format) {
@@ -78,7 +78,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t&) override { return add(value); }
   bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // not in JSON text
+  bool binary(binary_t&) override { return false; }  // does not occur in JSON text
   bool start_object(size_t) override { return open(Json::object()); }
   bool end_object() override { return close(); }
   bool start_array(size_t) override { return open(Json::array()); }

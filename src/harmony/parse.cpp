@@ -60,7 +60,7 @@ struct Parser::Impl {
   Delta finish() {
     NIBBLE_CHECK(state != State::kFinished, "finish() was called twice");
     const Delta delta = state == State::kHeader ? finish_header() : end_message();
-    // Repairs since the last message began belong to no later message.
+    // The last message gets all repairs noted since it began: no later one will.
     if (!messages.empty())
       for (const std::string& repair : repairs) note(messages.back().repairs, repair);
     state = State::kFinished;

@@ -24,7 +24,7 @@ struct ParsedMessage {
 
 struct Delta {
   bool header_ended{false};  // role, channel, recipient and content type of the last message are final
-  std::string text;          // certain by now: valid UTF-8 without control tokens
+  std::string text;          // text that is now certain: valid UTF-8 without control tokens
   bool message_ended{false};
 };
 

@@ -55,7 +55,7 @@ class TurnConstraint : public grammar::Constraint {
   Part part_{Part::kAuthor};
   std::optional<grammar::Matcher> matcher_;  // absent before <|start|>, in free text and at the end
   // State of the message that is being written.
-  std::string header_;             // since the last control token of the header
+  std::string header_;             // the header's text since its last control token
   const TurnTool* tool_{nullptr};  // one of turn_'s tools; null if the message is not a call
   bool is_final_{false};
   bool is_reasoning_{false};               // the text is on the analysis channel

@@ -15,7 +15,7 @@ namespace {
 using grammar::GrammarBuilder;
 using grammar::NodeId;
 
-// One list of names, so that thousands of tools stay below the limit on fixed texts.
+// Lists the names once, not once per form of header: thousands of tools stay below the limit on fixed texts.
 NodeId recipient(GrammarBuilder& builder, const std::vector<std::string>& names) {
   return builder.sequence({builder.text(" to="), builder.one_of(names)});
 }

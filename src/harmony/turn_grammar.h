@@ -36,9 +36,9 @@ struct TurnTool {
 };
 
 struct TurnRules {
-  std::vector<TurnTool> tools{};              // that may be called
+  std::vector<TurnTool> tools{};              // tools that may be called
   bool must_call{false};                      // the turn ends in a call, never in a final message
-  std::shared_ptr<grammar::Grammar> body{};   // of the final message; null: any text
+  std::shared_ptr<grammar::Grammar> body{};   // grammar of the final message; null: any text
   std::optional<int> max_reasoning_tokens{};  // 0: no reasoning; absent: no limit
 };
 
@@ -56,8 +56,8 @@ struct TurnGrammar {
   // The texts of a header between two control tokens.
   using Text = std::shared_ptr<grammar::Grammar>;
   Text author;                       // after <|start|>
-  Text channel, channel_of_call;     // after <|channel|>; channel_of_call: after a recipient
-  Text channel_behind_reasoning;     // channel at the limit of reasoning; null: no limit
+  Text channel, channel_of_call;     // after <|channel|>; channel_of_call: after a recipient as well
+  Text channel_behind_reasoning;     // like channel, when reasoning is at its limit; null: no limit
   Text type_of_final, type_of_call;  // after <|constrain|>
 };
 
