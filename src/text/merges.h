@@ -33,7 +33,7 @@ class Merges {
 
  private:
   struct Slot {
-    uint64_t pair{UINT64_MAX};  // a free slot: ids are not negative
+    uint64_t pair{UINT64_MAX};  // marks a free slot: no pair has this value, because ids are not negative
     Merge merge;
   };
 

@@ -56,7 +56,7 @@ class PreTokeniser::Pieces {
   std::unique_ptr<pcre2_real_match_data_8, FreeData> data_;
   const pcre2_real_code_8* code_{nullptr};
   std::string_view text_;
-  size_t begin_{0};  // of the next piece
+  size_t begin_{0};  // start of the next piece
   Match match_;      // last match found: it starts at or after begin_, or ends at begin_
 };
 

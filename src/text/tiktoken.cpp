@@ -1,4 +1,4 @@
-// Reads a .tiktoken rank file: per line a token's bytes in base64, a space, and its id = merge priority.
+// Reads a .tiktoken rank file: per line a token's bytes in base64, a space, and its rank (id and priority).
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace nibble {
 namespace {
 
-// Bounds the time to find merges, which tries every split in two. o200k's longest token has 128 bytes.
+// Bounds the time to find a token's merges, which tries every split in two. o200k's longest has 128 bytes.
 constexpr size_t kMaxTokenBytes{512};
 
 // The control tokens of o200k_harmony, by distance from the first id after the last rank.
@@ -92,7 +92,7 @@ Merges merges_by_rank(const Vocabulary& vocabulary, const std::string& origin) {
     }
   }
   Merges merges(rules.size(), byte_tokens(vocabulary, origin));
-  for (const Rule& rule : rules)  // pairs differ, because all tokens' bytes do
+  for (const Rule& rule : rules)  // no pair occurs twice: no two tokens have the same bytes
     (void)merges.add(rule.left, rule.right, {static_cast<uint32_t>(rule.result), rule.result});
   return merges;
 }

@@ -21,7 +21,7 @@ using simdjson::dom::element;
 std::string shown(std::string_view text) {
   constexpr size_t kMaxShown{100};
   size_t length = std::min(text.size(), kMaxShown);
-  while (length < text.size() && (text[length] & 0xC0) == 0x80) --length;  // cuts no character in two
+  while (length < text.size() && (text[length] & 0xC0) == 0x80) --length;  // keeps characters whole
   std::string shown;
   for (const char c : text.substr(0, length)) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7F)

@@ -9,7 +9,7 @@ namespace nibble {
 namespace {
 
 struct Lead {
-  uint8_t num_bytes;               // of the character; 0 if none starts with this byte
+  uint8_t num_bytes;               // length of the character; 0 if no character starts with this byte
   uint8_t min_second, max_second;  // range of the second byte; later bytes are always 0x80 to 0xBF
 };
 

@@ -17,7 +17,7 @@ class Utf8Stream {
   bool is_waiting() const { return !pending_.empty(); }
 
  private:
-  std::string pending_;  // prefix of one character: at most 3 bytes
+  std::string pending_;  // start of one character: at most 3 bytes
 };
 
 }  // namespace nibble
