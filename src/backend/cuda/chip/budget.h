@@ -8,7 +8,7 @@
 
 namespace nibble::cuda {
 
-// In KB per CTA: sm_86, 89, 120 and 121 have 99, sm_80 has 163, sm_90 and sm_100 have 227.
+// Shared memory in KB per CTA: sm_86, 89, 120 and 121 have 99, sm_80 has 163, sm_90 and sm_100 have 227.
 enum class Budget { k99, k163, k227 };
 inline constexpr Budget kBudgets[]{Budget::k99, Budget::k163, Budget::k227};
 
@@ -24,7 +24,7 @@ constexpr size_t usable_bytes(Budget budget) {
 // Smallest dynamic shared memory with which a CTA has an SM to itself, on a chip with shared_bytes per CTA.
 // An SM has one kilobyte more than that, and each CTA takes one for the driver.
 constexpr size_t alone_bytes(size_t shared_bytes) { return usable_bytes(shared_bytes) / 2 + 16; }
-// None below 99 KB.
+// Largest budget of a chip with shared_bytes per CTA; none below 99 KB.
 constexpr std::optional<Budget> largest_budget(size_t shared_bytes) {
   std::optional<Budget> largest;
   for (const Budget budget : kBudgets)

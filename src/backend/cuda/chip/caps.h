@@ -42,9 +42,8 @@ std::string describe(const DeviceCaps& caps);  // one line
 
 // Speeds of a chip, for predictions (predict/predict.h). Rates are per SM.
 struct ChipSpeeds {
-  double read_bandwidth{0};  // bytes per second: the fastest that any program was seen to read
-  // false: estimated from the share of the datasheet's figure that similar chips reach
-  bool is_read_measured{false};
+  double read_bandwidth{0};      // bytes per second: the fastest that any program was seen to read
+  bool is_read_measured{false};  // else estimated: the datasheet share that similar chips reach
   double clock_hz{0};            // under load
   double products_per_clock{0};  // mma.sync.m16n8k16 of bfloat16, summed in float32
   const char* source{""};        // source of the read bandwidth

@@ -3,8 +3,9 @@
 #include <cuda_runtime_api.h>
 
 namespace nibble::cuda {
-// Throws BackendLost if every later call of this process would fail too (an illegal address, a failed launch,
-// uncorrectable memory, a lost device), otherwise InputError. Both name what was attempted.
+// Throws after a CUDA error: BackendLost if every later call of this process would fail too (an illegal
+// address, a failed launch, uncorrectable memory, a lost device), otherwise InputError. `what` names the
+// attempt.
 void check(cudaError_t error, const char* what);
 
 }  // namespace nibble::cuda

@@ -26,16 +26,14 @@ struct Label {
   const char* first_name{nullptr};
 };
 
-// `recorder` is null unless profiling.
 struct Stream {
   cudaStream_t handle{nullptr};
-  Recorder* recorder{nullptr};
-  bool is_draft{false};  // record its launches as a draft head's
+  Recorder* recorder{nullptr};  // null unless profiling
+  bool is_draft{false};         // record its launches as a draft head's
   operator cudaStream_t() const { return handle; }
 };
 
-// Most shared memory of a CTA on the calling thread's GPU.
-size_t device_shared_bytes();
+size_t device_shared_bytes();  // most of a CTA, on the calling thread's GPU
 
 Timestamps timestamps_of_next(const Stream& stream, const Label& label);
 

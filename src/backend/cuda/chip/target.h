@@ -17,8 +17,7 @@ struct Target {
   bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false}, has_wgmma{false};
 };
 
-// With wgmma and shared memory for its stages, every kernel that can use wgmma must: activations have one
-// layout.
+// With wgmma and memory for its stages, every kernel that can use wgmma must: activations have one layout.
 constexpr bool multiplies_by_wgmma(const Target& target) {
   return target.has_wgmma && target.budget == Budget::k227;
 }
@@ -26,8 +25,7 @@ constexpr bool multiplies_by_wgmma(const Target& target) {
 // Throws InputError if the chip supports no budget, or less than the options request.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 
-// The first argument of every launch function.
-struct LaunchContext {
+struct LaunchContext {  // the first argument of every launch function
   Stream stream;
   Target target;
 };

@@ -23,7 +23,6 @@ constexpr int num_terms(BlockFormat format) { return format == BlockFormat::kMxf
 constexpr int eight_bytes(BlockFormat format) { return form_of(format) == BlockForm::kMxfp8 ? 8 : 4; }
 constexpr int row_tile_bytes(BlockFormat format) { return num_terms(format) * 8 * eight_bytes(format); }
 
-// Calls f(std::integral_constant<BlockFormat, ...>), for kernels that are instantiated per format.
 template <typename F>
 void with_block_format(BlockFormat format, const F& f) {
   switch (format) {

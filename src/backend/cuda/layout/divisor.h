@@ -6,7 +6,7 @@
 
 namespace nibble::cuda {
 
-// Exact below 2^31. Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994.
+// Exact for dividends below 2^31 (Granlund, Montgomery: Division by Invariant Integers using Multiplication).
 class Divisor {
  public:
   constexpr Divisor() = default;

@@ -21,19 +21,16 @@ constexpr int lane_order(int col) {
 }
 
 constexpr int whole_eights(int rows) { return (rows + kRowsOfSwizzle - 1) / kRowsOfSwizzle * kRowsOfSwizzle; }
-// Byte offset of the cell of `row` in `tile`.
-constexpr size_t cell_of(int row, int tile, int image_rows) {
+constexpr size_t cell_of(int row, int tile, int image_rows) {  // byte offset
   return (size_t{1} * static_cast<size_t>(tile) * static_cast<size_t>(image_rows) +
           static_cast<size_t>(row)) *
          kCellBytes;
 }
-// Byte offset of a column within the row's cell.
-constexpr int place_in_cell(int row, int col) {
+constexpr int place_in_cell(int row, int col) {  // byte offset
   const int place = 2 * lane_order(col % kTileCols);
   return (place / 16 ^ row % kRowsOfSwizzle) * 16 + place % 16;
 }
-// Index of the first of a row's 64 elements in `tile` (element_of(): of any), in an image or, at 0 image
-// Index of the first of a row's 64 elements in `tile` of an image or, if image_rows is 0, of rows.
+// Index of the first of a row's 64 elements in `tile`: in an image or, if image_rows is 0, in rows.
 constexpr size_t first_of_tile(int row, int tile, int num_tiles, int image_rows) {
   return image_rows
              ? cell_of(row, tile, image_rows) / 2

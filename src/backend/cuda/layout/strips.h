@@ -41,7 +41,6 @@ inline constexpr int kRouterSegmentTiles{3};
 
 enum class Layout { kBf16, kE4m3, kMxfp4 };
 
-// Calls f(std::integral_constant<Layout, ...>), for kernels that are instantiated per layout.
 template <typename F>
 void with_layout(Layout layout, const F& f) {
   switch (layout) {
@@ -108,7 +107,7 @@ constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
 // First item of share n of `num` equal shares of `count` items. 32 bits are enough: kMaxVocab rows of 4,096
 // columns are 2^19 units, and there are some hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
-// A CTA's units of a matrix, which are segments strip by strip, cut anywhere or only between strips.
+// A CTA's units of a matrix: segments, strip by strip, shared out at any segment or only between strips.
 struct UnitRange {
   int first, last;
 };

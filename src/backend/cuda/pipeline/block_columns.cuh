@@ -11,8 +11,7 @@
 
 namespace nibble::cuda {
 
-// Rows of whole tiles in global memory.
-struct WholeBlockRows : BlockRows {
+struct WholeBlockRows : BlockRows {  // of whole tiles, in global memory
   __device__ explicit WholeBlockRows(const BlockRows& rows) : BlockRows(rows) {}
   __device__ const uint8_t* row(int i) const { return codes + i * row_bytes(*this); }
   __device__ bool has_piece(int) const { return true; }
@@ -57,7 +56,6 @@ class BlockLane {
     scales_ = Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes + g * 4;
   }
 
-  // Adds the products of a stage, as Bf16Lane does.
   template <int tiles>
   __device__ void add_stage(uint32_t stage, PromptSums& sums) const {
     const uint4 codes = load_shared_16(stage + weights_ + lane_ * 16);

@@ -79,7 +79,7 @@ struct ImageShape {
       kProductRegisters{warpgroups > 2 ? 160 : 232};
   static_assert(!kSharesRegisters || 32 * (kWarps * kProductRegisters + 4 * kCopyRegisters) <= 65536);
 
-  // Empty for GPU families without wgmma, for which kernel_table.cpp has no row.
+  // The body is empty for GPU families without wgmma; kernel_table.cpp has no row for them.
   template <typename Items, typename Begin>
   static __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<ImageShape>& input,
                                         const Items& items, Stages<ImageShape>& stages, const Begin& begin) {
@@ -152,7 +152,6 @@ struct ImageShape {
           });
         });
   }
-  // Each lane copies one tile of a stage's columns.
   template <typename Items>
   static __device__ void copy_activations(const Timestamps& timestamps, const Strips& weights,
                                           const ImageRows& activations, const Items& items,
@@ -255,7 +254,7 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // Computes the same sums for more columns, by wgmma.
+  // Computes the sums of a segment by wgmma, for more columns than add_few().
   template <int tiles>
   static __device__ __forceinline__ void add_stage(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                    float (&sums)[tiles][4]) {
@@ -273,7 +272,7 @@ struct ImageShape {
     stages.tell_empty();
     stages.advance();
   }
-  // add_stage() for stages of one tile; releases one when the first products of the next are in flight.
+  // add_stage() for stages of one tile; releases a stage when the next stage's first products are in flight.
   template <int tiles>
   static __device__ __forceinline__ void add_stages(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                     float (&sums)[tiles][4]) {

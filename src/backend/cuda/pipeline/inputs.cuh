@@ -15,13 +15,11 @@ struct Ignore {
   __device__ void operator()(const Args&...) const {}
 };
 
-// `stride`: elements from one row to the next.
-struct SharedRows {
+struct SharedRows {  // rows `stride` elements apart
   __nv_bfloat16* data;
   int stride, count;
 };
 
-// Loaded terms of the residual stream, not yet added. `T`: float, or float4 for four adjacent elements.
 template <typename T>
 struct ResidualTerms {
   T x, rest, experts[kMaxExpertsPerToken];
@@ -44,7 +42,7 @@ struct Residual : ResidualInput {
       if (experts && k < num_experts) terms.experts[k] = at(experts, token * num_experts + k);
     return terms;
   }
-  // Adds the terms, always in the same order.
+  // Adds the terms of the residual stream, always in the same order.
   template <typename T>
   __device__ T sum(const ResidualTerms<T>& terms) const {
     T sum = terms.x;
@@ -209,8 +207,7 @@ struct RowMatrix {  // [., cols]
   const __nv_bfloat16* data;
   int cols;
 };
-// The calling thread, among those of a CTA that share some work.
-struct WorkThread {
+struct WorkThread {  // the calling thread, among those of a CTA that share some work
   int index, num_threads;
 };
 

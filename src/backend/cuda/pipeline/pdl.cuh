@@ -38,11 +38,11 @@ class EndTimestamp {
   const Timestamps& timestamps_;
 };
 
-// Lets the next kernel start. Called after wait_for_predecessor(): before its own wait, the next kernel must
-// not read data older than this kernel may read.
+// Lets the next kernel start. Called after wait_for_predecessor(), so that data which the next kernel reads
+// before its own wait is never older than this kernel may read.
 __device__ inline void let_successor_start() { launch_dependents(); }
-// Same, before wait_for_predecessor(): only if the next kernel reads just weights and the step's input before
-// its wait. After it, it sees all earlier writes, because this kernel ends after its own wait.
+// Lets the next kernel start even before wait_for_predecessor(): only if it reads just weights and the step's
+// input before its own wait. After that it sees all earlier writes, as this kernel ends after its wait.
 __device__ inline void let_successor_start_early() { launch_dependents(); }
 
 struct LaunchShape {

@@ -42,8 +42,7 @@ struct PromptItem {
   int matrix, first_strip, first_column, columns;
   int image_row{0};  // of the first column, if activations are in an image
 };
-// An item of which only one segment is multiplied (split_dense.cu).
-struct SegmentItem : PromptItem {
+struct SegmentItem : PromptItem {  // only one segment is multiplied (split_dense.cu)
   int segment;
 };
 
@@ -60,7 +59,7 @@ constexpr int row_blocks(const Strips& weights) {
   return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
 }
 
-// One CTA per item, up to the number that is resident at once.
+// A launch with one CTA per item, up to the number that is resident at once.
 template <typename Shape>
 LaunchShape shape_for_items(const Target& target, int num_items) {
   return {dim3(static_cast<unsigned>(std::min(num_items, Shape::kCtas * target.num_multiprocessors))),

@@ -5,8 +5,7 @@
 
 namespace nibble::cuda {
 
-// For mma.sync.
-struct PromptWarps {
+struct PromptWarps {  // of all shapes for mma.sync
   static constexpr int kWarps{12}, kCopyWarps{4}, kThreads{32 * (kWarps + kCopyWarps)}, kCtas{1};
   static constexpr int kWarpTiles{8};  // of 8 columns, n of mma
   static constexpr int kWarpColumns{8 * kWarpTiles};
@@ -14,7 +13,7 @@ struct PromptWarps {
   static constexpr bool kTakesImage{false};
 };
 
-// For bfloat16 activations: fewer rows of E4M3 and BF16, whose weights take 2 and 4 times the bytes of MXFP4.
+// With bfloat16 activations, items of E4M3 and BF16 have fewer rows: 2 and 4 times the bytes of MXFP4.
 constexpr int prompt_column_warps(Layout layout) { return layout == Layout::kMxfp4 ? 1 : 2; }
 constexpr int prompt_row_warps(Layout layout) { return PromptWarps::kWarps / prompt_column_warps(layout); }
 

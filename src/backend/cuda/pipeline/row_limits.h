@@ -19,7 +19,7 @@ inline constexpr int kRouterNorms{32};
 // Columns of a wgmma pass over MXFP4 with enough pairs. With 128 the tensor cores would be 2 % busier, but
 // their sums take more registers, and ptxas then makes each product wait for the previous one.
 inline constexpr int kMostColumns{96};
-// The same for a batch, where few pairs share an expert: the least that a product takes; more stages fit.
+// Columns of a wgmma pass for a batch, where few pairs share an expert: the fewest, for the most stages.
 inline constexpr int kBatchColumns{8};
 // Fewest tokens for which wgmma groups have kManyColumns (kManyTokens) and kMostColumns (kWideTokens).
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
@@ -33,8 +33,8 @@ inline constexpr int kMaxColumns{8};
 
 // Most pairs that the kernels that read pairs group themselves: each warp has a lane for each pair.
 inline constexpr int kMatchedPairs{32};
-// Whether readers group a step's pairs, with no more pairs of an expert than `size`. Pairs in an image
-// (`in_image`) have groups in memory, read by the kernel that gathers them.
+// True if readers group a step's pairs themselves: no expert has more than `size` pairs. Groups of pairs that
+// are gathered in an image (`in_image`) are in memory, where the gathering kernel reads them.
 constexpr bool are_matched(int num_tokens, int experts_per_token, int size, bool in_image) {
   return size == kMaxColumns && !in_image && num_tokens <= size &&
          num_tokens * experts_per_token <= kMatchedPairs;

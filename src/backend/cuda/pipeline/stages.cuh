@@ -10,7 +10,7 @@ namespace nibble::cuda {
 template <typename Shape>
 class Stages {
  public:
-  // Called by the whole CTA.
+  // All threads of the CTA construct the stages together.
   __device__ explicit Stages(uint8_t* memory)
       : memory_(shared_address(memory)), is_first_lane_(threadIdx.x % 32 == 0), full_(memory_ + kBarriers) {
     if (threadIdx.x == 0) {
@@ -27,8 +27,7 @@ class Stages {
   __device__ void wait_until_full() const { wait(full_, phase_); }
   __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // a new stage is empty
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
-  // Called by a whole warp that has read the stage.
-  __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }
+  __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // for the whole calling warp
   // For warps that count stages in the order of filling, from 0: a uniform n stays in uniform registers.
   __device__ uint32_t address(unsigned n) const {
     return memory_ + n % Shape::kStages * static_cast<unsigned>(Shape::kStageBytes);
@@ -61,8 +60,7 @@ class Stages {
   uint32_t phase_{0};
 };
 
-// Barriers included.
-constexpr int stages_bytes(int num_stages, int stage_bytes) {
+constexpr int stages_bytes(int num_stages, int stage_bytes) {  // with barriers
   return num_stages * (stage_bytes + 2 * static_cast<int>(sizeof(uint64_t)));
 }
 

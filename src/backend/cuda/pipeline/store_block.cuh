@@ -41,7 +41,7 @@ __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_the
   scales[2] = second_scale;
 }
 
-// The same for eight bfloat16 numbers at a 16-byte aligned address in shared memory.
+// store_eight() of eight bfloat16 numbers at a 16-byte aligned address in shared memory.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there,
                             const __nv_bfloat16* from) {

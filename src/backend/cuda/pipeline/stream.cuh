@@ -38,8 +38,7 @@ class Ring {
 
   __device__ Ring(uint8_t* memory, unsigned lane) : Ring(memory, lane, Later()) { init(); }
   __device__ Ring(uint8_t* memory, unsigned lane, Later) : memory_(shared_address(memory)), lane_(lane) {}
-  // Initializes the barriers. Called once, by the whole warp.
-  __device__ void init() const {
+  __device__ void init() const {  // called once, by the whole warp
     constexpr unsigned kArrivals{kHasBulkCopies ? 1 : 32};
     if (lane_ == 0) {
 #pragma unroll
@@ -104,7 +103,7 @@ struct Columns {
   // Column n reads row n.
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count)
       : Columns(activations, stride, count, of_lane(count)) {}
-  // Column g, or the last one: a column without a token affects no other, and its sums are not used.
+  // The column that a lane reads: g or, past the end, the last; sums of columns without a token are not used.
   static __device__ int of_lane(int count) { return min(static_cast<int>(threadIdx.x) % 32 / 4, count - 1); }
 };
 
@@ -128,8 +127,7 @@ struct UnitCursor {
 
   __device__ UnitCursor(const Strips& strips, int first)
       : unit(first), segment(static_cast<int>(strips.by_segments.remainder(static_cast<unsigned>(first)))) {}
-  // Moves on by `warps` units; returns the distance in bytes.
-  __device__ int advance(const Strips& strips, int warps) {
+  __device__ int advance(const Strips& strips, int warps) {  // returns the distance in bytes
     unit += warps;
     segment += strips.advance_segments;
     if (segment < strips.num_segments) return strips.advance_bytes;
@@ -170,8 +168,7 @@ class UnitStream {
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
       : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings)) {}
 
-  // start_prefetch(), before the activations, prefetches `ahead` slots of weights; fill_ring(), after, the
-  // rest.
+  // start_prefetch() loads the first `ahead` slots of weights; fill_ring() the rest, after the activations.
   template <int ahead = slots_ahead(slots)>
   __device__ void start_prefetch() {
     prefetch<ahead>();
@@ -259,7 +256,6 @@ class UnitStream {
       if (kHasSeveral && to_prefetch_.unit >= matrix_end_) find_matrix();
     }
   }
-  // Finds the address of the unit to prefetch, and the end of its matrix.
   __device__ void find_matrix() {
     const auto strip = static_cast<int>(
         strips_.by_segments.quotient(static_cast<unsigned>(min(to_prefetch_.unit, max(last_ - 1, 0)))));

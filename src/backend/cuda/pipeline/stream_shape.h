@@ -30,9 +30,8 @@ constexpr size_t ring_bytes(Layout layout, StreamWarps of) {
 // Slots prefetched before the activations have been requested: more would delay the activations.
 constexpr int slots_ahead(int slots) { return slots - 1; }
 
-// Best first. On an H100 12, 18, 20 and 24 warps and other ring depths were slower than 16
-// (docs/decisions/0005); one slot less costs 1 %. 8 warps are for chips with less shared memory, which need
-// no more.
+// Warps and slots, best first. On an H100 12, 18, 20 and 24 warps and other depths of rings were slower than
+// 16 warps (docs/decisions/0005); a slot less costs 1 %. Chips with room for only 8 warps need no more.
 inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
 constexpr bool is_for(StreamWarps of, Layout layout) { return layout != Layout::kMxfp4 || of.slots == 2; }
 

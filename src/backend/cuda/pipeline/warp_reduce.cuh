@@ -7,7 +7,7 @@
 
 namespace nibble::cuda {
 
-// Over all 32 lanes, farthest first: lanes i and i ^ 16, then i ^ 8, ... i ^ 1. CUB's WarpReduce adds
+// Reduces over all 32 lanes, farthest first: lanes i and i ^ 16, then i ^ 8, ... i ^ 1. CUB's WarpReduce adds
 // adjacent lanes first and leaves the result in one lane.
 template <typename T, typename Op>
 __device__ T reduce_warp(T value, Op op) {
@@ -15,9 +15,9 @@ __device__ T reduce_warp(T value, Op op) {
   return groups::reduce(groups::tiled_partition<32>(groups::this_thread_block()), value, op);
 }
 
-// Over each group of `lanes` lanes, adjacent first: lanes i and i ^ 1, then i ^ 2, ... i ^ (lanes / 2). All
-// 32 lanes take part. CUB's WarpReduce<T, lanes> has one mask per group, for which the compiler adds a loop
-// (MATCH, 32 instructions on attention's critical path).
+// Reduces over each group of `lanes` lanes, adjacent first: lanes i and i ^ 1, then i ^ 2, ... i ^ (lanes /
+// 2). All 32 lanes take part. CUB's WarpReduce<T, lanes> has one mask per group, for which the compiler adds
+// a loop (MATCH, 32 instructions on attention's critical path).
 template <int lanes, typename T, typename Op>
 __device__ T reduce_neighbours(T value, Op op) {
 #pragma unroll

@@ -22,8 +22,7 @@ double real(Integer value) {
   return static_cast<double>(value);
 }
 
-// Per microsecond.
-struct Reached {
+struct Reached {  // a chip's rates, per microsecond
   double bytes, cache_bytes, weights, flops, attend_flops;
   double launch_microseconds;
 };
@@ -146,7 +145,7 @@ PredictedLink link_of(std::string_view gpu, int num_gpus, std::optional<double> 
   return {known.bandwidth, seconds, known.is_measured && num_gpus == 2, known.source};
 }
 
-// Of the all-reduce after half a layer.
+// Microseconds of the all-reduce after half a layer.
 double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int num_rows) {
   constexpr double kNumberBytes{6};
   const double sent = kNumberBytes * (num_gpus - 1) / num_gpus * num_rows * hidden;

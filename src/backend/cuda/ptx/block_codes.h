@@ -8,8 +8,8 @@
 //  kMxfp4   m16n8k64: both are E2M1, eight codes per register, low nibble first. a0, a1: rows g, g + 8,
 //           columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: column g, same places.
 //
-// The columns of a block of 32 may come in any order that A and B share: that of activations in memory. A
-// lane keeps its eight adjacent columns of strips.h, 8 t + c with c = 4 m + 2 j + h (bits m, j, h), as is
+// A and B may share any order of the columns of a block of 32; activations are stored in it. A lane keeps its
+// eight adjacent columns of strips.h, 8 t + c with c = 4 m + 2 j + h (bits m, j, h), in the order that is
 // cheapest to unpack:
 //
 //  kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. Columns by place: 0 4 1 5 2 6 3 7.
@@ -22,7 +22,7 @@
 
 namespace nibble::cuda {
 
-// Largest E8M0 scale that the MXFP4 layout (layout/strips.h) can store, 2^1: weights up to 12. gpt-oss: 2^-3.
+// Largest E8M0 scale of the MXFP4 layout (layout/strips.h), 2^1: weights up to 12. gpt-oss needs 2^-3.
 inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
 enum class BlockForm { kMxfp8, kMxfp4 };  // named after the activations; weights are MXFP4 in both
@@ -30,8 +30,7 @@ enum class BlockForm { kMxfp8, kMxfp4 };  // named after the activations; weight
 inline constexpr int kBlockCols{32};  // columns that share a scale
 constexpr int contraction(BlockForm form) { return form == BlockForm::kMxfp8 ? 32 : 64; }
 
-// Place of column `c` of a lane's eight columns.
-constexpr int place_of(BlockForm form, int c) {
+constexpr int place_of(BlockForm form, int c) {  // of a lane's eight columns
   return form == BlockForm::kMxfp8 ? (c << 1 | c >> 2) & 7 : (c >> 1 | c << 2) & 7;
 }
 

@@ -14,7 +14,7 @@
 #include "backend/cuda/ptx/block_mma_twin.h"
 #include "backend/cuda/ptx/mma.cuh"
 
-// Not by __CUDA_ARCH__: plain sm_120 and sm_121 lack these forms, and sm_121 is not sm_120.
+// Do not test __CUDA_ARCH__ here: plain sm_120 and sm_121 lack these forms, and sm_121 is not sm_120.
 #if defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL)
 #define NIBBLE_BLOCK_MMA 1
 #elif defined(__CUDA_ARCH_FAMILY_SPECIFIC__)

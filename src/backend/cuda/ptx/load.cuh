@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-// By shared address (shared_address()): from a pointer, the compiler converts the address back each time.
+// Loads by shared address (shared_address()): the compiler converts pointers back to addresses each time.
 __device__ inline uint4 load_shared_16(uint32_t from) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -45,7 +45,7 @@ __device__ inline void prefetch_to_l2(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
-// The compiler may move an ordinary load down to the first use of its value, after many other loads.
+// load_now() stays in place: the compiler moves ordinary loads down to their first use, after other loads.
 __device__ inline float load_now(const float* from) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
@@ -62,7 +62,7 @@ __device__ inline float2 load_now(const float2* from) {
   return value;
 }
 
-// Keeps the compiler from computing with the value before this point: up at the load, it would stall.
+// from_here() keeps the compiler from computing with the value earlier: at the load, it would stall.
 __device__ inline float from_here(float value) {
   asm volatile("" : "+f"(value));
   return value;
@@ -72,7 +72,7 @@ __device__ inline uint32_t from_here(uint32_t value) {
   return value;
 }
 
-// For words that CTAs pass to each other. Orders no other accesses: a word must hold all data passed.
+// Accesses to words that CTAs pass to each other. They order no others: a word must hold all data passed.
 __device__ inline uint64_t load_relaxed(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
@@ -102,7 +102,7 @@ __device__ inline void store_relaxed(float2* to, float2 words) {
   asm volatile("st.relaxed.gpu.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(words.x), "f"(words.y)
                : "memory");
 }
-// For words that the warps of a CTA pass to each other in shared memory.
+// Accesses to words that the warps of a CTA pass to each other in shared memory.
 __device__ inline uint64_t load_relaxed_in_cta(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.cta.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");

@@ -12,7 +12,6 @@
 //
 // Functions take one lane's eight adjacent elements (block_codes.h); the four lanes of a block exchange only
 // its largest magnitude and its errors (quantise_block.cuh). The host runs the same formulas.
-// its largest magnitude and its errors (quantise_block.cuh). The host runs the same formulas.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -60,8 +59,7 @@ constexpr uint8_t mxfp8_scale(uint32_t largest) {
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
-// The smaller of the two candidate scales.
-constexpr uint8_t mxfp4_scale(uint32_t largest) {
+constexpr uint8_t mxfp4_scale(uint32_t largest) {  // the smaller of the two candidates
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = largest >> 23;
   return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);
@@ -92,7 +90,7 @@ __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
   return {codes[0], codes[1]};
 }
 
-// `largest`, here and below: of the whole block.
+// `largest`, here and below: the largest magnitude of the whole block.
 __host__ __device__ inline EightE4m3 quantise_mxfp8(const float (&x)[8], uint32_t largest) {
   if (!has_codes(largest)) return {};
   float rest[8];
@@ -147,8 +145,7 @@ __host__ __device__ inline Mxfp4Errors mxfp4_errors(const float (&x)[8], uint32_
   }
   return errors;
 }
-// `errors`: of the whole block.
-constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {
+constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {  // errors of the whole block
   return static_cast<uint8_t>(mxfp4_scale(largest) + (errors.of_twice < errors.of_scale ? 1 : 0));
 }
 __host__ __device__ inline uint32_t quantise_mxfp4(const float (&x)[8], uint32_t largest, uint8_t scale) {

@@ -5,8 +5,7 @@
 
 namespace nibble::cuda {
 
-// The device's clock, which all SMs share.
-__device__ inline unsigned long long now_ns() {
+__device__ inline unsigned long long now_ns() {  // the device's clock, which all SMs share
   unsigned long long nanoseconds;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
   return nanoseconds;

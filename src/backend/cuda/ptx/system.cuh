@@ -9,7 +9,7 @@ struct TwoWords {
   uint64_t first, second;
 };
 
-// Two words, each atomic, in no particular order. They order no other accesses.
+// Accesses two words, each atomically, in no particular order; orders no other accesses.
 __device__ inline void store_relaxed_system(uint64_t* to, const TwoWords& words) {
   asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(words.first), "l"(words.second)
                : "memory");

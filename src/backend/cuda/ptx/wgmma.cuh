@@ -37,7 +37,7 @@ __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shar
 // columns. The upper word is constant (128-byte swizzle, 1,024 bytes from 8 columns or rows to the next 8)
 // and stays out of address arithmetic: 64-bit additions and moves took a twelfth of a batch's instructions.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
-// The same for B stored row by row, with its last 8 columns at the higher address last_columns.
+// Descriptor of B stored row by row, with its last 8 columns at the higher address last_columns.
 __device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {
   return (last_columns - address) / 16 * 0x10000 + address / 16;
 }
@@ -151,7 +151,7 @@ NIBBLE_WGMMA_OF(16, "128", NIBBLE_NUMBERS_16, "%64, %65, %66, %67", "%68", NIBBL
 #undef NIBBLE_NUMBERS_16
 #undef NIBBLE_SUMS_16
 
-// give_registers() lowers this warpgroup's registers per thread; take_registers() raises freed ones.
+// give_registers() lowers this warpgroup's registers per thread; take_registers() then raises others'.
 template <int registers>
 __device__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));

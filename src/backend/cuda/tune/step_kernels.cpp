@@ -65,8 +65,7 @@ double microseconds_of(const StepTrial& attention, const StepTrial& experts, int
   return of_step;
 }
 
-// Trials of one number of rows.
-using OfRows = std::vector<const StepTrial*>;
+using OfRows = std::vector<const StepTrial*>;  // trials of one number of rows
 std::vector<OfRows> by_rows(std::span<const StepTrial> trials) {
   std::vector<OfRows> all;
   for (const StepTrial& trial : trials) {

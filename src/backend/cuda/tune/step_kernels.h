@@ -21,7 +21,7 @@ inline constexpr Operation kTriedOperations[]{
 
 struct StepKernels {
   int of_rows{0};  // at which the table runs them
-  // Otherwise the kernels use mma.sync on a chip where wgmma is used, and are tried for comparison only.
+  // If false, the kernels use mma.sync on a chip where wgmma is used, and are tried for comparison only.
   bool may_be_chosen{true};
   // Rows of the table for a Plan; those of tried operations are changed to cover every number of rows.
   std::vector<KernelRow> rows{};

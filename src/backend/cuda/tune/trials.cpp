@@ -38,7 +38,7 @@ Config with_few_layers(Config config) {
   return config;
 }
 
-// Padded numbers of rows, ascending.
+// Padded numbers of rows of steps, ascending.
 std::vector<int> rows_of_steps(std::span<const int> num_rows) {
   std::set<int> rows;
   for (const int rows_of_step : num_rows)
@@ -76,8 +76,7 @@ class TrialStep {
 
   Batch batch() const { return {runs_, false}; }
 
-  // Pages that steps of up to most_rows rows need.
-  static int num_pages(int most_rows) {
+  static int num_pages(int most_rows) {  // of steps of up to most_rows rows
     return std::max(kMaxGraphTokens, (most_rows + kPageTokens - 1) / kPageTokens);
   }
 
@@ -89,8 +88,7 @@ class TrialStep {
   std::vector<nibble::Run> runs_;
 };
 
-// The model whose steps are timed.
-class TrialModel {
+class TrialModel {  // the model whose steps are timed
  public:
   TrialModel(const Config& config, const BackendOptions& options, const CudaOptions& own,
              std::span<const KernelRow> rows)
@@ -104,7 +102,7 @@ class TrialModel {
     stream_.wait();
   }
 
-  // Medians of repetitions.
+  // Median microseconds of each operation over the repetitions.
   std::map<Operation, double> time(const Plan& plan, int num_rows, int num_repetitions) {
     const TrialStep step(num_rows, config_.vocab);
     std::map<Operation, std::vector<double>> samples;
@@ -171,8 +169,7 @@ class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}
 
-  // Empty if the kernel is right.
-  const std::string& fault_of(const KernelRow& row, int num_rows) {
+  const std::string& fault_of(const KernelRow& row, int num_rows) {  // empty: it is right
     const auto [found, is_new] = faults_.try_emplace({row.operation, std::string_view(row.kernel), num_rows});
     if (!is_new) return found->second;
     KernelRow checked = row;
@@ -259,15 +256,13 @@ class Trials {
   std::set<std::tuple<Operation, std::string, int>> added_;
 };
 
-// For one GPU that has the whole model.
-CudaOptions on_one_gpu(CudaOptions own) {
+CudaOptions on_one_gpu(CudaOptions own) {  // that has the whole model
   own.gpus = {devices_of(own).front()};
   own.parts = {1};
   own.prompt_activations.reset();
   return own;
 }
 
-// For steps of up to `most_rows` rows.
 BackendOptions with_rows(BackendOptions options, int most_rows) {
   options.max_batch_tokens = most_rows;
   options.num_full_pages = options.num_sliding_pages = TrialStep::num_pages(most_rows);

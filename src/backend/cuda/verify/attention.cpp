@@ -67,7 +67,7 @@ std::vector<AttendCase> attend_cases() {
     for (const int window : {0, 128})
       for (const auto& runs : {decoding({0, 255, 300, 1500}), few})
         cases.push_back({8, 1, window, runs, Values::kTypical, 8, sink});
-  // Trees at a page's start, end and middle, at the edges of windows and chunks, and in a batch with chains.
+  // Draft trees at a page's start, end and middle, at edges of windows and chunks, and batched with chains.
   for (const int window : {0, 1, 2, 5, 32, 33, 128})
     for (const auto& runs : {std::vector<TestRun>{tree(0, 1), tree(32, 1), tree(22, 2), tree(27, 1), {40, 1}},
                              std::vector<TestRun>{tree(95, 1), {250, 5}, tree(250, 3), tree(505, 1)}})
@@ -79,10 +79,10 @@ std::vector<AttendCase> attend_cases() {
   cases.push_back({2, 1, 0, {{0, 512}}});
   cases.push_back({2, 1, 128, {{700, 512}}});
   cases.push_back({2, 2, 0, {{0, 100}, {300, 100}}, Values::kTypical, 8, 0, /*rows_per_launch=*/37});
-  // 32 chunks, which are joined at once; 33; 66.
+  // Rows of 32, 33 and 66 chunks; 32 are joined at once.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // Chunks of one row that several CTAs join, one head each; more chunks than they join at once.
+  // One row's chunks, more than a CTA joins at once: several CTAs join them, one head each.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
   // A row with more pages than one CTA's share: three CTAs pass on partial results.
@@ -117,8 +117,7 @@ std::vector<float> make_sinks(const AttendCase& c) {
   return sinks;
 }
 
-// A case's inputs and expected q, k and v, on the host and on the device.
-struct Step {
+struct Step {  // a case's inputs and expected q, k and v, on the host and on the device
   explicit Step(const AttendCase& step_case)
       : c(step_case),
         frequencies(rope_frequencies(RopeConfig{}, kHeadDim)),
@@ -131,7 +130,7 @@ struct Step {
     const size_t half = parts.size() / 2;
     fill_on_device(device_parts.data() + half, 0xFF, half * sizeof(float), "poisoning the second part");
   }
-  // Otherwise there is one part, and the second part's memory is poisoned.
+  // If q, k and v have no second part, its memory is poisoned.
   bool has_rest() const { return c.seed / 2000 % 2 == 0; }
   RopeInput rope() const { return {device_frequencies.data(), frequencies.concentration}; }
 

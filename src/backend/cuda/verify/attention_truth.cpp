@@ -29,7 +29,7 @@ Power exact_power(double exponent) {  // of a whole exponent
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
-// q . k, a base-2 exponent because queries include kQueryFactor.
+// A score: q . k, a base-2 exponent because queries include kQueryFactor.
 struct Score {
   double value, error;
 };

@@ -8,8 +8,7 @@
 
 namespace nibble::cuda::verify {
 
-// Registers of a warp; the product replaces d.
-struct WarpRegisters {
+struct WarpRegisters {  // the product replaces d
   uint32_t a[32][4], b[32][2], a_scale[32], b_scale[32];
   float d[32][4];
 };

@@ -35,8 +35,7 @@ HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vect
 // The numbers that a product multiplies. `is_native`: by the instruction; otherwise by its twin.
 Activations activations_of(const HostBlocks& blocks, bool is_native);
 
-// HostBlocks in device memory.
-class DeviceBlocks {
+class DeviceBlocks {  // HostBlocks in device memory
  public:
   DeviceBlocks(BlockFormat format, int rows, int cols);  // filled with poison
   explicit DeviceBlocks(const HostBlocks& blocks);

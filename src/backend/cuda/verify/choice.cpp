@@ -11,7 +11,6 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Overwrites the beginning of a poisoned array.
 template <typename T>
 void put(const DeviceArray<T>& array, const std::vector<T>& from) {
   copy_to_device(array.data(), from.data(), from.size() * sizeof(T), "copying groups");
@@ -32,7 +31,7 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
     choice.weights.push_back(std::exp(double{logits[e]} - largest));
     sum += choice.weights.back();
   }
-  // Errors: 2 ulp of the exponential, d 2^-24 of the rounded difference d, one rounding per + and /.
+  // Errors of a weight: 2 ulp of the exponential, d 2^-24 of the rounded difference d, 1 rounding per + or /.
   for (size_t k = 0; k < choice.experts.size(); ++k) {
     choice.weights[k] /= sum;
     const double difference = largest - double{logits[choice.experts[k]]};

@@ -22,7 +22,7 @@ struct TestChoice {
 };
 TestChoice choose(const float* logits, int num_experts, int experts_per_token);
 
-// Segments are as short as at load (device_weights.h).
+// The router's segments are as short as at load (device_weights.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
   return {.rows = num_experts, .cols = hidden, .max_segment_tiles = kRouterSegmentTiles};
 }
@@ -36,7 +36,7 @@ struct GroupsRead {
 class DeviceGroups {
  public:
   DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // poisoned
-  // As route() leaves them for these choices of all tokens.
+  // Groups as route() leaves them for these choices of all tokens.
   DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size);
 
   // Image rows that hold these groups for any routing; and each pair's row, if groups are filled in here.
@@ -56,8 +56,7 @@ class DeviceGroups {
   DeviceArray<float> weight_;
 };
 
-// Routing of a few tokens, as a RoutingMailbox.
-class DeviceRoutingMailbox {
+class DeviceRoutingMailbox {  // routing of a few tokens, as a RoutingMailbox
  public:
   DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // before any step
   explicit DeviceRoutingMailbox(const std::vector<TestChoice>& choices);  // as the choosing launch leaves it

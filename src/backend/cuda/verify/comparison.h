@@ -12,7 +12,6 @@
 
 namespace nibble::cuda::verify {
 
-// Names a result in messages.
 struct Element {
   const char* what;
   ptrdiff_t row, column;
@@ -20,7 +19,7 @@ struct Element {
 
 class Comparison {
  public:
-  // Runs body(), a launch and its comparison, as case `shape`. InputError or BackendLost if the GPU fails.
+  // Compares what body() launches, as case `shape`. Throws InputError or BackendLost if the GPU fails.
   template <typename Body>
   void at(std::string shape, const Body& body) {
     shape_ = std::move(shape);

@@ -30,7 +30,7 @@ double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }
 
-// A sum as its reader sees it: its two parts added, if the row leaves parts.
+// A sum as its reader sees it: its two parts added, if the kernel leaves parts.
 double joined(const Subject& subject, const std::vector<float>& parts, size_t at) {
   return double{parts[at]} + (subject.row.pass.leaves_parts ? double{parts[parts.size() / 2 + at]} : 0);
 }
@@ -68,7 +68,6 @@ Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tok
   return normed;
 }
 
-// Returns the norm that a kernel left, as rows.
 std::vector<uint16_t> read_norm(Comparison& comparison, const DeviceArray<uint16_t>& normed,
                                 const cuda::Activations& view, int num_rows, int cols) {
   const std::vector<uint16_t> bits = normed.read(comparison, "normed");
@@ -159,7 +158,7 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
 void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, rows = c.shape.hidden, cols = c.shape.num_heads * kHeadDim;
   const TestResidual residual(
-      // Otherwise rms_norm adds the terms.
+      // If the kernel takes the norm as input, rms_norm has added the terms.
       c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));
   const auto attended =
       random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
@@ -251,7 +250,6 @@ void check_choices(Comparison& comparison, const Case& c, const std::vector<floa
   }
 }
 
-// A case's router and its results.
 class TestRouter {
  public:
   TestRouter(const Subject& subject, const Case& c)
@@ -294,7 +292,7 @@ class TestRouter {
                         with_rest(expected.bounds[at], expected.sums[at], b));
       }
   }
-  // Groups must follow from these logits, unless experts_up() chooses (are_matched()).
+  // Groups must follow from `logits`, unless experts_up() chooses the experts (are_matched()).
   void check_routing(Comparison& comparison, const std::vector<float>& logits, bool takes_image) const {
     if (!are_matched(c_.num_tokens, c_.shape.experts_per_token, groups_.size(), takes_image))
       check_choices(comparison, c_, logits, groups_);

@@ -29,7 +29,7 @@ class DeviceArray {
   T* data() const { return reinterpret_cast<T*>(bytes_.as<uint8_t>() + kGuard); }
   size_t count() const { return count_; }
 
-  // Also checks that the poison around the array is untouched.
+  // Downloads the array, and checks that the poison around it is untouched.
   std::vector<T> read(Comparison& comparison, const char* what) const {
     std::vector<uint8_t> all(bytes_.bytes());
     check(cudaMemcpy(all.data(), bytes_.as<void>(), all.size(), cudaMemcpyDeviceToHost), "copying results");

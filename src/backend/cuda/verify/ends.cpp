@@ -35,7 +35,7 @@ class PlacesInTurn {
   }
   T* now() const { return places_[step_ % 2].template as<T>(); }
   T* other() const { return places_[(step_ + 1) % 2].template as<T>(); }
-  // The other buffer, and this one from byte `from` on, must still be poison.
+  // The other step's buffer, and this step's from byte `from` on, must still be poison.
   void expect_poison(Comparison& comparison, const char* what, size_t from) const {
     const auto* const own = reinterpret_cast<const uint8_t*>(now());
     const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());
@@ -54,7 +54,7 @@ class PlacesInTurn {
 // A step number that selects the first or the second of the alternating buffers.
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
-// Bytes after the rows: no multiple of 16, and for few rows more than their threads copy at a time.
+// Bytes of input after the rows: no multiple of 16, and for few rows more than threads copy at a time.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }
@@ -119,7 +119,6 @@ class HostInputs {
   PlacesInTurn<InputHeader> places_;
 };
 
-// Compares the step's report to the host.
 void check_told(Comparison& comparison, const PlacesInTurn<StepOutput>& outputs, uint32_t number) {
   const StepOutput& output = *outputs.now();
   comparison.equal("step for the host", 0, 0, output.step, number);
@@ -182,7 +181,7 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
   inputs.check_rest(comparison, input_after);
 }
 
-// NaN and -infinity are never chosen; ties go to the lower token.
+// Greedy sampling never chooses NaN or -infinity; ties go to the lower token.
 int likeliest(const float* logits, size_t vocab) {
   int best = -1;
   for (size_t i = 0; i < vocab; ++i)
@@ -208,8 +207,8 @@ void disturb(std::vector<float>& logits, size_t vocab) {
   }
 }
 
-// Errors: one rounded subtraction of the largest logit, (4 ln V + 4) 2^-24 of the sum of exponentials
-// (derived in tests/backend/cuda/sample_test.cpp), and 2 ulp of its logarithm.
+// Errors of log-probabilities: one rounded subtraction of the largest logit, (4 ln V + 4) 2^-24 of the sum of
+// exponentials (derived in tests/backend/cuda/sample_test.cpp), and 2 ulp of its logarithm.
 void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, size_t vocab,
                     const SampleResult& result) {
   std::vector<size_t> order(vocab);

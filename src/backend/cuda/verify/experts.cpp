@@ -93,7 +93,6 @@ Near with_bias(const Products& products, size_t at, float bias) {
           products.bounds[at] + 0x1p-23 * (std::abs(products.sums[at]) + std::abs(double{bias}))};
 }
 
-// Matrices, biases and results of experts_up.
 class TestUp {
  public:
   // `image_pairs`: rows of the results' image; 0: results are rows.
@@ -194,8 +193,7 @@ DeviceGroups groups_of(const TestRouting& routing, const Case& c, int size) {
                       max_num_groups(c.num_tokens, num_experts, c.shape.experts_per_token, size), size);
 }
 
-// Groups for a kernel that must not read them.
-DeviceGroups poisoned_groups(const Case& c, int size) {
+DeviceGroups poisoned_groups(const Case& c, int size) {  // for a kernel that must not read them
   const int T = c.num_tokens, K = c.shape.experts_per_token;
   return DeviceGroups(T, K, max_num_groups(T, c.shape.num_experts, K, size), size);
 }
@@ -327,7 +325,6 @@ void check_route_and_experts_up_case(Comparison& comparison, const Subject& subj
   test.compare(comparison, normed, TestRouting(choices, own), test.read(comparison, 0, {}));
 }
 
-// Matrices, biases and results of experts_down.
 class TestDown {
  public:
   TestDown(const Case& c, Stream stream, Format weights)
@@ -352,7 +349,7 @@ class TestDown {
           const auto column = static_cast<int>(i);
           const Near sum = with_bias(products, products.at(static_cast<int>(p), column),
                                      bias_[static_cast<size_t>(e) * hidden_ + i]);
-          // The weight is a float32, and the product is rounded.
+          // The routing weight is a float32, and the product with it is rounded.
           const double weight = routing.weight(pairs[p]);
           comparison.near({"out", pairs[p], column}, actual[static_cast<size_t>(pairs[p]) * hidden_ + i],
                           weight * sum.value,

@@ -29,7 +29,7 @@ double relative_bound(const Strips& strips) {
   return (4 * kProduct * strips.segment_tiles + strips.num_segments) * 0x1p-23;
 }
 
-// The same bound for block-scaled products. The magnitudes of a number's two terms may sum to three times the
+// Error bound of block-scaled products. The magnitudes of a number's two terms may sum to three times the
 // number, if the first term is E4M3's smallest. Per 32 columns the twin adds two products of 16, with 18
 // truncations each, and rounds its running sum once. The instruction is undocumented: it is assumed to keep
 // 13 bits of the largest of its products and the addend, as FP8 on Ada and Hopper does, so each step may lose

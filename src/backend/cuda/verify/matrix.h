@@ -13,7 +13,7 @@
 
 namespace nibble::cuda::verify {
 
-// Block-scaled products (ptx/block_mma.cuh): terms per number; by the instruction or by its twin.
+// How block-scaled products (ptx/block_mma.cuh) are computed: terms per number; instruction or twin.
 struct BlockProducts {
   int num_terms;
   bool are_native;

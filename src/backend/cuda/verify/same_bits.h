@@ -10,7 +10,7 @@
 
 namespace nibble::cuda::verify {
 
-// The row that does by mma.sync what this row does by wgmma; null for any other row.
+// The row of the kernel table that does by mma.sync what `row` does by wgmma; null for other rows.
 const KernelRow* row_by_mma(const KernelRow& row);
 
 // Compares rows of `cols` numbers of 2 or 4 bytes.
@@ -28,7 +28,7 @@ void compare_bits(Comparison& comparison, const char* what, int cols, const std:
                      bits(by_mma[i]));
 }
 
-// What a kernel left in `out`, as rows of `cols`.
+// A kernel's results in `out`, as rows of `cols` numbers.
 template <typename T>
 struct RowResult {
   const char* what;
@@ -39,7 +39,7 @@ struct RowResult {
 template <typename T>
 RowResult(const char*, int, const DeviceArray<T>&, const std::vector<T>&) -> RowResult<T>;
 
-// For a wgmma subject: launches the mma.sync row with `args` in its form and compares both results.
+// For a kernel that uses wgmma: launches the mma.sync kernel with `args` in its form, compares both results.
 template <typename Args, typename T>
 void compare_with_mma(Comparison& comparison, const Subject& subject, const Args& args,
                       const RowResult<T>& result) {

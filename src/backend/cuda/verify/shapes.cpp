@@ -24,7 +24,7 @@ std::vector<Shape> shapes() {
           {4096, 16, 2, 3, 1, 4096, 513, {1, 2, 7, 16, 33}}};
 }
 
-// Other shapes are refused at load (limits.h).
+// True if `target` supports the shape; other shapes are refused at load (limits.h).
 bool fits(const KernelRow& row, const Target& target, const Shape& shape) {
   Config config;
   config.hidden = shape.hidden;

@@ -28,8 +28,7 @@ struct Case {
 // This rank's experts: all or, in every other case, some.
 IndexRange own_experts(const Case& c);
 
-// A row of the kernel table, and what it is launched on.
-struct Subject {
+struct Subject {  // a row of the kernel table, and what it is launched on
   const KernelRow& row;
   LaunchContext gpu;
 

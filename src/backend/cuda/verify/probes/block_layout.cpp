@@ -49,7 +49,7 @@ Warps single_codes_in_b(BlockForm form) {
   return warps;
 }
 
-// All codes are 1, and each element of D starts with a different number.
+// Operands of ones; each element of D starts with a different number.
 WarpRegisters ones(BlockForm form) {
   WarpRegisters warp = zeros_with_scales_of_one();
   for (int k = 0; k < contraction(form); ++k) {
@@ -73,7 +73,7 @@ ProbeFinding ask_places(const BlockMachine& machine) {
   return layout_finding(machine, {}, fmt::format("A, B and D as documented: {} products", num_places));
 }
 
-// One byte of one lane is 2, all others are 1.
+// One scale byte of one lane is 2, all others are 1.
 ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
   size_t num_products = 0;
   for (const BlockForm form : kBlockForms) {

@@ -18,7 +18,6 @@ float first_sum(const BlockMachine& machine, BlockForm form, const WarpRegisters
   return d_at(after.front(), 0, 0);
 }
 
-// One product 1 x 1, scaled.
 float scaled_one(const BlockMachine& machine, BlockForm form, uint8_t a_scale, uint8_t b_scale) {
   WarpRegisters warp = zeros_with_scales_of_one();
   put_a(form, warp, 0, 0, one_of_a(form));

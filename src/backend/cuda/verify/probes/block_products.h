@@ -15,7 +15,7 @@ enum class BlockProduct {
   kUnscaled,  // kMxfp8's instruction without scales; a GPU without it leaves d
 };
 
-// One warp per element; d becomes the product. Bytes: block_mma's template arguments, ignored by kUnscaled.
+// One warp multiplies each of `warps`, and its d becomes the product. kUnscaled ignores the scale bytes.
 struct BlockProductArgs {
   BlockProduct product;
   BlockForm form;

@@ -26,18 +26,16 @@ struct ScaleBytes {
 std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // all pairs that the form supports
 
 WarpRegisters zeros_with_scales_of_one();
-// Codes other than NaN, scales 2^-spread to 2^spread in every byte of every lane, sums up to 128.
+// Random codes other than NaN, scales of 2^-spread to 2^spread in all bytes of all lanes, sums up to 128.
 WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread);
 
-// What multiplies: this GPU, or in tests a simulated one.
-struct BlockMachine {
+struct BlockMachine {  // this GPU, or in tests a simulated one
   bool has_block_mma;  // if false, kNative is the twin
   std::function<std::vector<WarpRegisters>(BlockProduct, BlockForm, ScaleBytes,
                                            const std::vector<WarpRegisters>&)>
       multiply;
 
-  // Result of a probe of kNative that behaves as expected.
-  ProbeFinding::Result expected_answer() const {
+  ProbeFinding::Result expected_answer() const {  // of a probe of kNative that behaves as expected
     return has_block_mma ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
   }
 };
@@ -48,7 +46,7 @@ BlockMachine this_gpu();
 std::string first_difference(const BlockMachine& machine, BlockForm form, ScaleBytes bytes,
                              const std::vector<WarpRegisters>& warps);
 
-// Largest error relative to the sum of magnitudes.
+// Largest error of products, relative to the sum of magnitudes.
 double worst_share(const BlockMachine& machine, BlockProduct product, BlockForm form, ScaleBytes bytes,
                    const std::vector<WarpRegisters>& warps);
 
