@@ -27,10 +27,10 @@ constexpr std::string_view kModels{"tiny openai/gpt-oss-20b openai/gpt-oss-120b"
     kShellNames{"bash zsh fish"};
 
 struct CommandFlags {
-  std::string path, what;  // `path`: " bench serve"; `what`: its description
+  std::string path, what;  // path: " bench serve"; what: its description
   std::vector<const CLI::Option*> flags;
   std::vector<const CLI::App*> commands;
-  std::string arguments;  // known words for positional arguments; file names need no help
+  std::string arguments;  // known words for positional arguments; the shell completes file names without help
 };
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -93,7 +93,7 @@ std::string bash(const std::vector<CommandFlags>& rows) {
   case "$path $previous" in
 )",
       paths_of(rows));
-  std::vector<std::string> free;  // flags that take any value
+  std::vector<std::string> free;  // flags that take any value: nothing to suggest
   for (const CommandFlags& row : rows)
     for (const CLI::Option* flag : row.flags) {
       if (!takes_value(*flag)) continue;

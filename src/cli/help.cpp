@@ -10,8 +10,8 @@
 namespace nibble::cli {
 namespace {
 
-constexpr size_t kNameColumns{38};   // of a flag and its value; the description follows
-constexpr size_t kLeastColumns{60};  // minimum width; lines overflow a narrower terminal
+constexpr size_t kNameColumns{38};   // for a flag and its value; the description is to the right
+constexpr size_t kLeastColumns{60};  // minimum width: on a narrower terminal lines overflow
 
 }  // namespace
 

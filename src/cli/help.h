@@ -7,7 +7,7 @@
 
 namespace nibble::cli {
 
-inline constexpr size_t kHelpColumns{100};  // maximum width
+inline constexpr size_t kHelpColumns{100};  // maximum width; less on a narrower terminal
 
 // Breaks lines only at spaces. A line break in `text` counts as a space.
 std::string wrap(std::string_view text, size_t width);
@@ -28,6 +28,6 @@ class HelpFormatter : public CLI::Formatter {
   size_t width_;
 };
 
-size_t help_width();  // of the terminal on stdout; without one, kHelpColumns
+size_t help_width();  // for stdout: the width of the terminal, or kHelpColumns if it is not one
 
 }  // namespace nibble::cli

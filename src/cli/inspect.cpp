@@ -54,7 +54,7 @@ struct InspectOptions {
 
 struct TensorLine {
   std::string name;
-  std::string_view format;  // MXFP4 for codes and scales of a matrix, otherwise the dtype
+  std::string_view format;  // MXFP4 for the codes and scales of a matrix, otherwise the dtype
   Shape shape;
   size_t num_bytes;
 };
@@ -190,15 +190,15 @@ struct Report {
   std::string_view backend;
   MemoryPlan plan;
   size_t kept_weight_bytes;
-  std::vector<OperationCost> decode;  // one token at the end of a full context
-  std::vector<KernelChoice> kernels;  // empty without --kernels
-  std::string device, refusal;        // of RemoteKernels; empty without --gpu
-  std::optional<Verified> verified;   // nibble verify's report for this machine's GPU, if present
-  int num_gpus{1};                    // GPUs that share the model
-  std::string draft_head{};           // the draft head's folder and format; empty: none
-  std::string draft_model{};          // the draft model's name; empty: none
+  std::vector<OperationCost> decode;  // for one token at the end of a full context
+  std::vector<KernelChoice> kernels;  // empty unless --kernels is given
+  std::string device, refusal;        // of RemoteKernels; empty unless --gpu is given
+  std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if present
+  int num_gpus{1};                    // number of GPUs that share the model
+  std::string draft_head{};           // folder and format of the draft head; empty: none
+  std::string draft_model{};          // name of the draft model; empty: none
   size_t draft_model_bytes{0};
-  int num_rows{0};               // 0: not given
+  int num_rows{0};               // --rows; 0: not given
   std::vector<StepFact> step{};  // how a step of num_rows rows runs
 
   std::string proof(const KernelChoice& row) const {
@@ -283,7 +283,7 @@ void print(const Report& report) {
 void print_metadata(const Json& metadata) {
   constexpr size_t kMaxShown{80};  // a chat template has thousands of characters
   for (const auto& [key, value] : metadata.items()) {
-    const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);  // ASCII
+    const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);  // in ASCII
     fmt::print("{:<60} {}{}\n", key, text.substr(0, kMaxShown), text.size() > kMaxShown ? "..." : "");
   }
   if (!metadata.empty()) fmt::print("\n");

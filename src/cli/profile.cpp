@@ -111,7 +111,7 @@ class ProfiledStep {
 
 struct Steps {
   std::vector<std::vector<TimedWork>> recorded;
-  std::vector<double> unrecorded;  // microseconds per step
+  std::vector<double> unrecorded;  // microseconds per step without recording
 };
 
 // Alternates recorded and unrecorded steps, so that changes of the machine's speed affect both.
@@ -131,10 +131,10 @@ struct Profile {
   RunRecord record;
   std::string model, backend;
   int num_threads{0}, num_tokens{0}, depth{0}, num_sequences{0}, num_repetitions{0};
-  int num_drafts{0};         // by a draft head, per sequence
+  int num_drafts{0};         // tokens that a draft head drafts for each sequence
   double read_bandwidth{0};  // bytes per second
   std::vector<PartTime> parts;
-  SampleStatistics unrecorded;  // microseconds per step
+  SampleStatistics unrecorded;  // microseconds per step without recording
 
   Reuse reuse() const { return reuse_of(parts, record.machine.backend_cache_bytes()); }
 };

@@ -23,9 +23,9 @@ struct StepBytes {
 struct PartTime {
   std::string_view part;
   double microseconds{0};  // median
-  double deviation{0};     // standard deviation, microseconds
+  double deviation{0};     // standard deviation, in microseconds
   int num_launches{0};
-  size_t bytes{0};  // weights and KV cache to read
+  size_t bytes{0};  // weights and KV cache that it has to read
 };
 
 // The parts in table order, then "gaps" (no launch ran); a draft head's part only if it ran. Each part is a

@@ -85,7 +85,7 @@ server::ApiKeys api_keys(const ServeOptions& options) {
   for (const std::string& key : options.keys) keys.add(key, "--api-key");
   if (!options.key_file) return keys;
   std::ifstream in(*options.key_file);
-  in.peek();  // force a read: opening a folder succeeds, reading fails
+  in.peek();  // force a read: opening a folder succeeds, reading it fails
   if (in.bad() || !in.is_open())
     throw InputError("--api-key-file '{}' can't be read: {}", *options.key_file, std::strerror(errno));
   std::ostringstream text;

@@ -27,7 +27,7 @@ void outlive_the_terminal() {
 
 void announce(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
-  ::__fpurge(stdout);  // otherwise the text would be written later and fail again
+  ::__fpurge(stdout);  // otherwise the buffered text would be written later and fail again
   std::clearerr(stdout);
 }
 

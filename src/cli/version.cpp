@@ -11,7 +11,7 @@ namespace nibble::cli {
 Build this_build() { return {kVersion, kCommit, kBuild, kCompiler}; }
 
 nlohmann::ordered_json build_json() {
-  constexpr std::string_view kDirty{"-dirty"};  // git describe appends it
+  constexpr std::string_view kDirty{"-dirty"};  // as appended by git describe
   const Build build = this_build();
   const bool is_known = build.commit != "unknown", is_dirty = build.commit.ends_with(kDirty);
   return {{"version", build.version},

@@ -12,8 +12,8 @@ struct Build {
   std::string_view version, commit, kind, compiler;
 };
 Build this_build();
-nlohmann::ordered_json build_json();  // for records of measurements
+nlohmann::ordered_json build_json();  // the form in records of measurements
 
-std::string version_text();  // output of --version, several lines
+std::string version_text();  // the output of --version, several lines
 
 }  // namespace nibble::cli

@@ -14,7 +14,7 @@ namespace nibble::nodes {
 namespace {
 
 constexpr std::chrono::seconds kGreetingPatience{5};
-constexpr int kMostGreeted{32};  // concurrent handshakes; more connections are closed
+constexpr int kMostGreeted{32};  // concurrent handshakes; further connections are closed
 
 std::string text_of(const tcp::endpoint& endpoint) {
   return fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());

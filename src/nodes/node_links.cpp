@@ -59,7 +59,7 @@ tcp::socket connect(asio::io_context& io, const tcp::endpoint& head, std::chrono
     io.run_for(kTryPatience);
     if (!io.stopped()) {
       socket.close();
-      io.run();  // until the handler has run: it writes to `error`
+      io.run();  // until the handler has run: it writes to this iteration's `error`
       error = asio::error::timed_out;
     }
     // If the head is on this machine and not listening yet, TCP may connect the socket to itself.
@@ -178,7 +178,7 @@ void NodeLinks::add_up(std::span<float> terms) {
     }
     must_wait();
     for (size_t rank = 1; rank < ranks; ++rank) check(headers_[rank], header, static_cast<int>(rank));
-    if (ranks > 2) {  // each follower gets the other followers' terms, in order of ranks
+    if (ranks > 2) {  // each follower gets the terms of the other followers, in the order of ranks
       for (size_t to = 1; to < ranks; ++to) {
         std::vector<asio::const_buffer> parts;
         for (size_t rank = 1; rank < ranks; ++rank)

@@ -27,9 +27,9 @@ struct NodeOptions {
   tcp::endpoint head;
   Secret secret;
   Facts facts;
-  std::vector<Share> shares;  // one per node, by rank
-  int rank;                   // of this node
-  GroupId group{};            // set on the head, which sends it to followers
+  std::vector<Share> shares;  // one entry per node, by rank
+  int rank;                   // rank of this node
+  GroupId group{};            // set on the head, which sends it to the followers
   // Called once if a node is lost, on the watch's thread, after all waiting calls. It should end the process.
   std::function<void(const std::string& what)> on_lost;
   // Timeout of the head for all followers to join, of a follower for the head to answer.
@@ -71,8 +71,8 @@ class NodeLinks final : public RankLinks {
   enum class Kind : uint32_t { kReady, kStep, kSum, kLogits };
   struct Header {
     Kind kind;
-    uint32_t bytes;   // of the payload that follows
-    uint64_t number;  // sequence number over all kinds
+    uint32_t bytes;   // size of the payload that follows
+    uint64_t number;  // sequence number over messages of all kinds
   };
 
   explicit NodeLinks(const NodeOptions& options);
@@ -89,10 +89,10 @@ class NodeLinks final : public RankLinks {
   Room room_;
   GroupId group_;
   uint64_t num_messages_{0};
-  std::vector<float> floats_;    // add_up: received terms by rank; collect: packed logits
+  std::vector<float> floats_;    // add_up: received terms, by rank; collect: packed logits
   std::vector<Header> headers_;  // received, by rank
   Wire wire_;
-  Watch watch_;  // last: its thread uses the other members
+  Watch watch_;  // last, because its thread uses the other members
 };
 
 }  // namespace nibble::nodes

@@ -24,7 +24,7 @@ inline constexpr std::chrono::seconds kHeartbeat{1}, kSilence{3};
 
 // How the group ended.
 struct End {
-  bool is_done{false};  // false: a node was lost
+  bool is_done{false};  // true: the head has finished; false: a node was lost
   std::string why{};
 };
 

@@ -27,7 +27,7 @@ class Wire {
   struct Fault {
     int rank;
     std::string why;
-    bool is_late{false};  // timeout, no failed connection
+    bool is_late{false};  // the timeout passed; no connection failed
   };
   // Waits for all started transfers, at most `patience`. Returns nullopt on success; otherwise the failed
   // node and the reason, with all connections closed.

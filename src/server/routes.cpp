@@ -62,9 +62,9 @@ asio::awaitable<void> metrics(Service& service, Exchange& exchange) {
 struct Route {
   std::string_view method, path;
   asio::awaitable<void> (*answer)(Service&, Exchange&);
-  bool is_public;    // needs no API key
-  bool needs_model;  // 503 while the model loads or the server drains
-  bool generates;    // 429 while the engine is full, before the body is read
+  bool is_public;    // answered without an API key
+  bool needs_model;  // refused with 503 while the model is loading or the server is draining
+  bool generates;    // refused with 429 while the engine is full, before its body is read
   ErrorForm errors{ErrorForm::kOpenAi};
 };
 constexpr Route kRoutes[] = {
@@ -228,7 +228,7 @@ void Routes::admit(const Exchange& exchange) {
     throw HttpError(401,
                     "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing, or its "
                     "key is unknown");
-  if (!route && exchange.path() == "*") return;  // the server as a whole
+  if (!route && exchange.path() == "*") return;  // OPTIONS * is about the whole server
   if (const AbsentEndpoint* absent = find_absent(with_v1(exchange.path())))
     throw HttpError(501, "{} is not available: {}", absent->path, absent->reason);
   if (!route) throw HttpError(404, "'{}' does not exist; {}", exchange.path(), advice_for(exchange));
@@ -252,7 +252,7 @@ void Routes::on_ended(const Exchange& exchange, double seconds) {
 
 asio::awaitable<void> Routes::answer(Exchange& exchange) {
   identify(service_, exchange);
-  if (service_.options.log_bodies)  // as a JSON string, on one line
+  if (service_.options.log_bodies)  // as a JSON string, which stays on one line
     log::info("{} body {}", exchange.id(), print(exchange.body()));
   if (exchange.method() == "OPTIONS") {
     exchange.add_header("Allow", methods_of(with_v1(exchange.path())));

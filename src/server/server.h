@@ -15,8 +15,8 @@ namespace nibble::server {
 
 enum class ServerEnd {  // how serve() ended
   kComplete,            // every request was answered in full
-  kCancelled,           // some requests were cut off
-  kEngineLost,          // no more steps are possible (EngineState::lost); every request got an error
+  kCancelled,           // some requests were not answered in full
+  kEngineLost,          // the engine can't run any more steps (EngineState::lost); every request got an error
 };
 
 class Server {

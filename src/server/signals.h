@@ -18,7 +18,7 @@ class Signals {
     std::function<void()> reload;  // on each SIGHUP
   };
   explicit Signals(Actions actions);
-  ~Signals();  // SIGHUP is ignored afterwards
+  ~Signals();  // from then on SIGHUP is ignored
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 

@@ -165,7 +165,7 @@ RankTraits cpu_rank_traits(const OwnOptions& own) {
           "none"};
 }
 
-GroupId no_group(const OwnOptions&) { return {}; }  // not needed for CPUs
+GroupId no_group(const OwnOptions&) { return {}; }  // CPUs need none
 
 double host_bandwidth(const OwnOptions&) {
   ThreadPool all_cores(0);

@@ -55,7 +55,7 @@ struct BackendMaking {
   BatchSizes (*batch_sizes)(std::optional<size_t> device_bytes);
   bool takes_expert_activations;            // --experts-activations
   bool (*takes_blocks)(const OwnOptions&);  // whether it takes matrices in block formats
-  std::string (*why_not)();                 // why this machine cannot run it; empty: it can
+  std::string (*why_not)();                 // why this machine cannot run it; empty if it can
   // Throws InputError if this machine or this backend cannot run with the options.
   void (*check)(const BackendOptions&, const OwnOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
@@ -71,7 +71,7 @@ struct BackendMemory {
 
 // A device with its own memory checks itself if a model fits; takes recipes, not elements (model/weights.h).
 struct BackendDevice {
-  DeviceFacts (*facts)();                                  // with current clocks and temperature, for records
+  DeviceFacts (*facts)();                                  // the device and its current state, for records
   std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU
   std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);  // of each GPU
   // The kernels that a device of this name would run; `source`: the model's name, for messages.
@@ -117,8 +117,8 @@ struct BackendRow {
   BackendMaking making;
   BackendMemory memory;
   BackendAccuracy accuracy;
-  std::optional<BackendDevice> device{};              // nullopt: runs on the CPU, in the host's memory
-  std::optional<BackendNodes> nodes{};                // nullopt: one machine only
+  std::optional<BackendDevice> device{};              // nullopt: it runs on the CPU, in the host's memory
+  std::optional<BackendNodes> nodes{};                // nullopt: it runs on one machine only
   std::optional<BackendTuning> tuning{};              // nullopt: nothing to tune on a CPU
   std::optional<BackendVerification> verification{};  // nullopt: unit tests check its kernels
 };
@@ -128,9 +128,9 @@ std::optional<DeviceFacts> device_facts(const BackendRow& backend);
 
 std::span<const BackendRow> all_backends();  // best first
 
-const BackendRow& find_backend(std::string_view name);  // throws InputError with all names
-const BackendRow& best_backend();                       // the first that this machine can run
+const BackendRow& find_backend(std::string_view name);  // throws InputError that lists the names
+const BackendRow& best_backend();                       // the first one that this machine can run
 
-std::string device_code();  // devices with machine code in this program, in one line; empty: none
+std::string device_code();  // devices for which this program holds machine code, in one line; empty if none
 
 }  // namespace nibble

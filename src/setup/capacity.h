@@ -12,8 +12,8 @@
 namespace nibble {
 
 struct Capacity {
-  int context;        // most tokens of a sequence
-  int num_sequences;  // concurrent
+  int context;        // maximum tokens of one sequence
+  int num_sequences;  // concurrent sequences
 };
 
 inline constexpr int kDefaultContext{32768};

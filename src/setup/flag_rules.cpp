@@ -52,7 +52,7 @@ struct FlagRule {
   std::string_view flag;
   bool (*is_given)(const Settings&);
   bool (*holds)(const FlagFacts&);
-  std::string_view reason;  // follows the flag; {value}: its value, {backend}: the backend's name
+  std::string_view reason;  // follows the flag; {value} is its value, {backend} the name of the backend
 };
 
 constexpr std::string_view kNoGpu{" is only for GPUs, and the backend is {backend}"};

@@ -10,7 +10,7 @@ namespace nibble {
 struct FlagFacts {
   const Settings& settings;
   const BackendRow& backend;
-  const cuda::CudaOptions& cuda;  // the GPUs of the flags
+  const cuda::CudaOptions& cuda;  // the GPUs that the flags name
   const speculative::SpeculationOptions& speculation;
 };
 

@@ -80,7 +80,7 @@ std::string cpu_name() {
     const size_t value = line.find(": ");
     if (value != std::string::npos) return line.substr(value + 2);
   }
-  utsname system{};  // Linux on ARM reports no name
+  utsname system{};  // Linux on ARM reports no model name
   return uname(&system) == 0 ? system.machine : "unknown";
 }
 

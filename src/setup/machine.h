@@ -12,9 +12,9 @@ namespace nibble {
 // Unset: not reported, as clocks in a virtual machine.
 struct Machine {
   std::string cpu;
-  int num_cores{0};  // usable by this process
+  int num_cores{0};  // cores that this process may use
   std::optional<size_t> memory_bytes;
-  std::optional<size_t> cache_bytes;  // last level, all cores together
+  std::optional<size_t> cache_bytes;  // last-level cache, all cores together
   std::optional<int> cpu_mhz, highest_cpu_mhz;
   std::optional<DeviceFacts> device;  // nullopt: the backend runs on the CPU
 
@@ -23,7 +23,7 @@ struct Machine {
 };
 Machine describe_machine(std::optional<DeviceFacts> device);
 
-std::string cpu_name();  // "AMD EPYC 9754"; the architecture if the kernel has no name
+std::string cpu_name();  // "AMD EPYC 9754"; the architecture if the kernel reports no name
 
 // From the soft limit, usually 1024, to the hard limit: each connection is an open file.
 void allow_open_files();

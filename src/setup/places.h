@@ -10,11 +10,11 @@ namespace nibble {
 
 struct Places {
   enum class Vocabulary {
-    kOfModel,  // next to the weights
-    kBytes,    // the 256 bytes and harmony's control tokens
+    kOfModel,  // the one next to the weights
+    kBytes,    // only the 256 bytes and harmony's control tokens
     kFile,     // vocabulary_file
   };
-  std::vector<std::filesystem::path> model_folders;  // of bundled models
+  std::vector<std::filesystem::path> model_folders;  // searched for bundled models
   Vocabulary vocabulary{Vocabulary::kOfModel};
   std::filesystem::path vocabulary_file;
 };

@@ -10,7 +10,7 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 constexpr size_t kPage{4096};
-constexpr size_t kStep{64 << 20};  // bytes per progress report
+constexpr size_t kStep{64 << 20};  // bytes between two progress reports
 
 Bytes bytes_of(const void* data, size_t count) { return {static_cast<const std::byte*>(data), count}; }
 

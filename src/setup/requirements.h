@@ -12,11 +12,11 @@
 namespace nibble {
 
 struct Requirement {
-  std::string text;  // as written: "experts=mxfp4/bf16"
+  std::string text;  // as the user wrote it: "experts=mxfp4/bf16"
   // A name in `inspect --kernels`, or its first word: "experts" means all expert operations.
   std::string operation;
-  std::string weights;                     // format, lower case
-  std::optional<std::string> activations;  // format, lower case; nullopt: any
+  std::string weights;                     // format, in lower case
+  std::optional<std::string> activations;  // format, in lower case; nullopt: any
 };
 
 // Parses "OPERATION=WEIGHTS[/ACTIVATIONS],...". Throws InputError for syntax, unknown operations and formats.

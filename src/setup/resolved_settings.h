@@ -23,7 +23,7 @@ namespace nibble {
 // Role in a group of nodes: --nodes, --node-rank, --head, --secret-file, --expert-parallel.
 struct NodeSetup {
   int rank;
-  std::vector<int> parts;  // relative share of each node
+  std::vector<int> parts;  // relative share of the model of each node
   ExpertSplit split;       // --expert-parallel
   nodes::tcp::endpoint head;
   nodes::Secret secret;
@@ -40,10 +40,10 @@ struct DraftModelSetup {
 
 struct ResolvedSettings {
   const BackendRow* backend{nullptr};
-  BackendOptions options{};  // without page counts, which depend on the model (setup/capacity.h)
+  BackendOptions options{};  // without the page counts, which depend on the model (setup/capacity.h)
   OwnOptions own{};
   std::optional<int> threads{};    // --threads; nullopt: as found by nibble tune, else all cores
-  std::optional<Tuning> tuning{};  // by nibble tune for this machine; nullopt: none, or nothing to tune
+  std::optional<Tuning> tuning{};  // found by nibble tune for this machine; nullopt: none, or nothing to tune
   std::vector<Requirement> requirements{};
   std::optional<int> context{};  // --context
   int max_sequences{0};
@@ -52,12 +52,12 @@ struct ResolvedSettings {
   speculative::SpeculationOptions speculation{};  // --speculate, --speculative-config
   // Set by open_drafters() (setup/drafters.h); null: no draft model.
   std::shared_ptr<const DraftModelSetup> draft_model{};
-  size_t draft_model_bytes{0};         // memory of the draft model
+  size_t draft_model_bytes{0};         // memory that the draft model takes
   std::shared_ptr<NodeSetup> nodes{};  // null: this machine runs the model alone
   Places places{};
 };
 
-void set_threads(ResolvedSettings& setup, int num_threads);  // like --threads
+void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as --threads
 
 // Without quantisation of dense layers and KV cache. After --experts-activations, experts on a CPU take float
 // activations. Experts on a GPU take bfloat16 activations, also in prompts.

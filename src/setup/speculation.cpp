@@ -26,7 +26,7 @@ constexpr int kTopkByCost{2};
 
 // --speculate eagle3=FOLDER, --speculate model=MODEL
 constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
-constexpr std::string_view kMethodOfModel{"draft_model"};  // vLLM's name
+constexpr std::string_view kMethodOfModel{"draft_model"};  // vLLM's name of the method
 
 // The drafters in `names` and those that a request switches on itself.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 struct TunedField {
   const char* name;
   int Tuning::*of_all;
-  int cpu::CpuTuning::*of_cpu;  // if of_all is null
+  int cpu::CpuTuning::*of_cpu;  // used if of_all is null
   int least, most, multiple_of;
 
   int get(const Tuning& tuning) const { return of_all ? tuning.*of_all : tuning.cpu.*of_cpu; }
@@ -96,7 +96,7 @@ void write_tuning(const fs::path& path, const std::string& machine, const Tuning
   Json json = fs::is_regular_file(path, error) ? read_file(path) : Json::object();
   json[machine] = to_json(tuning);
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
-  NewFile file(path);  // atomic: a program that starts now reads the old file or the new one
+  NewFile file(path);  // atomic: a program that starts now reads either the old file or the new one
   file.write(json.dump(2) + "\n");
   file.finish();
 }

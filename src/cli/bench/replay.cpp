@@ -66,7 +66,7 @@ GenerationRequest read_request(const Field& line, const Settings& settings, cons
     Settings asked = settings;
     asked.reasoning = line.find_string("reasoning").value_or(settings.reasoning);
     harmony::Chat chat = new_chat(asked);
-    chat.date = "2026-01-01";  // fixed: prompts must not depend on the day
+    chat.date = "2026-01-01";  // fixed, so that prompts do not depend on the day
     chat.messages.emplace_back().text = prompt;
     tokens = harmony::render(harmony::to_conversation(chat), tokenizer, {}).tokens;
   }

@@ -18,7 +18,7 @@ class BenchTable {
   BenchTable(const BenchSetup& setup, std::span<const BenchTest> tests);
 
   std::string head() const;
-  std::string add(const BenchResult& result);  // the text to append to the table
+  std::string add(const BenchResult& result);  // returns the text to append to the table
   // The lines below the table: reasons to doubt a grid's figures (no column for them), and contradictions.
   std::string notes() const;
 

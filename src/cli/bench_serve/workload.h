@@ -29,7 +29,7 @@ struct Workload {
   BenchApi api{BenchApi::kCompletions};
   std::string model;
   LengthDistribution prompt_tokens, output_tokens;
-  int num_prefix_tokens{0};  // shared tokens before each prompt, besides prompt_tokens
+  int num_prefix_tokens{0};  // shared tokens before each prompt, in addition to prompt_tokens
   int num_prefixes{1};
   double temperature{1};
   uint64_t seed{0};

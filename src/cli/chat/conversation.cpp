@@ -92,7 +92,7 @@ void Conversation::answer(size_t num_before, std::string question) {
   question_ = std::move(question);
   num_before_ = num_before;
 
-  interrupt_.take();  // discard an earlier ctrl-C: it must not stop this answer
+  interrupt_.take();  // discard a ctrl-C from before the question: it must not stop this answer
   AnswerPrinter printer({.reasoning = stdout, .hides_reasoning = hides_reasoning});
   Listener listener;
   listener.on_text = [&](harmony::AnswerPart part, std::string_view text) { printer.show(part, text); };

@@ -29,16 +29,16 @@ class Conversation {
 
   // Streams the answer to stdout until ctrl-C. Throws InputError for an invalid or too long question.
   void ask(const std::string& question);
-  void ask_again();  // replaces the last answer
+  void ask_again();  // asks the last question again; the new answer replaces the old one
 
   // `name` as in the table of settings; an empty value restores the default.
   void set(const std::string& name, const std::string& value);
   static std::vector<const Setting*> changeable_settings();
   const Settings& settings() const { return settings_; }
 
-  harmony::Chat chat() const;       // with the current settings
+  harmony::Chat chat() const;       // the conversation so far, with the current settings
   void resume(harmony::Chat chat);  // replaces this conversation
-  void forget();                    // keeps the settings
+  void forget();                    // removes the messages, keeps the settings
 
   bool hides_reasoning{false};
   bool has_ended{false};
@@ -51,8 +51,8 @@ class Conversation {
   CatchInterrupt& interrupt_;
   AnswerFormat format_;
   std::vector<harmony::ChatMessage> messages_;
-  std::string question_;  // last question sent; empty: none
-  size_t num_before_{0};  // messages before that question
+  std::string question_;  // the last question that was sent; empty: none
+  size_t num_before_{0};  // number of messages before that question
 };
 
 }  // namespace nibble::cli

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMaxHistory{1000};             // lines
-constexpr size_t kMaxHistoryLine{64 << 10};  // bytes; longer lines are not kept
+constexpr size_t kMaxHistoryLine{64 << 10};  // bytes; a longer paste is not kept
 // Switch xterm's bracketed paste mode on and off.
 constexpr std::string_view kPasteBegins{"\x1b[?2004h"}, kPasteEnds{"\x1b[?2004l"};
 constexpr std::string_view kEndOfPaste{"\x1b[201~"};
@@ -107,7 +107,7 @@ LineReader::Outcome LineEditor::read(std::string& line) {
   show(kEraseBelow);
   if (was_interrupted_) return LineReader::Outcome::kSignal;
   if (!text || num_bytes <= 0) {
-    show("\n");  // the shell's prompt starts on a new line
+    show("\n");  // so that the prompt of the shell starts on a new line
     return LineReader::Outcome::kEnd;
   }
   line.assign(text, static_cast<size_t>(num_bytes));
@@ -175,7 +175,7 @@ int LineEditor::next_character(EditLine* editor, wchar_t* character) {
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return static_cast<int>(count);
     const size_t result = std::mbrtowc(character, &byte, 1, &state);
-    if (result == static_cast<size_t>(-2)) continue;  // incomplete character
+    if (result == static_cast<size_t>(-2)) continue;  // incomplete character: read more bytes
     if (result == static_cast<size_t>(-1)) *character = L'\uFFFD';
     return 1;
   }
@@ -186,7 +186,7 @@ unsigned char LineEditor::insert_paste(EditLine* editor, int) {
   wchar_t character;
   while (!text.ends_with(kEndOfPaste)) {
     if (next_character(editor, &character) != 1) return CC_ERROR;
-    if (character == L'\r') character = L'\n';  // terminals end pasted lines with '\r'
+    if (character == L'\r') character = L'\n';  // terminals send '\r' for the end of a pasted line
     char bytes[MB_LEN_MAX];
     std::mbstate_t state{};
     const size_t length = std::wcrtomb(bytes, character, &state);

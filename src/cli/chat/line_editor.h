@@ -33,7 +33,7 @@ class LineEditor {
   static unsigned char insert_paste(EditLine* editor, int);
   static unsigned char insert_newline(EditLine* editor, int);
 
-  bool wait_for_input();  // false: ctrl-C came first
+  bool wait_for_input();  // returns false if ctrl-C came first
   void follow_terminal();
   void remember(const std::string& line);
 

@@ -14,7 +14,7 @@ class HeldSignals {
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
 
-  int take();  // consumes a pending signal and returns its number; 0: none
+  int take();  // returns the number of a pending signal and consumes it; 0: none
 
  private:
   sigset_t held_, previous_;

@@ -26,7 +26,7 @@ std::string generation_config(const Gguf& gguf, const std::string& vocabulary) {
   if (!tokenizer.special("<|return|>") || !tokenizer.special("<|call|>")) return {};
   nlohmann::ordered_json config;
   if (const auto begin = tokenizer.special("<|startoftext|>")) config["bos_token_id"] = *begin;
-  config["do_sample"] = true;  // OpenAI recommends sampling from the model's own distribution
+  config["do_sample"] = true;  // sample from the model's own distribution, as OpenAI recommends
   config["eos_token_id"] = harmony::stop_tokens(tokenizer);
   if (const auto padding = tokenizer.special("<|endoftext|>")) config["pad_token_id"] = *padding;
   return config.dump(2) + "\n";

@@ -95,7 +95,7 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
 // Format of the expert activations in the longest steps: "INT8". The windows use these steps.
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   std::string activations = "unknown";
-  for (const KernelChoice& row : kernels)  // in order of rows: the last kernel counts
+  for (const KernelChoice& row : kernels)  // ordered by number of rows: the last one counts
     if (row.operation == Operation::kExpertsUp) activations = row.activations;
   return activations;
 }
@@ -169,7 +169,7 @@ struct Score {
 
 void print_task_table(const std::vector<TaskResult>& results, bool is_verbose) {
   std::map<std::string, Score> scores;
-  Score all, known;  // `known`: tasks with an expected outcome in the file; num_solved counts agreements
+  Score all, known;  // known: tasks with an expected outcome in the file; its num_solved counts agreements
   for (const TaskResult& result : results) {
     for (Score* score : {&scores[result.task], &all})
       *score = {score->num_solved + result.is_solved, score->num_tasks + 1};
@@ -243,7 +243,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
 AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                              const Backend& backend) {
   const auto rounding = setup.backend->accuracy.rounding(room, backend.kernels());
-  if (!rounding || !model.weights) return {};  // synthetic weights exist only in the backend
+  if (!rounding || !model.weights) return {};  // synthetic weights exist only inside the backend
   const auto pool = std::make_shared<ThreadPool>(room.num_threads);
   const auto weights =
       quantise_dense(with_elements(model.weights, takes_blocks(setup), *pool), room.dense, *pool);

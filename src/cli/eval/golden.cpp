@@ -10,7 +10,7 @@ namespace nibble::cli {
 namespace {
 
 struct BackendAnswer {
-  std::vector<float> logits;  // [prompt positions, V]
+  std::vector<float> logits;  // [positions of the prompt, V]
   std::vector<TokenId> greedy;
 };
 

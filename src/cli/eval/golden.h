@@ -15,8 +15,8 @@ struct GoldenResult {
   std::string name;
   int num_tokens{0};
   GoldenDifference difference;
-  std::optional<PositionsDifference> from_rounded;  // from AnswerRounded
-  bool is_within{false};                            // both within tolerance
+  std::optional<PositionsDifference> from_rounded;  // difference from the result of AnswerRounded
+  bool is_within{false};                            // both differences are within their tolerances
 };
 
 // Tokens of the longest prompt with its continuation.

@@ -26,7 +26,7 @@ struct TextWindows {
   std::span<const TokenId> at(size_t index) const {
     return std::span(tokens).subspan(index * length, length);
   }
-  size_t num_scored() const { return count * (length - 1); }  // all but the first token of a window
+  size_t num_scored() const { return count * (length - 1); }  // all tokens of a window except the first
 };
 // At most `limit` windows of `window` tokens. Throws InputError for a text of fewer than 2 tokens.
 TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int window,

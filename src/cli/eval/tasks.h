@@ -32,7 +32,7 @@ struct TaskResult {
   std::string id, task;
   bool is_solved{false};
   std::optional<bool> solved_by_checkpoint;
-  std::string text;  // with control tokens
+  std::string text;  // output of the model, control tokens included
   int num_output_tokens{0};
 };
 

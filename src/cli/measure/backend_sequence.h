@@ -47,7 +47,7 @@ class BackendSequence {
 
   Backend& backend_;
   int max_batch_tokens_;
-  int max_rows_;  // of a step that returns logits
+  int max_rows_;  // maximum rows of a step that returns logits
   std::shared_ptr<Pools> pools_;
   SequencePages pages_;
 };

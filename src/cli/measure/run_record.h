@@ -12,11 +12,11 @@
 namespace nibble::cli {
 
 struct RunRecord {
-  std::string date;  // utc_now() at the start
+  std::string date;  // utc_now() at the start of the run
   std::string command_line;
   Machine machine;
   std::vector<KernelChoice> kernels;  // empty if a server ran the model: it does not report kernels
-  int num_warmups{0};                 // untimed repetitions per test
+  int num_warmups{0};                 // untimed repetitions of each test
 };
 
 // Call at the end of a run. `began`: utc_now() at its start.

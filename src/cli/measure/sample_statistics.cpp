@@ -12,7 +12,7 @@
 namespace nibble::cli {
 namespace {
 
-constexpr double kNoisy{0.1};        // standard deviation / mean
+constexpr double kNoisy{0.1};        // standard deviation over mean
 constexpr size_t kEnoughToDoubt{3};  // two samples may be equal by accident
 
 // Whether all samples agree to five significant digits. Of 95 tests with three or more repetitions in

@@ -8,11 +8,11 @@ namespace nibble::cli {
 
 struct SampleStatistics {
   double mean{0}, median{0};
-  double standard_deviation{0};  // of the population (divides by n - 1); 0 for one sample
-  std::string_view note;         // "noisy", "suspiciously equal", or empty
+  double standard_deviation{0};  // estimate for the population (divides by n - 1); 0 for one sample
+  std::string_view note;         // doubts about the samples: "noisy", "suspiciously equal"; empty if none
 };
 
-SampleStatistics statistics_of(std::span<const double> samples);  // at least one sample
+SampleStatistics statistics_of(std::span<const double> samples);  // at least one
 
 // Two-sided Mann-Whitney rank test: the probability that samples of one distribution are at least this far
 // apart. Only the order of samples counts, so one disturbed repetition does not decide. Normal approximation
@@ -23,7 +23,7 @@ double rank_test(std::span<const double> a, std::span<const double> b);
 enum class Comparison { kWithinNoise, kFaster, kSlower, kTooFewSamples };
 
 struct Difference {
-  double ratio{0};   // median of b / median of a
+  double ratio{0};   // median of b over median of a
   double chance{0};  // rank_test
   Comparison b_is{};
 };

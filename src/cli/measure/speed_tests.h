@@ -45,7 +45,7 @@ struct BenchResult {
   BenchTest test;
   std::vector<double> tokens_per_second;  // one per repetition
   int num_steps{0};
-  double bytes_per_step{0};  // weights and KV cache to read, mean over the timed steps
+  double bytes_per_step{0};  // weights and KV cache that a step must read: mean over the timed steps
 
   double bytes_per_token() const { return bytes_per_step * num_steps / test.num_tokens; }
 };
@@ -55,7 +55,7 @@ inline constexpr int kNumWarmups{1};
 struct SpeedTests {
   std::span<const BenchTest> tests{};
   int num_repetitions{1};
-  StorageFormats formats{};  // for BenchResult::bytes_per_step
+  StorageFormats formats{};  // to compute BenchResult::bytes_per_step
 };
 // Runs each test kNumWarmups times untimed, then `num_repetitions` times, always with the same random tokens,
 // so that the router chooses the same experts. Calls `on_result` after each test.

@@ -10,17 +10,17 @@
 namespace nibble::cli {
 
 struct PredictedTest {
-  BenchTest test;        // of each sequence
-  int num_sequences{1};  // sequences that decode together
+  BenchTest test;        // run by each sequence
+  int num_sequences{1};  // number of sequences that decode together
   int num_steps{0};
   std::vector<PredictedTime> operations;  // mean per step
-  double sums{0};                         // all-reduces of a step, microseconds
-  ExpertLoad load{};                      // of one layer, on the most loaded device
+  double sums{0};                         // all-reduces of a step, in microseconds
+  ExpertLoad load{};                      // of one layer, on the device with the highest load
 
   double microseconds() const;  // per step
   size_t bytes() const;         // weights and KV cache read per step
   double bytes_per_second() const;
-  double tokens_per_second() const;  // of all sequences
+  double tokens_per_second() const;  // all sequences together
 };
 std::string name(const PredictedTest& test);  // "tg128 @ d4096 x 64"
 

@@ -40,7 +40,7 @@ CacheRoom room_beside(const BackendOptions& options, const Config& config, const
 }
 
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes) {
-  const int pages = request.prefix_tokens / kPageTokens;  // only filled pages are cached
+  const int pages = request.prefix_tokens / kPageTokens;  // the prefix cache holds only filled pages
   const double own_pages = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
   const int reached = pages - first_reached_page(pages * kPageTokens, room.window);
   return std::min(share_that_fits(room.full_pages, num_prefixes, pages, own_pages),

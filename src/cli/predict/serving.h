@@ -21,7 +21,7 @@ struct Request {
 // KV cache pages of a replica besides those of running sequences.
 struct CacheRoom {
   double full_pages{0}, sliding_pages{0};
-  int window{0};  // of the sliding layers
+  int window{0};  // window of the sliding layers
 };
 // `options` of one replica.
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,

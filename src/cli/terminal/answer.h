@@ -14,9 +14,9 @@
 namespace nibble::cli {
 
 struct Answer {
-  std::string text;                              // for the user
-  std::string reasoning;                         // analysis channel
-  std::vector<harmony::ParsedMessage> messages;  // the whole answer; empty for raw text
+  std::string text;                              // the answer to the user
+  std::string reasoning;                         // the analysis channel
+  std::vector<harmony::ParsedMessage> messages;  // the whole answer; empty for a raw text
   std::vector<SampledToken> tokens;
   FinishedEvent finished;
 };
@@ -24,7 +24,7 @@ struct Answer {
 struct Listener {
   // Gets text that can no longer become part of a stop string.
   std::function<void(harmony::AnswerPart, std::string_view text)> on_text;
-  std::function<bool()> wants_to_stop;  // called per event, and at least ten times a second
+  std::function<bool()> wants_to_stop;  // called for each event, and at least ten times a second
 };
 
 // Both wait for the end of the request. The answer ends before the first of the `stop` strings; in a harmony

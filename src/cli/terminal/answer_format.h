@@ -25,7 +25,7 @@ class AnswerFormat {
 
  private:
   const Tokenizer& tokenizer_;
-  std::optional<grammar::VocabularyTrie> vocabulary_;  // made on first use: takes 0.15 s
+  std::optional<grammar::VocabularyTrie> vocabulary_;  // made on first use: it takes 0.15 s
 };
 
 }  // namespace nibble::cli

@@ -9,9 +9,9 @@
 namespace nibble::cli {
 
 struct AnswerPrinterOptions {
-  std::FILE* reasoning{stderr};  // reasoning and calls: a pipe on stdout gets only the answer
+  std::FILE* reasoning{stderr};  // for reasoning and calls, so that a pipe on stdout gets only the answer
   std::FILE* answer{stdout};
-  bool hides_reasoning{false};  // show one line, "thinking...", instead of reasoning
+  bool hides_reasoning{false};  // show one line, "thinking...", instead of the reasoning
 };
 
 class AnswerPrinter {

@@ -11,7 +11,7 @@ namespace nibble::cli {
 
 struct Speed {
   double prefill_tokens_per_second{0};
-  double decode_tokens_per_second{0};  // 0 for fewer than two tokens
+  double decode_tokens_per_second{0};  // 0 if the answer has fewer than two tokens
   double bytes_per_token{0};           // weights and KV cache read for a token in the middle of the answer
 };
 

@@ -87,7 +87,7 @@ LineReader::Outcome LineReader::read(std::string& line) {
     }
     // poll() skips a descriptor of -1.
     pollfd sources[]{{STDIN_FILENO, POLLIN, 0}, {interrupt_ ? interrupt_->descriptor() : -1, POLLIN, 0}};
-    if (::poll(sources, 2, -1) < 0) continue;  // another signal
+    if (::poll(sources, 2, -1) < 0) continue;  // interrupted by another signal
     if (sources[1].revents != 0) return Outcome::kSignal;
     char buffer[4096];
     const std::string_view bytes = read_some(buffer);

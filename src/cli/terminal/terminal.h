@@ -25,10 +25,10 @@ class CatchInterrupt {
   CatchInterrupt& operator=(const CatchInterrupt&) = delete;
 
   bool take();                              // whether ctrl-C was pressed since the last call
-  int descriptor() const { return read_; }  // readable after ctrl-C
+  int descriptor() const { return read_; }  // becomes readable on ctrl-C
 
  private:
-  int read_, write_;  // ends of a pipe
+  int read_, write_;  // the ends of a pipe
   struct sigaction previous_;
 };
 
@@ -39,7 +39,7 @@ class LineReader {
   explicit LineReader(const CatchInterrupt* interrupt) : interrupt_(interrupt) {}
 
   enum class Outcome { kLine, kSignal, kEnd };
-  Outcome read(std::string& line);  // without newline
+  Outcome read(std::string& line);  // without its newline
 
  private:
   const CatchInterrupt* interrupt_;

@@ -17,9 +17,9 @@ inline constexpr const char* kTunedRows{"2,4,8,12,16,24,32,48,64,96,128,192,256,
 inline constexpr int kMostTunedRows{8192};
 
 struct TuneKernelsOptions {
-  std::vector<int> num_rows;  // 2 to kMostTunedRows
+  std::vector<int> num_rows;  // from 2 to kMostTunedRows
   int num_repetitions{5};
-  std::string record_name;  // for the printed table rows
+  std::string record_name;  // file name of the record, for the printed table rows
 };
 
 // The backend of `setup` must have `try_kernels`. Throws InputError.

@@ -40,7 +40,7 @@ ChildResult run_child(const std::vector<std::string>& command, std::chrono::mill
   context.run_for(limit);  // ends early when the child has closed both pipes
   if (context.stopped()) {
     child.wait();
-    const int status = child.native_exit_code();  // as of waitpid()
+    const int status = child.native_exit_code();  // as waitpid() reports it
     result.end = WIFSIGNALED(status) ? ChildResult::End::kSignalled : ChildResult::End::kExited;
     result.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
   } else {

@@ -15,11 +15,11 @@ struct Verdict {
   enum class Result {
     kOk,
     kWrong,    // an error exceeds its bound
-    kCrashed,  // by a signal, or an error such as a failed kernel launch
+    kCrashed,  // ended by a signal, or by an error such as a failed kernel launch
     kTimedOut,
   } result{};
-  KernelFinding finding;  // if the check completed
-  std::string reason;     // if it did not: last line of stderr, or the signal
+  KernelFinding finding;  // set if the check completed
+  std::string reason;     // set if the check did not complete: last line of stderr, or the signal
   double seconds{0};
 };
 std::string_view name(Verdict::Result result);

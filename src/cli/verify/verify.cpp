@@ -48,8 +48,8 @@ Examples:
   compute-sanitizer nibble verify --row qkv/BF16
   nibble verify --probe rates)"};
 
-constexpr std::chrono::minutes kLimit{5};       // of a check; takes a second on an H100
-constexpr std::chrono::minutes kProbeLimit{1};  // of a probe; usually takes less than a second
+constexpr std::chrono::minutes kLimit{5};       // timeout of a check, which takes a second on an H100
+constexpr std::chrono::minutes kProbeLimit{1};  // timeout of a probe, which usually takes less than a second
 constexpr auto kReplace = Json::error_handler_t::replace;
 
 struct VerifyOptions {
@@ -200,7 +200,7 @@ bool check_all(const BackendRow& backend, bool is_quiet, const OwnOptions& own,
 int verify_all(const BackendRow& backend, const VerifyOptions& options, const OwnOptions& own,
                const std::vector<std::string>& flags) {
   const bool is_quiet = options.prints_json();
-  std::optional<NewFile> file;  // first, so that a bad name fails early
+  std::optional<NewFile> file;  // opened first, so that a bad name fails before the work
   if (options.json_file && !is_quiet) file.emplace(*options.json_file);
   // Before the children run, because they change the device's clocks and power.
   const Machine machine = describe_machine(device_facts(backend));

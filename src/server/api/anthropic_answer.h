@@ -18,7 +18,7 @@ class AnthropicMessage {
   AnthropicMessage(const ReplyHead& head, bool shows_thinking);
 
   // Return the next events of the stream.
-  std::string begin(const Usage& usage);  // called once, first
+  std::string begin(const Usage& usage);  // called once, before the others
   std::string push(const std::vector<AnswerDelta>& deltas);
   std::string end(std::string_view stop_reason, const std::string& stop_sequence, const Usage& usage);
   bool has_begun() const { return has_begun_; }
@@ -30,8 +30,8 @@ class AnthropicMessage {
 
   bool shows_thinking_;
   Json message_;
-  std::optional<AnswerDelta::Kind> open_;  // kind of the last block until it ends
-  std::string arguments_;                  // of the last block, if it is a call
+  std::optional<AnswerDelta::Kind> open_;  // kind of the last block until it is complete
+  std::string arguments_;                  // arguments of the last block, if it is a call
   bool has_begun_{false};
 };
 

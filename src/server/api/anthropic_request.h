@@ -11,7 +11,7 @@ namespace nibble::server {
 
 struct AnthropicRequest {
   ChatRequest chat;
-  bool shows_thinking{false};  // only on request: other clients would take the first block for the answer
+  bool shows_thinking{false};  // as requested: other clients would take the first block for the answer
 };
 
 // Throws InputError. `needs_max_tokens` is false for requests that count tokens.

@@ -27,7 +27,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
   ++num_tokens_;
   const bool is_stop = std::find(stop_.tokens.begin(), stop_.tokens.end(), token.token) != stop_.tokens.end();
   if (is_stop && !stop_.keeps_stop && !harmony::ControlTokens(tokenizer_).is_terminator(token.token))
-    return {};  // without text; neither starts nor ends a header
+    return {};  // has no text, and neither starts nor ends a header
   const auto& messages = parser_.messages();
   const bool in_text = !messages.empty() && !messages.back().is_complete;
   if (in_text && !tokenizer_.is_special(token.token) && !has_stopped() && !called_tool(messages.back())) {
@@ -118,7 +118,7 @@ std::string ChatAnswer::searched(const std::string& text) {
 // `is_whole`: the call has ended with <|call|>.
 void ChatAnswer::add_arguments(const harmony::Delta& delta, bool is_whole, std::vector<AnswerDelta>& out) {
   std::string text = delta.text;
-  if (custom_arguments_) {  // a custom tool's text is known only at the JSON's end
+  if (custom_arguments_) {  // a custom tool's text is known only at the end of the JSON
     *custom_arguments_ += delta.text;
     if (!delta.message_ended) return;
     text = input_of(*custom_arguments_, is_whole);

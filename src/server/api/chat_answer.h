@@ -28,14 +28,14 @@ namespace nibble::server {
 struct AnswerDelta {
   enum class Kind { kReasoning, kContent, kCall };
   Kind kind{};
-  std::string text{};                  // kCall: a part of the arguments
+  std::string text{};                  // kCall: part of the arguments
   bool begins_message{false};          // first text of a harmony message; for calls see `id`
   bool begins_paragraph{false};        // begins_message, and earlier text of this kind exists
-  bool is_preamble{false};             // kContent: on channel "commentary"
-  int call_index{0};                   // kCall: from 0
-  std::string id{};                    // kCall: only in the call's first delta
+  bool is_preamble{false};             // kContent: on the channel "commentary"
+  int call_index{0};                   // kCall: 0 for the first call
+  std::string id{};                    // kCall: only in the first delta of the call
   OfferedTool tool{};                  // kCall
-  std::vector<SampledToken> tokens{};  // kContent: since the last delta of content
+  std::vector<SampledToken> tokens{};  // kContent: the tokens since the last delta of content
 
   // For chat APIs, which join several messages into one text: a blank line before a new paragraph.
   std::string paragraph() const { return (begins_paragraph ? "\n\n" : "") + text; }
@@ -54,7 +54,7 @@ class ChatAnswer {
              std::span<const TokenId> begun = {});
 
   std::vector<AnswerDelta> push(const SampledToken& token);
-  std::vector<AnswerDelta> finish();  // after the last token, whatever ended the answer
+  std::vector<AnswerDelta> finish();  // call after the last token, whatever ended the answer
   bool has_stopped() const { return matcher_.has_stopped(); }
   const std::string& stopped_by() const { return matcher_.stopped_by(); }
   // Whether the last message is a call that ended with <|call|>.
@@ -83,7 +83,7 @@ class ChatAnswer {
   StopParams stop_;
   StopStrings matcher_;
   int num_tokens_{0};
-  size_t num_begun_messages_{0};  // messages with a delta
+  size_t num_begun_messages_{0};  // messages that have produced a delta
   bool begins_message_{false};    // the next text begins a message
   bool is_preamble_{false};       // the last message with content is on "commentary"
   std::string reasoning_, content_;
@@ -91,7 +91,7 @@ class ChatAnswer {
   // The last call's arguments until it ends, if its tool is custom.
   std::optional<std::string> custom_arguments_;
   std::vector<SampledToken> content_tokens_;
-  size_t num_sent_tokens_{0};  // how many of content_tokens_ deltas have reported
+  size_t num_sent_tokens_{0};  // number of the first content_tokens_ that deltas have reported
   int num_reasoning_tokens_{0};
 };
 

@@ -13,12 +13,12 @@ namespace nibble::server {
 struct ChatRequest {
   GenerationParams params;
   harmony::Chat chat;                 // with the functions offered to the model
-  std::vector<OfferedTool> offered;   // the same functions with their kinds
-  bool uses_functions{false};         // `functions`, the older form of `tools`
-  bool continues_final{false};        // the answer continues the last message, the assistant's
+  std::vector<OfferedTool> offered;   // the same functions, with their kinds
+  bool uses_functions{false};         // uses `functions`, the API's older form of `tools`
+  bool continues_final{false};        // the answer continues the last message, which is the assistant's
   bool adds_generation_prompt{true};  // false: the prompt ends with the last message
   bool includes_reasoning{true};
-  std::string prediction{};  // expected answer; empty: none
+  std::string prediction{};  // the answer that the client expects; empty: none
 };
 
 // Throw InputError.

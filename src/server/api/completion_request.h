@@ -18,7 +18,7 @@ struct CompletionRequest {
   int num_kept{1};  // how many of params.num_choices answers, the likeliest, are returned
 };
 
-inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default for max_tokens
+inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default for max_tokens in /v1/completions
 
 // Throws InputError.
 CompletionRequest read_completion_request(std::string_view body, const RequestDefaults& defaults = {});

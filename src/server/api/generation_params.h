@@ -21,25 +21,25 @@ namespace nibble::server {
 struct GenerationParams {
   std::optional<std::string> model;
   SampleParams sample{.temperature = 1};
-  bool has_seed{false};           // false: random seed
+  bool has_seed{false};           // false: a random seed is chosen
   std::optional<int> max_tokens;  // 0 only in completions: nothing is generated
   StopParams stop;                // without max_tokens and the model's own stop tokens
   // Texts that must not appear, each tokenized as at the start of an answer and as after a space.
   std::vector<std::string> bad_words;
   std::optional<std::vector<TokenId>> allowed_tokens;  // ascending
-  std::optional<int> truncate_prompt;                  // prompt tokens to keep; -1: all that fit
+  std::optional<int> truncate_prompt;                  // number of prompt tokens to keep; -1: all that fit
   bool truncates_end{false};                           // keep the first tokens, not the last
   OutputFormat format;
   std::optional<int> max_reasoning_tokens;  // for chats; absent: no limit
   bool must_call{false};                    // the answer must end with a tool call
   int prompt_logprobs{-1};                  // as in GenerationRequest
   int num_choices{1};                       // answers per prompt
-  bool ignore_eos{false};                   // for benchmarks: continue after the end token
+  bool ignore_eos{false};                   // for benchmarks: continue after the model's end token
   bool return_token_ids{false};
   int priority{0};  // priority and cache_salt as in GenerationRequest
   std::string cache_salt;
   bool stream{false};
-  bool include_usage{false};     // the last chunk of a stream has the usage
+  bool include_usage{false};     // a stream's last chunk has the usage
   bool continuous_usage{false};  // every chunk has the usage so far
   IgnoredFields ignored;
 };
@@ -53,7 +53,7 @@ GenerationParams read_generation_params(Api api, const harmony::Field& request,
                                         const RequestDefaults& defaults);
 void read_sampling(const harmony::Field& request, GenerationParams& params);  // temperature, penalties...
 void read_stop(const harmony::Field& request, GenerationParams& params);
-void read_sharing(const harmony::Field& request, GenerationParams& params);  // priority, cache_salt
+void read_sharing(const harmony::Field& request, GenerationParams& params);  // reads priority and cache_salt
 // Reads a text or a list of at most `most` texts, each within the limits of stop strings.
 std::vector<std::string> read_texts(const harmony::Field& request, const char* key, size_t most);
 

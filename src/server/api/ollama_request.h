@@ -8,10 +8,10 @@
 namespace nibble::server {
 
 struct OllamaRequest {
-  ChatRequest chat;        // params.stream defaults to true
+  ChatRequest chat;        // params.stream is true unless the request says otherwise
   bool is_raw{false};      // /api/generate: `prompt` is used without a template
-  std::string prompt;      // if is_raw
-  bool only_loads{false};  // no prompt: the request only loads the model
+  std::string prompt;      // set if is_raw
+  bool only_loads{false};  // no prompt: clients send such requests to load the model
 };
 
 // Throw InputError.

@@ -15,9 +15,9 @@ namespace nibble::server {
 
 struct OutputFormat {
   std::optional<grammar::Source> source;        // absent: any text
-  std::string field;                            // the request's field: "request.response_format"
-  std::optional<harmony::ResponseFormat> told;  // the prompt's text about the format
-  std::string name() const;                     // `field` without "request."
+  std::string field;                            // the request's field for it: "request.response_format"
+  std::optional<harmony::ResponseFormat> told;  // what the prompt says about it
+  std::string name() const;                     // `field` without "request.": "response_format"
 };
 
 // Throws InputError, also if two fields demand a format.

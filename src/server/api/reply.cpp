@@ -179,7 +179,7 @@ Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& t
           Json{{"logprob", finite(logprob)}, {"rank", rank}, {"decoded_token", token_text(id, tokenizer)}});
     };
     for (const TokenLogprob& other : token.top) add(other.token, other.logprob, row.size() + 1);
-    add(token.token, token.logprob, nullptr);  // no effect if token.top has the token
+    add(token.token, token.logprob, nullptr);  // no effect if the token is among token.top
     list.push_back(std::move(row));
   }
   return list;

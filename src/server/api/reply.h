@@ -21,15 +21,15 @@ using harmony::Json;
 // Fields that every chunk repeats.
 struct ReplyHead {
   std::string id;      // "chatcmpl-..."
-  int64_t created{0};  // since 1970
+  int64_t created{0};  // seconds since 1970
   std::string model;
-  std::string fingerprint{};  // OpenAI's system_fingerprint: what runs the model
+  std::string fingerprint{};  // OpenAI's system_fingerprint; identifies what runs the model
 };
 
 struct Usage {
   int num_prompt_tokens{0}, num_output_tokens{0};
-  int num_cached_tokens{0};     // of the prompt
-  int num_reasoning_tokens{0};  // of the output
+  int num_cached_tokens{0};     // part of the prompt
+  int num_reasoning_tokens{0};  // part of the output
   // Tokens of the client's prediction over all choices, and how many are in the output. 0: no prediction.
   int num_prediction_tokens{0}, num_accepted_tokens{0};
 };
@@ -56,13 +56,13 @@ void use_function_call(Json& message);
 Json chat_reply(const ReplyHead& head, Json choices, const Usage& usage);
 Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Json& logprobs,
                 std::optional<std::string_view> finish_reason);
-Json to_json(const AnswerDelta& delta);  // member "delta" of a chunk
+Json to_json(const AnswerDelta& delta);  // the member "delta" of a chunk
 
 // Log-probabilities of the completions API: four lists. `num_characters`: length of the text before them.
 class CompletionLogprobs {
  public:
   CompletionLogprobs(const Tokenizer& tokenizer, int64_t num_characters);
-  void add_first(TokenId token);  // a prompt's first token has no log-probability
+  void add_first(TokenId token);  // a prompt's first token, which has no log-probability
   void add(const std::vector<SampledToken>& tokens);
   Json take() { return std::move(lists_); }
 

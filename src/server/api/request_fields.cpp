@@ -19,7 +19,7 @@ constexpr uint8_t kMessages{kChat | kResponses}, kAnswers{kMessages | kCompletio
 
 enum class Fate {
   kObeyed,
-  kParts,    // members have rows of their own, such as "stream_options.include_usage"
+  kParts,    // an object whose members have rows of their own, such as "stream_options.include_usage"
   kIgnored,  // does not change the text
   kRefused,  // would change the text or the format of the answer
 };
@@ -98,7 +98,7 @@ constexpr FieldRow kFields[] = {
     {"prompt_logprobs", kChat | kCompletions, Fate::kObeyed},
     {"prompt_logprobs", kResponses, Fate::kRefused, "", "absent",
      "only /v1/completions and /v1/chat/completions return them"},
-    {"add_special_tokens", kAnswers, Fate::kObeyed},  // no effect: the tokenizer adds none
+    {"add_special_tokens", kAnswers, Fate::kObeyed},  // no effect: the tokenizer adds no special tokens
     {"spaces_between_special_tokens", kAnswers, Fate::kObeyed},
     {"skip_special_tokens", kAnswers, Fate::kRefused, "true", "true", "control tokens have no text"},
     {"use_beam_search early_stopping", kAnswers, Fate::kRefused, "false", "false",
@@ -215,7 +215,7 @@ constexpr FieldRow kFields[] = {
     {"model tokens", kDetokenize, Fate::kObeyed},
     {"model prompt content parse_special add_special_tokens return_token_strs", kTokenize, Fate::kObeyed},
     {"with_pieces", kTokenize, Fate::kRefused, "false", "false", "use return_token_strs"},
-    {"add_special", kTokenize, Fate::kObeyed},  // no effect: the tokenizer adds none
+    {"add_special", kTokenize, Fate::kObeyed},  // no effect: the tokenizer adds no special tokens
 };
 
 bool has_word(std::string_view words, std::string_view word) {

@@ -30,7 +30,7 @@ class IgnoredFields {
   void add(std::string_view name, std::string_view instead = "");
   bool empty() const { return names_.empty(); }
   const std::string& first() const { return names_.front(); }  // without the replacement
-  std::string text() const;                                    // safe in a header and a log line
+  std::string text() const;  // only characters that are safe in a header and a log line
 
  private:
   std::vector<std::string> names_, texts_;

@@ -73,7 +73,7 @@ void add_reasoning(const Field& item, Reader& out) {
   const std::string summarised = summary ? text_from(*summary) : "";
   if (text.empty()) text = summarised;
   if (text.empty()) return;
-  item.skip({"encrypted_content"});  // the same reasoning
+  item.skip({"encrypted_content"});  // the same reasoning, encrypted
   std::string& reasoning = assistant(out.input.messages, may_take_words).reasoning;
   reasoning += (reasoning.empty() ? "" : "\n\n") + text;
 }
@@ -137,7 +137,7 @@ void add_result(const Field& item, Reader& out, std::string text) {
   if (!message.tool_call_id && is_named) message.tool_name = name;
   message.text = std::move(text);
 }
-void add_local_shell_output(const Field& item, Reader& out) {  // its id may be the call's
+void add_local_shell_output(const Field& item, Reader& out) {  // its id may be the call's id
   add_result(item, out, output_from(item.need("output", kTextParts)));
   ChatMessage& result = out.input.messages.back();
   if (!result.tool_call_id) result.tool_call_id = item.find_string("id");

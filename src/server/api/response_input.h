@@ -13,7 +13,7 @@ namespace nibble::server {
 
 struct ResponseInput {
   std::vector<harmony::ChatMessage> messages;
-  ToolSet tools;  // added by the items
+  ToolSet tools;  // tools that the items add
 };
 
 // Throws InputError for an item that the model needs but that can't be read.

@@ -13,10 +13,10 @@ struct ItemKind {
   AnswerDelta::Kind kind;
   ToolKind tool;  // for calls
   const char *id_prefix, *type;
-  const char* part;  // type of the only content part; null: none
+  const char* part;  // type of the item's only content part; null: none
   // Without `part`, the member for the text. Null: an object of the arguments, once complete.
   const char* text;
-  const char* event;  // without ".delta" or ".done"; null: none
+  const char* event;  // name without ".delta" or ".done"; null: none
 };
 
 namespace {

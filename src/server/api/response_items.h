@@ -23,7 +23,7 @@ class ResponseItems {
 
   // Returns the new events, without sequence numbers.
   std::vector<Json> push(const std::vector<AnswerDelta>& deltas);
-  std::vector<Json> finish(bool is_complete);  // false: the last item is incomplete
+  std::vector<Json> finish(bool is_complete);  // false: marks the last item incomplete
 
   // The response's list "output": all items that have begun.
   const Json& items() const { return items_; }
@@ -32,13 +32,13 @@ class ResponseItems {
   void push(const AnswerDelta& delta, std::vector<Json>& events);
   void begin(const AnswerDelta& delta, std::vector<Json>& events);
   void end(std::string_view status, std::vector<Json>& events);
-  Json event(std::string_view type) const;  // about the last item
+  Json event(std::string_view type) const;  // an event about the last item
 
   const Tokenizer& tokenizer_;
   bool with_logprobs_;
   Json items_ = Json::array();
-  const ItemKind* open_{nullptr};  // of the last item until it ends
-  std::string arguments_;          // of the last call, if its item shows them as an object
+  const ItemKind* open_{nullptr};  // kind of the last item until it is complete
+  std::string arguments_;          // arguments of the last call, if its item shows them as an object
 };
 
 }  // namespace nibble::server

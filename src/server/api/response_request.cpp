@@ -135,7 +135,7 @@ ResponseRequest read_response(Json body, const RequestDefaults& defaults) {
   read_reasoning(request, read.chat, read.params);
   note_unread(Api::kResponses, request, record, read.params.ignored);
   if (read.store) read.input_items = items_to_store(input.value());
-  remove_member(read.body, "input");  // read.chat has its content
+  remove_member(read.body, "input");  // its content is in read.chat
   return read;
 }
 

@@ -17,14 +17,14 @@ namespace nibble::server {
 
 struct ResponseRequest {
   GenerationParams params;
-  harmony::Chat chat;  // messages of the input, without the previous response's
+  harmony::Chat chat;  // the messages of the input, without those of the previous response
   std::vector<OfferedTool> offered;
   std::optional<std::string> previous_id;
   bool store{true};
   bool is_background{false};
-  bool may_truncate{false};             // drop the oldest messages of a too long input
-  harmony::Json body;                   // without its input; the answer repeats parts of it
-  std::vector<StoredItem> input_items;  // empty without `store`
+  bool may_truncate{false};             // drop the oldest messages if the input is too long
+  harmony::Json body;                   // the request without its input; the answer repeats parts of it
+  std::vector<StoredItem> input_items;  // empty if `store` is false
 };
 
 // Replaces references to stored items. `find_item` returns an item as JSON, or null (HttpError 404).

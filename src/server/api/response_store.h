@@ -45,7 +45,7 @@ class ResponseStore {
   const std::string* find_item(const OwnedId& id) const;
   bool erase(const OwnedId& id);
 
-  size_t num_bytes() const { return num_bytes_; }  // of all responses
+  size_t num_bytes() const { return num_bytes_; }  // bytes of all responses
 
  private:
   struct Entry {

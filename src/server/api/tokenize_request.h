@@ -13,9 +13,9 @@ namespace nibble::server {
 struct TokenizeRequest {
   std::optional<std::string> model;
   std::string text;
-  bool parse_special{true};         // "<|start|>" in `text` is the control token
-  std::optional<ChatRequest> chat;  // tokenize this chat's prompt instead of `text`
-  bool with_texts{false};           // also return each token's text
+  bool parse_special{true};         // whether "<|start|>" in `text` is the control token
+  std::optional<ChatRequest> chat;  // if set, its prompt is tokenized instead of `text`
+  bool with_texts{false};           // also return the text of each token
   IgnoredFields ignored;
 };
 

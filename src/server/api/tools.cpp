@@ -16,7 +16,7 @@ using harmony::Json;
 using harmony::Tool;
 
 constexpr size_t kMaxTools{1024};
-constexpr const char* kInput{"input"};  // argument with a custom tool's text
+constexpr const char* kInput{"input"};  // the argument that holds a custom tool's text
 
 std::vector<Tool>& shown_in(ToolSet& tools, const std::string& space) {
   if (space == "functions") return tools.functions;

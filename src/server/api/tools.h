@@ -18,28 +18,28 @@ namespace nibble::server {
 
 enum class ToolKind {
   kFunction,
-  kCustom,      // takes one text, the argument "input"
-  kLocalShell,  // OpenAI's local_shell, as the function "shell"
-  kToolSearch,  // Codex's tool_search, as the function "tool_search"
-  kShell,       // OpenAI's shell, as the function "shell" with several commands
-  kApplyPatch,  // OpenAI's apply_patch, as the function "apply_patch"
+  kCustom,      // takes one text, as the argument "input"
+  kLocalShell,  // OpenAI's local_shell; offered as the function "shell"
+  kToolSearch,  // Codex's tool_search; offered as the function "tool_search"
+  kShell,       // OpenAI's shell; offered as the function "shell", which takes several commands
+  kApplyPatch,  // OpenAI's apply_patch; offered as the function "apply_patch"
 };
 
 struct OfferedTool {
   std::string name{};
-  std::string space{"functions"};  // namespace
+  std::string space{"functions"};  // its namespace
   ToolKind kind{ToolKind::kFunction};
   std::optional<std::string> parameters{};  // JSON schema of the arguments; absent: any object
-  std::optional<grammar::Source> input{};   // kCustom: grammar of the text, if any
+  std::optional<grammar::Source> input{};   // kCustom: grammar of the text, if the tool has one
   bool is_strict{false};                    // an error if the schema can't be enforced
-  bool may_be_called{true};                 // by tool_choice
+  bool may_be_called{true};                 // whether tool_choice allows it
   std::string description{};
 };
 
 struct ToolSet {
   std::vector<harmony::Tool> functions;
   std::vector<harmony::ToolNamespace> namespaces;  // except "functions"
-  std::vector<OfferedTool> offered;                // of all namespaces
+  std::vector<OfferedTool> offered;                // the tools of all namespaces
 
   // Allows calls only of these tools. The prompt still lists all tools, for the prefix cache.
   void allow_only(const std::vector<std::string>& names);

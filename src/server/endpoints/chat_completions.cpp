@@ -131,7 +131,7 @@ class ChatChoices : public ChoiceListener {
     return out;
   }
   std::string event(size_t choice, Json chunk) {
-    if (with_ids_) {  // all unsent ids: tokens without text have no chunk of their own
+    if (with_ids_) {  // all ids not sent yet: tokens without text have no chunk of their own
       Choice& one = choices_[choice];
       chunk["choices"][0]["token_ids"] =
           std::vector(one.tokens.begin() + static_cast<ptrdiff_t>(one.num_sent_ids), one.tokens.end());
@@ -145,9 +145,9 @@ class ChatChoices : public ChoiceListener {
   const Tokenizer& tokenizer_;
   ChunkUsage& usage_;
   bool is_stream_, with_logprobs_, with_reasoning_, uses_functions_, with_ids_;
-  std::shared_ptr<const speculative::Prediction> prediction_;  // null: none sent
+  std::shared_ptr<const speculative::Prediction> prediction_;  // null: the client sent none
   std::vector<TokenId> prompt_tokens_;
-  std::vector<SampledToken> prompt_;  // with log-probabilities, if requested
+  std::vector<SampledToken> prompt_;  // with log-probabilities; only if requested
   std::vector<Choice> choices_;
 };
 
@@ -166,7 +166,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
     prompt = chat_prompt(service, request);
     prompts.push_back(make_generation_request(service, request.params, prompt.tokens));
     prompts.back().prediction = make_prediction(request.prediction, *service.model->tokenizer);
-    request.chat.messages.clear();  // may hold megabytes of old reasoning that the prompt leaves out
+    request.chat.messages.clear();  // may hold megabytes of old reasoning, which the prompt leaves out
   });
   exchange.drop_body();
   co_await constrain_chat(service, request.params, request.offered, prompt, prompts);

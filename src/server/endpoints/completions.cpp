@@ -72,7 +72,7 @@ class CompletionChoices : public ChoiceListener {
       one.unsent_tokens.push_back(std::move(event.token));
     return is_stream_ && !one.unsent_text.empty() ? chunk(choice, std::nullopt) : "";
   }
-  bool has_enough(size_t) const override { return false; }  // the engine checks stop strings
+  bool has_enough(size_t) const override { return false; }  // the engine checks the stop strings
   std::string on_end(size_t choice, FinishReason reason, const std::string& text) override {
     Choice& one = choices_[choice];
     one.unsent_text += generates_ ? text : "";
@@ -207,7 +207,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
       prompts.push_back(make_generation_request(service, request.params, tokens_of(prompt, tokenizer)));
       GenerationRequest& made = prompts.back();
       made.stop.strings = request.params.stop.strings;
-      if (request.num_kept < request.params.num_choices)  // log-probabilities select choices
+      if (request.num_kept < request.params.num_choices)  // log-probabilities select the choices to keep
         made.sample.num_logprobs = std::max(0, made.sample.num_logprobs);
       if (request.echo && request.params.sample.num_logprobs >= 0)
         made.prompt_logprobs = std::max(made.prompt_logprobs, request.params.sample.num_logprobs);
@@ -232,7 +232,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   usage.so_far.num_cached_tokens = counts->num_cached;
   if (!params.stream) {
     std::string answer;
-    constexpr size_t kFewRows{1 << 12};  // a few milliseconds to print
+    constexpr size_t kFewRows{1 << 12};  // takes a few milliseconds to print
     co_await offload_if(service, num_prompt_rows > kFewRows, [&] {
       Json reply = completion_reply(head, choices.to_list());
       reply["usage"] = to_json(usage.so_far);

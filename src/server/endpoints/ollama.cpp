@@ -76,7 +76,7 @@ class OllamaAnswer : public ChoiceListener {
     last_["eval_duration"] = nanoseconds(seconds - first_token_seconds_);
     return is_stream_ ? out + print(last_) + "\n" : "";
   }
-  std::string on_silence() override { return ""; }  // Ollama's API has no empty line
+  std::string on_silence() override { return ""; }  // Ollama's API has no empty line to send
   const Json& last() const { return last_; }
 
  private:

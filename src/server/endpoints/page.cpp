@@ -29,7 +29,7 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   // Weak: equal for plain and compressed text.
   const std::string tag = fmt::format("W/\"{}\"", file->hash);
   exchange.add_header("ETag", tag);
-  exchange.add_header("Cache-Control", "no-cache");  // browsers must revalidate
+  exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time
   exchange.add_header("Vary", "Accept, Accept-Encoding");
   exchange.add_header("Content-Security-Policy", kContentPolicy);
   exchange.add_header("X-Content-Type-Options", "nosniff");

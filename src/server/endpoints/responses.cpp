@@ -190,7 +190,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
       rest = co_await run(service, exchange, request, std::move(prompts), answer);
       if (!rest) co_return;
     } catch (const HttpError& error) {
-      if (exchange.status() == 0) throw;  // nothing was sent: an ordinary error answer
+      if (exchange.status() == 0) throw;  // nothing was sent: answer with an ordinary error
       failure = error;
     }
   if (failure) {

@@ -20,7 +20,7 @@ bool is_loopback_name(std::string_view host) {
 }
 
 void check_host(const AccessRules& rules, std::string_view host) {
-  if (rules.hosts.empty() || host.empty()) return;  // no browser sends HTTP/1.0, which may omit Host
+  if (rules.hosts.empty() || host.empty()) return;  // HTTP/1.0 may omit Host, but no browser sends HTTP/1.0
   const std::string_view name = split_authority(host)->host;
   const bool is_known = std::any_of(rules.hosts.begin(), rules.hosts.end(), [&](const std::string& known) {
     return known == "*" || equals_ignoring_case(known, name);

@@ -14,7 +14,7 @@ struct AccessRules {
   // Accepted Host names, any port. Empty, or "*": all. Stops DNS rebinding: a page that makes its own name
   // resolve to 127.0.0.1 sends that name as Host.
   std::vector<std::string> hosts{};
-  std::vector<std::string> cors_origins{};  // pages that may call this server from browsers; "*": all
+  std::vector<std::string> cors_origins{};  // pages that may call this server from a browser; "*": all
 };
 
 // Throws HttpError (403) for an unknown Host, or an Origin that is neither known nor this server's own.

@@ -16,7 +16,7 @@ class BodyBudget {
   BodyBudget(uint64_t max_bytes, uint64_t uncounted_bytes)
       : max_bytes_(max_bytes), uncounted_bytes_(uncounted_bytes) {}
 
-  uint64_t num_bytes() const { return num_bytes_; }  // of all shares
+  uint64_t num_bytes() const { return num_bytes_; }  // held by all shares
 
   // Memory of one body; its destructor returns it to the budget. May outlive the server.
   class Share {

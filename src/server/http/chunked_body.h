@@ -29,7 +29,7 @@ class ChunkedBody {
   uint64_t max_body_bytes_;
   size_t max_other_bytes_;
   Next next_{Next::kSize};
-  uint64_t num_left_{0};  // of the current chunk
+  uint64_t num_left_{0};  // bytes of the current chunk still to come
   size_t num_other_bytes_{0};
 };
 

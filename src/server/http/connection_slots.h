@@ -36,7 +36,7 @@ class ConnectionSlots {
     friend class ConnectionSlots;
     std::shared_ptr<ConnectionSlots> slots_;
     std::function<void()> give_way_;
-    std::list<Slot*> self_;  // the entry while outside waiting_, so that moving it can't fail
+    std::list<Slot*> self_;  // holds the entry while it is not in waiting_, so that moving it can't fail
     std::list<Slot*>::iterator entry_;
     bool waits_{false}, has_given_way_{false};
   };

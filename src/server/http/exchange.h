@@ -16,18 +16,18 @@ namespace nibble::server {
 namespace asio = boost::asio;
 
 inline constexpr std::string_view kJsonType{"application/json"};
-inline constexpr int kClientGone{499};  // nginx's status for a client that disconnects
+inline constexpr int kClientGone{499};  // the status that nginx logs when the client disconnects
 
 // For the log and the metrics.
 struct RequestRecord {
-  std::string client;       // address
+  std::string client;       // its address
   std::string traceparent;  // W3C Trace Context; empty if absent or invalid
-  std::string key_name;     // of the API key; empty if the server has no keys
-  std::string key_owner;    // ApiKey::owner: equal for all requests of a user
+  std::string key_name;     // name of the request's API key; empty if the server has no keys
+  std::string key_owner;    // ApiKey::owner: equal for all requests of one user
   // For requests that generate:
   std::string model;  // as the request names it
   int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
-  Stopwatch clock;  // since the request was read
+  Stopwatch clock;  // started when the request was read
   std::optional<double> first_token_seconds;
   // stop, length, abort or error; of several choices, that of the last to end.
   std::string_view finish_reason;
@@ -41,17 +41,17 @@ class Exchange {
   virtual std::string_view method() const = 0;
   virtual std::string_view path() const = 0;                         // without the query
   virtual std::string_view query() const = 0;                        // after the '?'
-  virtual std::string_view header(std::string_view name) const = 0;  // empty if absent
+  virtual std::string_view header(std::string_view name) const = 0;  // empty if it is absent
   virtual const std::string& body() const = 0;
-  virtual void drop_body() = 0;  // frees the parsed body and its share of the budget
-  virtual void free_body() = 0;  // frees the body; keeps its share for what was parsed from it
+  virtual void drop_body() = 0;  // frees the body and its share of the budget, once it is parsed
+  virtual void free_body() = 0;  // frees the body, but keeps its share for what was parsed from it
   // Adds to the body's share of the budget. Throws HttpError (429) if the budget is exhausted.
   virtual void reserve_more(uint64_t num_bytes) = 0;
   // The client's X-Request-Id if it has only letters, digits and "-_.", otherwise a random id.
   virtual const std::string& id() const = 0;
   // 0 before the answer; kClientGone after a disconnect.
   virtual int status() const = 0;
-  virtual bool has_events() const = 0;  // a stream's header was sent
+  virtual bool has_events() const = 0;  // whether the header of a stream has been sent
 
   // Call before the header is sent. Name and value must not contain line breaks.
   virtual void add_header(std::string_view name, std::string_view value) = 0;

@@ -40,7 +40,7 @@ void HangUpWatch::call() {
   const int num_events = ::epoll_wait(epoll_.native_handle(), events, std::size(events), 0);
   for (int i = 0; i < num_events; ++i) {
     const auto found = functions_.find(events[i].data.fd);
-    if (found == functions_.end()) continue;  // removed by an earlier function
+    if (found == functions_.end()) continue;  // removed by an earlier function of this loop
     const std::function<void()> function = std::move(found->second);
     remove(events[i].data.fd);
     function();

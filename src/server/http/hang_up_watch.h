@@ -14,11 +14,11 @@ class HangUpWatch : public std::enable_shared_from_this<HangUpWatch> {
  public:
   explicit HangUpWatch(boost::asio::io_context& io);
 
-  void start();  // once
+  void start();  // called once
 
   // Calls `function` once when the client hangs up, or soon if it already has. One function per socket.
   void add(int socket, std::function<void()> function);
-  void remove(int socket);  // before the socket is closed
+  void remove(int socket);  // call before closing the socket
 
  private:
   void wait();

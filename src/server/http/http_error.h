@@ -17,8 +17,8 @@ class HttpError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)), status(http_status) {}
 
   int status;
-  std::string param{};                                        // faulty parameter; may be empty
-  std::string code{};                                         // machine-readable kind; may be empty
+  std::string param{};  // the faulty parameter of the request; may be empty
+  std::string code{};   // machine-readable kind of error; may be empty
   std::vector<std::pair<std::string, std::string>> header{};  // extra lines of the answer's header
 };
 

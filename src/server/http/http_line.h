@@ -19,7 +19,7 @@ constexpr bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 size_t token_length(std::string_view text);
 bool is_token(std::string_view text);
 
-std::string_view without_blanks(std::string_view text);  // spaces and tabs at both ends
+std::string_view without_blanks(std::string_view text);  // trims spaces and tabs at both ends
 bool equals_ignoring_case(std::string_view one, std::string_view other);
 
 // Removes and returns the first line without CR LF; nullopt if its end is missing. Throws HttpError (400).

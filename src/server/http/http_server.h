@@ -30,9 +30,9 @@ class HttpServer {
              AccessRules access, HttpHandler& handler);
   ~HttpServer();
 
-  uint16_t port() const;  // 0: Unix socket
-  void start();           // accepts connections
-  void drain();           // connections close after their next answer
+  uint16_t port() const;  // 0 on a Unix socket
+  void start();           // starts to accept connections
+  void drain();           // from now on, connections close after their next answer
   bool is_idle() const;   // every answer is complete
   uint64_t num_body_bytes() const;
 

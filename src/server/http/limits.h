@@ -8,9 +8,9 @@
 namespace nibble::server {
 
 struct HttpAddress {
-  std::string host{"127.0.0.1"};  // address or "localhost"
+  std::string host{"127.0.0.1"};  // an address or "localhost"
   uint16_t port{8080};            // 0: any free port
-  std::string unix_socket{};      // path; the only socket to listen on if set
+  std::string unix_socket{};      // if set, the path of the only socket to listen on
 };
 
 struct HttpLimits {
@@ -24,8 +24,8 @@ struct HttpLimits {
   uint64_t max_bodies_bytes{256 << 20};
   uint64_t uncounted_body_bytes{16 << 10};
   // A connection over one of these limits is closed.
-  std::chrono::seconds read_timeout{60};   // for a header, and again for its body
-  std::chrono::seconds idle_timeout{75};   // between requests
+  std::chrono::seconds read_timeout{60};   // for a request's header, and again for its body
+  std::chrono::seconds idle_timeout{75};   // silence between two requests
   std::chrono::seconds write_timeout{30};  // for the client to receive a write
 };
 

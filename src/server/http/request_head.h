@@ -15,11 +15,11 @@ using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>
 inline std::string_view to_std(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 struct RequestHead {
-  HttpRequest request{};  // without body; target "/PATH?QUERY" or "*"
+  HttpRequest request{};  // body empty; target "/PATH?QUERY" or "*"
   uint64_t content_length{0};
   bool is_chunked{false};
   bool keep_alive{false};
-  bool expects_continue{false};  // the client waits for "100 Continue" before the body
+  bool expects_continue{false};  // the client waits for "100 Continue" before it sends the body
 
   bool has_body() const { return is_chunked || content_length > 0; }
 };
@@ -33,7 +33,7 @@ void read_head(std::string_view bytes, RequestHead& head);
 
 // Splits "NAME", "NAME:PORT", "[IPV6]" or "[IPV6]:PORT" (Host header); nullopt for anything else.
 struct Authority {
-  std::string_view host;  // with the brackets of IPv6
+  std::string_view host;  // with the brackets of an IPv6 address
   std::string_view port;  // may be empty
 };
 std::optional<Authority> split_authority(std::string_view text);

@@ -122,9 +122,9 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
   const bool is_chunked = request_.version() >= 11;
   if (is_chunked) events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
   if (!has_events_) {
-    if (!is_chunked) keep_alive_ = false;  // the end of the connection ends the answer
+    if (!is_chunked) keep_alive_ = false;  // without chunks, closing the connection ends the answer
     std::string head = head_lines(200, stream_type_);
-    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // no buffering by nginx
+    head += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";  // stops buffering by nginx
     head += is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
     events.insert(0, head);
   }

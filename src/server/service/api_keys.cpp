@@ -71,7 +71,7 @@ void ApiKeys::add(std::string_view text, std::string_view where) {
   ApiKey added{.key = std::string(key), .name = std::string(name), .owner = std::string(name)};
   if (!has_name) {
     added.name = fmt::format("key-{}", keys_.size() + 1);
-    added.owner = fmt::format(":{}", key);  // differs from all names, which have no colon
+    added.owner = fmt::format(":{}", key);  // can't equal a name, which has no colon
   }
   keys_.push_back(std::move(added));
 }

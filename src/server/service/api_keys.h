@@ -9,7 +9,7 @@ namespace nibble::server {
 
 struct ApiKey {
   std::string key;
-  std::string name;  // "alice"; for an unnamed key its number: "key-2"
+  std::string name;  // "alice"; for a key without a name its number: "key-2"
   // The user: equal for keys of the same name. Unlike "key-2", kept on reload. Secret.
   std::string owner;
 };

@@ -82,14 +82,14 @@ Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts,
 }
 
 void Generation::submit(GenerationRequest prompt, int num_choices) {
-  const Stopwatch clock;  // before the engine's clock: the total is not less than its parts
+  const Stopwatch clock;  // started before the engine's clock, so that the total is not less than its parts
   const std::vector<RequestId> ids = gate_.engine_.submit_choices(std::move(prompt), num_choices);
   for (size_t n = 0; n < ids.size(); ++n) {
     try {
       gate_.choices_.emplace(ids[n],
                              EngineGate::Listener{.generation = this, .choice = ids_.size(), .clock = clock});
     } catch (const std::bad_alloc&) {
-      for (; n < ids.size(); ++n) gate_.engine_.cancel(ids[n]);  // have no listener
+      for (; n < ids.size(); ++n) gate_.engine_.cancel(ids[n]);  // these have no listener
       throw;
     }
     ids_.emplace_back(ids[n]);

@@ -35,12 +35,12 @@ class EngineGate {
   void cancel_all();
   // Ends all answers as cancelled, when the engine does not respond.
   void end_all();
-  size_t num_choices() const { return choices_.size(); }  // not ended by the engine
+  size_t num_choices() const { return choices_.size(); }  // answers that the engine has not ended yet
   struct InWork {
-    double seconds;  // since submission to the engine
+    double seconds;  // since it was submitted to the engine
     int num_tokens;
   };
-  std::vector<InWork> in_work() const;  // of num_choices(), oldest first
+  std::vector<InWork> in_work() const;  // the answers counted by num_choices(), oldest first
 
  private:
   friend class Generation;
@@ -49,7 +49,7 @@ class EngineGate {
     size_t choice;
     // How to count a dropped answer. kAbort: by the engine's reason.
     Outcome dropped_as{Outcome::kAbort};
-    Stopwatch clock;  // since submission
+    Stopwatch clock;  // started when the answer was submitted
     double last_token_seconds{0};
     int num_tokens{0};
   };
@@ -97,7 +97,7 @@ class Generation {
   void receive(size_t choice, Event event);
 
   EngineGate& gate_;
-  std::vector<std::optional<RequestId>> ids_;  // by choice; empty: ended or cancelled
+  std::vector<std::optional<RequestId>> ids_;  // by choice; empty once the choice has ended or was cancelled
   std::deque<ChoiceEvent> events_;
   boost::asio::steady_timer event_came_;
   bool is_abandoned_{false};

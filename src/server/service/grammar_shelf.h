@@ -25,8 +25,8 @@ class GrammarShelf {
 
  private:
   static constexpr size_t kMaxGrammars{256};            // agents offer a hundred tools and more
-  static constexpr size_t kMaxGrammarBytes{256 << 20};  // in total; a grammar may take 64 MiB
-  static constexpr size_t kMaxKeptBytes{1 << 16};       // of a source; larger ones are not kept
+  static constexpr size_t kMaxGrammarBytes{256 << 20};  // in total; one grammar may take 64 MiB
+  static constexpr size_t kMaxKeptBytes{1 << 16};       // of a source; larger ones are compiled each time
 
   // From the cache, with mutex_ locked.
   std::optional<grammar::Compiled> find(const grammar::Source& source);

@@ -102,7 +102,7 @@ struct Metrics::Impl {
   Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Prompt tokens, including cached ones.");
   Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked up in the prefix cache.");
   Counter& hits = counter("nibble:prefix_cache_hits_total", "Tokens found in the prefix cache.");
-  std::set<std::string> key_names;  // with series
+  std::set<std::string> key_names;  // names that have series
   prometheus::Family<Counter>& key_requests =
       counters("nibble:key_requests_total", "HTTP requests, by name of the API key and status.");
   prometheus::Family<Counter>& key_prompt_tokens =
@@ -159,7 +159,7 @@ struct Metrics::Impl {
   Histogram& overhead =
       histogram("nibble:scheduler_step_seconds",
                 "Time of a step outside the model: scheduling it and delivering its tokens.", kOverheadTimes);
-  Histogram* device_idle{nullptr};  // created if the device reports idle time
+  Histogram* device_idle{nullptr};  // created if the device reports its idle time
   prometheus::Family<Counter>& responses = counters(
       "nibble:http_requests_total", "HTTP requests, by endpoint and status (499: the client disconnected).");
   prometheus::Family<Histogram>& response_times =
@@ -247,7 +247,7 @@ void Metrics::observe_end(Outcome outcome, double seconds) {
 void Metrics::observe_end(Outcome outcome, double seconds, const FinishedEvent& event) {
   observe_end(outcome, seconds);
   impl_->queue.Observe(event.queue_seconds);
-  if (event.num_output_tokens == 0) return;  // cancelled before the first token
+  if (event.num_output_tokens == 0) return;  // cancelled before its first token
   impl_->prefill.Observe(event.prefill_seconds);
   impl_->decode.Observe(event.decode_seconds);
   impl_->request_prompt_tokens.Observe(event.num_prompt_tokens);

@@ -22,7 +22,7 @@ std::string_view name(Outcome outcome);
 // Since the start.
 struct MetricsTotals {
   uint64_t num_generated_tokens{0};
-  uint64_t num_steps{0}, num_rows{0};  // a row is a token of a prompt or an answer
+  uint64_t num_steps{0}, num_rows{0};  // a row is a token, of a prompt or an answer
   double step_seconds{0};
 };
 
@@ -33,13 +33,13 @@ class Metrics {
 
   void observe_step(const StepReport& report);
   void observe_first_token(double seconds);  // from the request's arrival at the engine
-  void observe_next_token(double seconds);   // since the previous token
+  void observe_next_token(double seconds);   // time since the previous token
   void observe_end(Outcome outcome, double seconds);
   void observe_end(Outcome outcome, double seconds, const FinishedEvent& event);
   // `path`: of the route.
   void observe_http_answer(std::string_view path, int status, double seconds);
 
-  void observe_key(const Exchange& exchange);  // for the name of its API key
+  void observe_key(const Exchange& exchange);  // counts a completed request for its API key's name
 
   MetricsTotals totals() const;
 

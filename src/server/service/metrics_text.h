@@ -11,7 +11,7 @@ struct MetricFamily;
 namespace nibble::server {
 
 enum class MetricsFormat {
-  kText,         // Prometheus's format 0.0.4
+  kText,         // Prometheus's text format 0.0.4
   kOpenMetrics,  // OpenMetrics 1.0
 };
 

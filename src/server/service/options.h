@@ -19,42 +19,42 @@ namespace nibble::server {
 
 struct ServedModel {
   const Tokenizer* tokenizer{nullptr};
-  int vocab{0};                      // token ids are smaller
-  int max_context{0};                // tokens of a prompt and its answer
-  std::vector<TokenId> stop_tokens;  // each ends an answer
+  int vocab{0};                      // token ids are below this
+  int max_context{0};                // tokens of a prompt and its answer together
+  std::vector<TokenId> stop_tokens;  // any of these ends an answer
   int64_t created{0};                // seconds since 1970
-  size_t num_host_bytes{0};          // weights in host memory
+  size_t num_host_bytes{0};          // size of the weights in host memory
   SetupFacts setup{};
 };
 
 struct ServerOptions {
-  std::string model_id;                // model name in answers
-  std::vector<std::string> aliases{};  // other accepted names
+  std::string model_id;                // the model's name in answers
+  std::vector<std::string> aliases{};  // other names that clients may use
   HttpAddress address{};
   ApiKeys api_keys{};                        // empty: no key is needed
-  std::function<ApiKeys()> reload_keys{};    // for SIGHUP; throws InputError
-  bool isolate_keys{false};                  // add the key's owner to every cache_salt
-  std::vector<std::string> cors_origins{};   // pages that may call this server from browsers; "*": all
+  std::function<ApiKeys()> reload_keys{};    // reads the keys again on SIGHUP; throws InputError
+  bool isolate_keys{false};                  // make the key's owner part of every cache_salt
+  std::vector<std::string> cors_origins{};   // pages that may call this server from a browser; "*": all
   std::vector<std::string> allowed_hosts{};  // Host names besides the server's own; "*": all
-  bool has_page{true};                       // at GET /
+  bool has_page{true};                       // GET / shows the page
   bool has_open_metrics{false};              // /metrics needs no key
   RequestDefaults defaults{};                // for fields that a request leaves out
-  std::optional<std::string> date{};         // for prompts; absent: today's
+  std::optional<std::string> date{};         // date in the prompt; absent: today's
   bool is_strict{false};                     // refuse requests with ignored fields
-  bool log_bodies{false};                    // with users' text
+  bool log_bodies{false};                    // log request bodies, which contain users' text
   std::string version{};
   HttpLimits limits{};
-  int max_output_tokens{0};                      // per answer; 0: only the context limits
+  int max_output_tokens{0};                      // limit per answer; 0: limited only by the context
   std::chrono::milliseconds request_timeout{0};  // from queueing to the answer's end; 0: none
-  size_t max_response_bytes{64 << 20};           // for stored responses (previous_response_id)
+  size_t max_response_bytes{64 << 20};           // memory for stored responses (previous_response_id)
   // A stream without a token for this long sends a comment, because proxies cut silent connections.
   std::chrono::milliseconds keep_alive{15'000};
   // The engine has stalled after this time without a finished step. Absent: estimated (service/stall.h).
   std::optional<std::chrono::seconds> step_timeout{};
   // Clock of request_timeout, for tests.
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};
-  std::chrono::seconds shutdown_delay{0};     // after the first signal; requests are accepted
-  std::chrono::seconds shutdown_timeout{30};  // for running requests to finish, after shutdown_delay
+  std::chrono::seconds shutdown_delay{0};     // after the first signal; requests are still accepted
+  std::chrono::seconds shutdown_timeout{30};  // after shutdown_delay, for running requests to finish
   // Then time for the engine to cancel the rest; if it does not, the same again to send errors.
   std::chrono::milliseconds last_words{2'000};
   // Finally, time to destroy the engine and the backend: a hanging GPU would take forever.

@@ -21,8 +21,8 @@ class ParsePool {
   ~ParsePool();
 
   struct Job {
-    size_t num_bytes;            // to read; estimates the job's time
-    std::function<void()> work;  // on a thread of the pool
+    size_t num_bytes;            // bytes to read; estimates how long the job takes
+    std::function<void()> work;  // runs on a thread of the pool
     // Called once: on the same thread after `work`, with its exception; or by drop().
     std::function<void(std::exception_ptr)> end;
   };
@@ -49,7 +49,7 @@ class ParsePool {
   size_t max_long_;
   std::mutex mutex_;           // guards the members below
   std::list<JobPtr> waiting_;  // oldest first
-  size_t num_long_{0};         // running long jobs
+  size_t num_long_{0};         // long jobs that are running
   int num_taken_{0};
   boost::asio::thread_pool threads_;
 };

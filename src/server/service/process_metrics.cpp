@@ -23,7 +23,7 @@ MetricFamily family(const char* name, const char* help, MetricType type, double 
 }
 
 struct ProcessStat {
-  double virtual_bytes{0}, resident_bytes{0}, start_seconds{0};  // since boot
+  double virtual_bytes{0}, resident_bytes{0}, start_seconds{0};  // start_seconds: since boot
 };
 
 // Reads /proc/self/stat after the program's name, which may contain spaces: from field 3 on.
@@ -61,7 +61,7 @@ double num_open_files() {
   // std::filesystem ends the process if memory for a name runs out.
   DIR* folder = ::opendir("/proc/self/fd");
   if (!folder) return 0;
-  double number = -3;  // without ".", ".." and the folder itself
+  double number = -3;  // excludes ".", ".." and the folder itself
   while (::readdir(folder)) ++number;
   ::closedir(folder);
   return number;

@@ -90,7 +90,7 @@ ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
   harmony::Rendered whole = harmony::render(before, tokenizer, options);
   harmony::Rendered end = harmony::render(
       open, tokenizer, {.drop_analysis = harmony::DropAnalysis::kNone, .generation_prompt = false});
-  end.tokens.pop_back();  // <|end|>
+  end.tokens.pop_back();  // drops <|end|>
   end.text = tokenizer.decode(end.tokens);
   whole.text += end.text;
   whole.tokens.insert(whole.tokens.end(), end.tokens.begin(), end.tokens.end());

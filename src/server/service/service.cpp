@@ -72,7 +72,7 @@ void reload_keys(Service& service) {
 }
 
 asio::awaitable<void> offload_if_long(Service& service, Exchange& exchange, std::function<void()> work) {
-  constexpr size_t kShortBytes{16 << 10};  // a few milliseconds to parse
+  constexpr size_t kShortBytes{16 << 10};  // takes a few milliseconds to parse
   const size_t num_bytes = exchange.body().size();
   if (num_bytes <= kShortBytes) {
     work();

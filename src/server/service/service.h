@@ -28,30 +28,30 @@ class BackgroundResponse;  // endpoints/responses.h
 enum class ServiceState {
   kLoading,
   kReady,
-  kLeaving,   // after a signal: requests are accepted, but /health sends new ones elsewhere
+  kLeaving,   // a signal has arrived: requests are still accepted, but /health sends new ones elsewhere
   kDraining,  // new requests are refused
 };
 
 struct Service {
   explicit Service(const ServerOptions& given);
   ~Service();
-  void reload();  // on SIGHUP
+  void reload();  // called on SIGHUP
 
   const ServerOptions options;
   ApiKeys keys;
-  const std::string fingerprint;  // OpenAI's system_fingerprint: this version and model
+  const std::string fingerprint;  // OpenAI's system_fingerprint: identifies this version and model
   ResponseStore responses;
   // Incomplete background responses, by id.
   std::unordered_map<std::string, std::shared_ptr<BackgroundResponse>> background;
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
-  std::vector<std::function<void()>> on_reload;  // for reload(); each reports its own errors
+  std::vector<std::function<void()>> on_reload;  // called by reload(); each reports its own errors
   uint64_t num_answered{0};                      // HTTP requests
   std::unique_ptr<ParsePool> parse_pool;         // for offload_if_long()
   int num_offloaded{0};                          // requests that wait for parse_pool
   // From kReady on:
   std::optional<ServedModel> model{};
-  std::unique_ptr<GrammarShelf> grammars;  // made at first use
+  std::unique_ptr<GrammarShelf> grammars;  // created at first use
   std::unique_ptr<EngineGate> gate;
 };
 
@@ -92,8 +92,8 @@ class ChoiceListener {
 };
 
 struct TokenCounts {
-  int num_output{0};  // of all choices
-  int num_cached{0};  // prompt tokens in the prefix cache, once per prompt
+  int num_output{0};  // tokens of all choices
+  int num_cached{0};  // prompt tokens found in the prefix cache; counted once per prompt
 };
 
 // Runs `params.num_choices` answers per prompt, batched in the same steps. Returns nullopt, with all answers

@@ -16,10 +16,10 @@ struct SetupFacts {
     size_t bytes;
   };
   std::string backend;  // "cpu"
-  std::string device;   // one line
+  std::string device;   // description in one line
   std::vector<Kernel> kernels;
-  std::vector<Memory> memory;  // memory plan of the fullest device
-  size_t memory_budget{0};     // of the fullest device: these parts and the room left at the start
+  std::vector<Memory> memory;  // parts of the memory plan of the fullest device
+  size_t memory_budget{0};     // these parts, plus the room left at the start on the fullest device
 };
 
 }  // namespace nibble::server

@@ -30,8 +30,8 @@ struct StepLimit {
 
 enum class Stall {
   kNone,
-  kSlow,     // past the limit: new requests should go elsewhere
-  kForever,  // past twice the limit: restart the process
+  kSlow,     // the limit has passed: new requests should go elsewhere
+  kForever,  // twice the limit has passed: the process should be restarted
 };
 
 inline Stall stall_of(const EngineProgress& progress, const StepLimit& limit) {
