@@ -13,7 +13,7 @@ struct CpuTuning {
   int panel_rows{32};
   // Weight rows per item in larger steps, where all items read all tokens' activations from a shared cache.
   int large_panel_rows{96};
-  // Tokens per panel from which AMX tiles multiply them. 0: as in the kernel table.
+  // AMX tiles multiply panels of at least this number of tokens. 0: as in the kernel table.
   int tile_from_tokens{0};
 
   bool operator==(const CpuTuning&) const = default;
