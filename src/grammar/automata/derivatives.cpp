@@ -150,7 +150,7 @@ Expression Expressions::derive(Expression a, char32_t c) {
   }
 }
 
-// Loops, because a thousand parts are a thousand nested nodes; goes on while parts accept the empty text.
+// Loops over the parts while they accept the empty text: recursion would nest as deep as there are parts.
 Expression Expressions::derive_concat(Expression a, char32_t c) {
   std::vector<Expression> alternatives;
   while (node(a).kind == Kind::kConcat) {

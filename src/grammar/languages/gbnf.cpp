@@ -97,7 +97,7 @@ class BnfParser {
     return parts.empty() ? builder_.empty_text() : builder_.sequence(std::move(parts));
   }
 
-  // Nullopt at the end of a sequence.
+  // Returns nullopt at the end of a sequence.
   std::optional<NodeId> item(uint32_t depth) {
     Expressions& e = builder_.expressions();
     const char next = text_.peek();

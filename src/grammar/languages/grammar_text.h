@@ -14,7 +14,7 @@
 
 namespace nibble::grammar {
 
-// Nullopt unless `digits` are one to eight hexadecimal digits that name a code point.
+// Returns nullopt unless `digits` are one to eight hexadecimal digits that name a code point.
 inline std::optional<char32_t> hexadecimal_character(std::string_view digits) {
   if (digits.empty() || digits.size() > 8 || !std::all_of(digits.begin(), digits.end(), [](char c) {
         return std::isxdigit(static_cast<unsigned char>(c));
@@ -56,7 +56,7 @@ class GrammarText {
     return first.code_point;
   }
 
-  // Takes decimal digits, if any.
+  // Takes decimal digits; returns nullopt if none follow.
   std::optional<uint32_t> take_number() {
     const std::string_view digits = take_while([](char c) { return c >= '0' && c <= '9'; });
     if (digits.empty()) return std::nullopt;

@@ -172,7 +172,7 @@ class LarkParser {
   // A terminal of a rule, followed by ignored text.
   NodeId terminal(NodeId node) { return is_in_terminal_ ? node : builder_.sequence({node, ignored_}); }
 
-  // Nullopt at the end of a sequence.
+  // Returns nullopt at the end of a sequence.
   std::optional<NodeId> item(uint32_t depth) {
     const char next = text_.peek();
     if (next == '(' || next == '[') {

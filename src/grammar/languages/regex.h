@@ -14,7 +14,7 @@
 
 namespace nibble::grammar {
 
-// Throws InputError, which begins with `origin`, if `regex` has a mistake or uses a refused feature.
+// Throws InputError if `regex` has a mistake or uses a refused feature; the message begins with `origin`.
 Expression regex_expression(Expressions& expressions, std::string_view regex, const RegexOptions& options,
                             const std::string& origin);
 

@@ -108,7 +108,7 @@ RegexParser::Part RegexParser::concat(const Part& a, const Part& b) {
   return part;
 }
 
-// Nullopt at the end of a sequence.
+// Returns nullopt at the end of a sequence.
 std::optional<RegexParser::Part> RegexParser::atom(uint32_t depth) {
   if (rest_.empty() || rest_[0] == '|' || rest_[0] == ')') return std::nullopt;
   expressions_.fuel().spend(4);

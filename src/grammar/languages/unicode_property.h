@@ -8,8 +8,8 @@
 
 namespace nibble::grammar {
 
-// Null if PCRE2 knows no such property. The first use in a process takes milliseconds and kPropertyFuel of
-// `fuel`; the result is kept. Thread-safe.
+// Returns null if PCRE2 knows no such property. The first use in a process takes milliseconds and
+// kPropertyFuel of `fuel`; the result is kept. Thread-safe.
 const CodePoints* unicode_property(const std::string& name, Fuel& fuel);
 
 }  // namespace nibble::grammar

@@ -108,7 +108,7 @@ class GrammarBuilder {
     Kind kind;
     Expression expression{};      // kText
     uint32_t min{0}, max{0};      // kRepeat, kDifferent
-    std::vector<NodeId> parts{};  // kReference: its definition, once defined
+    std::vector<NodeId> parts{};  // kReference: the referenced node, once it is defined
     uint32_t place{0};            // index in the table of its kind
   };
 

@@ -131,7 +131,7 @@ uint32_t GrammarBuilder::emit_repeat(const Node& n, uint32_t next) {
   return loop;
 }
 
-// `before`, then an optional line break with indentation by spaces or tabs, or after a comma a space.
+// Returns `before`, then an optional line break with spaces or tabs, or after a comma a space.
 Expression GrammarBuilder::blank_expression(std::string_view before) {
   Expressions& e = expressions();
   const Expression line = e.concat(e.text("\n"), e.repeat(e.set({{' ', ' '}, {'\t', '\t'}}), 0, 20));

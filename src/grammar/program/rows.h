@@ -41,7 +41,7 @@ class Rows {
   void add_behind(const Item& item);
   bool allows(uint32_t row, uint8_t byte);
   void cut_behind(uint32_t row);
-  // Removes the row before the last, unless something refers to it.
+  // Removes the row before the last, unless a frame refers to it.
   void forget_before_last();
 
   // Advances the item's state by `byte`. Afterwards its text may end if `accepts`, and continue if `goes_on`.

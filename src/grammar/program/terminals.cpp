@@ -34,7 +34,7 @@ Automaton& GrammarBuilder::automaton_of(Expression expression, Encoding encoding
   return grammar_->automata[place_of_automaton(expression, encoding)];
 }
 
-// kUnlimited if no text of the expression has an allowed length.
+// Returns kUnlimited if no text of the expression has an allowed length.
 uint32_t GrammarBuilder::terminal_of(Expression expression, Encoding encoding, Counts counts) {
   if (counts.min > counts.max) return kUnlimited;
   Terminal terminal{.kind = Terminal::Kind::kAutomaton, .index = place_of_automaton(expression, encoding)};

@@ -101,7 +101,7 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
 
 // How long a content text of each set may be at some position of a text.
 struct ContentRuns {
-  // Per set: all content texts of up to this length may follow; kMaxContentCharacters: of any length.
+  // For each set of kinds: all content texts up to this length may follow; kMaxContentCharacters: any length.
   std::array<uint8_t, kNumContentSets> num_characters{};
   // Bits by set: no content text of num_characters + 1 characters may follow.
   uint32_t ends_there{0};

@@ -14,7 +14,7 @@ struct Content {
   size_t slice{0};
 };
 
-// Nullopt if the token is not content, or too long.
+// Returns nullopt if the token is not content, or too long.
 std::optional<Content> content_of(std::string_view bytes) {
   if (well_formed_prefix(bytes) != bytes.size()) return std::nullopt;
   Content content;

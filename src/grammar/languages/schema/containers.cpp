@@ -124,7 +124,7 @@ std::vector<GrammarBuilder::Undeclared> SchemaCompiler::undeclared(const ObjectF
     const Json* patterns = SchemaDocument::find(*source, "patternProperties");
     if (patterns == nullptr) continue;
     for (const auto& [pattern, schema] : patterns->items()) {
-      // A name on which engines disagree about the pattern is in neither group, so it is never generated.
+      // A name on which regex engines disagree is in neither group, so it is never generated.
       const Expression matching = regex({source, "patternProperties", pattern, false});
       const Expression not_matching = regex({source, "patternProperties", pattern, true});
       std::vector<Group> divided;

@@ -1,4 +1,4 @@
-// uniqueItems for items with few enough values to list.
+// uniqueItems, for items that have few enough values to list.
 #include <algorithm>
 #include <set>
 

@@ -18,7 +18,7 @@ struct Refusal : InputError {
       : InputError("{}", message), place(std::move(at)), keyword(of) {}
   std::string place;    // JSON pointer of the schema that has the keyword
   std::string keyword;  // or "schema" for the whole schema
-  // The refused requirement is that the schema fails.
+  // True if what can't be enforced is that the schema fails.
   bool is_failure{false};
 };
 
@@ -45,7 +45,7 @@ class SchemaDocument {
 
   // The keyword's value; null if absent. The functions below throw InputError if it has another type.
   static const Json* find(const Json& schema, std::string_view keyword);
-  // Greater values are returned as 2^32 - 2.
+  // Values above 2^32 - 2 are returned as 2^32 - 2.
   std::optional<uint32_t> count(const Json& schema, std::string_view keyword) const;
   const Json* number(const Json& schema, std::string_view keyword) const;
   const Json* text(const Json& schema, std::string_view keyword) const;

@@ -10,7 +10,7 @@ bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
   return keyword == "format" && !find_format(document_.text(schema, keyword)->get_ref<const std::string&>());
 }
 
-// Failures of keywords that are not about items, members, or other schemas.
+// Adds the failures of keywords that are not about items, members, or other schemas.
 void Branches::keywords_fail(const Json& schema, Alternatives& ways) {
   constexpr std::string_view kSingle[]{"type",
                                        "enum",
@@ -41,7 +41,7 @@ void Branches::keywords_fail(const Json& schema, Alternatives& ways) {
   }
 }
 
-// Failures of $ref, allOf and anyOf.
+// Adds the failures of $ref, allOf and anyOf.
 void Branches::combinations_fail(const Json& schema, Alternatives& ways) {
   using Sense = Term::Sense;
   if (document_.text(schema, "$ref")) ways.push_back({{&document_.target(schema), Sense::kFails}});
@@ -54,7 +54,7 @@ void Branches::combinations_fail(const Json& schema, Alternatives& ways) {
   }
 }
 
-// Failures of oneOf: no member holds, or two do.
+// Adds the failures of oneOf: no member holds, or two do.
 void Branches::exclusions_fail(const Json& schema, Alternatives& ways) {
   const Json* one = document_.list(schema, "oneOf");
   if (one == nullptr) return;
@@ -70,7 +70,7 @@ void Branches::exclusions_fail(const Json& schema, Alternatives& ways) {
   if (num_pairs > kMaxPairs) ways.push_back({{&schema, Term::Sense::kUnknown, "oneOf"}});
 }
 
-// Failures of "not", and of "if" with "then" and "else".
+// Adds the failures of "not", and of "if" with "then" and "else".
 void Branches::conditions_fail(const Json& schema, Alternatives& ways) {
   using Sense = Term::Sense;
   if (SchemaDocument::find(schema, "not")) ways.push_back({{&schema_at(schema, "not")}});

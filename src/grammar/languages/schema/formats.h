@@ -18,7 +18,7 @@ struct Format {
   std::string_view not_checked_beside_others{};
 };
 
-// Null if the format is unknown.
+// Returns null if the format is unknown.
 const Format* find_format(std::string_view name);
 
 // Defined in schema/formats_*.cpp.

@@ -94,7 +94,7 @@ NodeId SchemaCompiler::strings(const Facts& facts) {
   return builder_.json_string(text, is_free ? Encoding::kJsonStringFree : Encoding::kJsonString, {min, max});
 }
 
-// The names that satisfy the terms, including their length limits.
+// Member names that satisfy the terms, including their length limits.
 Expression SchemaCompiler::names_expression(const Terms& terms) {
   Expressions& e = builder_.expressions();
   std::vector<Expression> choices;
