@@ -47,8 +47,8 @@ Conversation to_conversation(const Chat& chat);
 
 std::string today();  // local date, in the form of Chat::date
 
-// The inverse, for conversations without tools: an assistant's reasoning and text become one message again.
-// Throws InputError if the conversation offers a tool or contains a call or a tool result.
+// The inverse of to_conversation(), without tools: an assistant's reasoning and text become one message
+// again. Throws InputError if the conversation offers a tool or contains a call or a tool result.
 Chat to_chat(const Conversation& conversation);
 
 // Reads a message of OpenAI's Chat Completions, also of its older form (function_call, role function), or of
@@ -65,7 +65,7 @@ std::string input_as_arguments(const std::string& input);
 // Reads {"name": ..., "description": ..., "parameters": {...}}. Throws InputError.
 Tool tool_from_function(const Field& function);
 
-// 1 to 64 letters, digits, "_", "-", ".": in a message header, a space would start another field.
+// Whether `name` has 1 to 64 letters, digits, "_", "-" and ".": in a header, a space would start a new field.
 bool is_tool_name(std::string_view name);
 std::string need_tool_name(const Field& owner, const char* key);  // throws InputError
 

@@ -27,12 +27,12 @@ struct Header {
 // missing before that word, and another channel mark starts another message.
 bool holds_text(std::string_view channel_and_more);
 
-// Whether a header that the end of the stream cut off may contain no text: it names a recipient, or its words
-// are names and not more than a header may have.
+// Whether a header that the end of the stream cut off can be a header without text: it names a recipient, or
+// its words are names and not more than a header may have.
 bool may_go_on(const Header& header);
 
-// The message that the header starts; words that no header has become its text. Never throws. Appends a line
-// to `repairs` for each fault, by the rules in the first comment of parse.cpp.
+// The message that the header starts; its unknown words become the message's text. Never throws. Appends a
+// line to `repairs` for each fault, by the rules in the first comment of parse.cpp.
 Message read_header(const Header& header, std::vector<std::string>& repairs);
 
 }  // namespace nibble::harmony

@@ -64,7 +64,7 @@ void write(const Json& value, JsonSpacing spacing, std::string& out) {
   }
 }
 
-// The library's builder with a callback would scan a whole list or object again for each value that ends.
+// nlohmann's builder with a callback would scan a whole list or object again after each of its values.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(std::string_view what) : what_(what) {}

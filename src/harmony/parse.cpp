@@ -60,7 +60,7 @@ struct Parser::Impl {
   Delta finish() {
     NIBBLE_CHECK(state != State::kFinished, "finish() was called twice");
     const Delta delta = state == State::kHeader ? finish_header() : end_message();
-    // The last message gets all repairs noted since it began: no later one will.
+    // Repairs noted since the last message began belong to no later message: the last message gets them.
     if (!messages.empty())
       for (const std::string& repair : repairs) note(messages.back().repairs, repair);
     state = State::kFinished;
@@ -129,7 +129,7 @@ struct Parser::Impl {
     state = State::kHeader;
   }
 
-  // The model began a message at its channel, without <|start|> and role.
+  // For a message that the model began at its channel, without <|start|> and role.
   void begin_at_channel() {
     begin_header(/*has_start=*/false, speaker);
     header.text = kChannelMark;

@@ -10,8 +10,8 @@ namespace nibble::harmony {
 
 // $ref is replaced by its target, allOf is merged, anyOf becomes oneOf or a list of types, const an enum, and
 // the members of maps (additionalProperties, patternProperties) become properties named "[key: string]". A
-// type that contains itself is written once, with its name as a comment, and referred to by name inside. No
-// schema is refused: what can't be rewritten is left out. Nullopt if the tool takes no arguments, or any.
+// type that contains itself is written once, with its name as a comment, and referred to by name inside. What
+// can't be rewritten is left out. Returns nullopt if the tool takes no or any arguments.
 std::optional<Json> shown_schema(const Json& schema);
 
 }  // namespace nibble::harmony

@@ -47,7 +47,7 @@ struct TurnGrammar {
   // names two tools, if a call is required but `tools` is empty, or if the vocabulary is not harmony's.
   TurnGrammar(TurnRules turn_rules, const grammar::VocabularyTrie& turn_vocabulary);
 
-  const TurnTool& tool(std::string_view recipient) const;  // `recipient`: one of the rules'
+  const TurnTool& tool(std::string_view recipient) const;  // `recipient` must be one of the rules'
 
   const TurnRules rules;
   const grammar::VocabularyTrie& vocabulary;
