@@ -41,7 +41,7 @@ class Document {
       throw InputError("{}: not valid JSON: {}", origin_, simdjson::error_message(error));
   }
 
-  // Nullopt if the value is absent or null. `place` is a JSON pointer: "/model/type".
+  // Returns nullopt if the value is absent or null. `place` is a JSON pointer: "/model/type".
   std::optional<element> find(std::string_view place) const {
     element value;
     if (root_.at_pointer(place).get(value) != simdjson::SUCCESS || value.is_null()) return std::nullopt;
