@@ -37,21 +37,21 @@ struct CommandRow {
 
 CLI::Option* add_model(CLI::App& command, std::string& model);
 
-// In the order of the table of settings.
+// Adds the flags of `groups` in the order of the table of settings.
 void add_settings(CLI::App& command, Settings& settings, std::initializer_list<SettingGroup> groups);
 
 void read_environment(const CLI::App& command, Settings& settings);  // a given flag wins
 
-// The innermost command that was given, or the program itself.
+// Returns the innermost command that was given, or the program itself.
 const CLI::App& chosen_command(const CLI::App& program);
 
 // Whether the command line or a NIBBLE_* variable sets this flag, under any of its names.
 bool is_given(const CLI::App& command, const CLI::Option& option);
 
-// The unquoted command line for records: NIBBLE_* variables first, long flags, API keys replaced by "...".
+// Returns the command line for records: NIBBLE_* variables, long flags, API keys as "...", without quotes.
 std::string command_line(const CLI::App& command);
 
-// One line: what the parser refused and what is accepted.
+// Returns one line: what the parser refused and what is accepted.
 std::string explain(const CLI::App& program, const CLI::ParseError& error);
 
 }  // namespace nibble::cli

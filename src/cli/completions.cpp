@@ -73,7 +73,7 @@ std::string words_of(const CommandFlags& row) {  // all but flags
   return words + row.arguments;
 }
 
-// All commands except the program itself as a pattern of a shell's `case`: "' bench' | ' bench serve'".
+// The paths of all commands, as a pattern of a shell's `case`: "' bench' | ' bench serve'".
 std::string paths_of(const std::vector<CommandFlags>& rows) {
   std::vector<std::string> paths;
   for (const CommandFlags& row : rows)

@@ -63,7 +63,7 @@ bool is_mxfp4(std::string_view name, DType dtype) {
   return dtype == DType::kU8 && (name.ends_with("blocks") || name.ends_with("scales"));
 }
 
-// The tensors in the files, even of an incomplete model; for synthetic weights, the ones to generate.
+// Lists the tensors in the files, even of an incomplete model; for synthetic weights, the ones to generate.
 std::vector<TensorLine> list_tensors(const ModelSource& source) {
   std::vector<TensorLine> lines;
   const auto add = [&](const std::string& name, DType dtype, const Shape& shape, size_t bytes) {
@@ -92,7 +92,7 @@ size_t total_bytes(const std::vector<TensorLine>& tensors) {
   return bytes;
 }
 
-// Metadata of a GGUF file; empty for other files. Arrays show only their length (vocabulary: 200,000).
+// Metadata of a GGUF file; empty for other files. Of an array (vocabulary: 200,000) only the length is shown.
 Json list_metadata(const ModelSource& source) {
   Json metadata = Json::object();
   if (!is_gguf(source.path)) return metadata;
@@ -128,7 +128,7 @@ std::vector<std::string_view> storage_of(const LayerWeights& layer) {
   return storage;
 }
 
-// The first layer of each combination of storage formats.
+// Returns the first layer of each combination of storage formats.
 std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>& layers) {
   std::vector<LayerWeights> chosen;
   for (const LayerWeights& layer : layers)
@@ -169,7 +169,7 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   return kernels;
 }
 
-// Kernels for a GPU that may be absent here; they follow from the model's configuration and formats.
+// Lists the kernels for a GPU that may be absent here, from the model's configuration and formats.
 RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const ResolvedSettings& setup,
                               const Capacity& capacity) {
   if (!setup.backend->device)

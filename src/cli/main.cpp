@@ -150,7 +150,7 @@ int run_program(int argc, char** argv) {
   }
 }
 
-// kFailed if output was lost, even if the command succeeded.
+// Returns kFailed if output was lost, even if the command succeeded.
 int check_output(int code) {
   const std::optional<std::string> why = finish_output();
   if (!why || code == kBadInput || code == kFailed) return code;

@@ -39,7 +39,7 @@ Reuse reuse_of(const std::vector<PartTime>& parts, std::optional<size_t> cache_b
 std::vector<std::string> contradictions(const std::vector<PartTime>& parts, double read_bandwidth,
                                         const Reuse& reuse);
 
-// For Chrome's trace viewer: one event per piece of work.
+// Returns a trace for Chrome's trace viewer, with one event per piece of work.
 std::string chrome_trace(std::span<const TimedWork> work);
 
 Action define_profile(CLI::App& command, Settings& settings);

@@ -187,7 +187,6 @@ int serve(const ServeOptions& options, const Settings& settings) {
   std::_Exit(setup.nodes ? kNodeLost : kEngineLost);  // destructors would block on a device that hangs
 }
 
-// Adds a flag of the group Server.
 template <typename Value>
 CLI::Option* add_server_flag(CLI::App& command, const char* flag, Value& value, const char* what,
                              const char* type) {

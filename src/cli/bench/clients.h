@@ -1,5 +1,4 @@
-// nibble bench clients: measures the engine under many clients, without HTTP, whose cost is the difference
-// from bench serve.
+// nibble bench clients: measures the engine under many clients, without HTTP (bench serve includes HTTP).
 #pragma once
 
 #include <string>

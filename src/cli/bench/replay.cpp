@@ -97,7 +97,6 @@ std::vector<GenerationRequest> read_requests(const std::string& file, const Sett
   return requests;
 }
 
-// A way to run the requests: without drafts, or with them.
 struct Way {
   std::string name;
   EngineOptions options;
@@ -105,8 +104,8 @@ struct Way {
   RequestsRun last{};
 };
 
-// The median over the repetitions of on's speed divided by off's. The two alternate, so that other load on
-// the machine slows both.
+// Median over the repetitions of the speed of `on` divided by that of `off`. The two ran one after the other
+// in each repetition, so that other load on the machine slows both.
 double ratio_of(const Way& on, const Way& off) {
   std::vector<double> ratios;
   for (size_t n = 0; n < on.tokens_per_second.size(); ++n)

@@ -30,7 +30,7 @@ struct BenchSetup {
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };
 
-// Bytes and share are computed from the mean speed of the repetitions.
+// Bytes per second and share are computed from the mean speed of the repetitions.
 struct Figures {
   SampleStatistics speed;  // tokens per second
   double bytes_per_second{0};

@@ -157,8 +157,8 @@ class Client {
     if (status != 200) throw Failure{fmt::format("HTTP {}", status), message_of(body)};
   }
 
-  // Returns true if the connection can be reused. Feeds the parser each read as it arrives, because
-  // http::async_read_some holds back a chunk until the header of the next one has arrived.
+  // Returns true if the connection can be reused. Passes bytes to the parser as they arrive, because
+  // http::async_read_some holds back a chunk until the header of the next chunk has arrived.
   asio::awaitable<bool> listen(Connection& connection, TimedAnswer& answer) {
     http::response_parser<http::string_body> parser;
     parser.body_limit(boost::none);

@@ -29,7 +29,7 @@ std::string path_of(BenchApi api);  // relative to `base`: "/completions"
 std::string first_model(const Endpoint& endpoint, double timeout_seconds);
 
 // Closed loop: each client sends its next request after its answer. Or open loop: requests are sent at given
-// times, whatever is still running.
+// times, even while others are still running.
 struct Arrivals {
   int num_clients{0};           // 0: use `times`
   std::vector<double> times{};  // seconds from the start, one per request

@@ -15,11 +15,11 @@
 
 namespace nibble::cli {
 
-// Seconds on a clock that all requests share.
+// Times of one request, in seconds on a clock that all requests share.
 struct TimedAnswer {
   double sent{0}, ended{0};
   std::vector<double> texts;  // when events with text arrived
-  // The server's counts. If it reports none, events with text count as output tokens.
+  // Token counts of the server. If it reports none, events with text count as output tokens.
   std::optional<int64_t> num_prompt_tokens, num_output_tokens, num_cached_tokens;
   std::string error;    // kind of the error; empty: the answer is complete
   std::string example;  // message of the error

@@ -53,7 +53,7 @@ LineEditor& LineEditor::of(EditLine* editor) {
 LineEditor::LineEditor(const CatchInterrupt& interrupt, fs::path history_file)
     : interrupt_(interrupt),
       history_file_(std::move(history_file)),
-      // libedit takes character widths from the locale, but nibble always prints UTF-8. Only for this thread.
+      // libedit takes character widths from this thread's locale, but nibble prints UTF-8 in any locale.
       locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)),
       history_(history_init(), &history_end),
       editor_(nullptr, &el_end) {
@@ -98,7 +98,7 @@ LineEditor::~LineEditor() {
 LineReader::Outcome LineEditor::read(std::string& line) {
   was_interrupted_ = false;
   el_resize(editor_.get());
-  // Raw mode before the prompt; otherwise the terminal line-edits keys typed right after it.
+  // Enter raw mode before the prompt; otherwise the terminal line-edits keys typed right after the prompt.
   el_set(editor_.get(), EL_PREP_TERM, 1);
   show(kPasteBegins);
   int num_bytes = 0;

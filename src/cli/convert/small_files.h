@@ -10,11 +10,11 @@
 
 namespace nibble::cli {
 
-// Those in the checkpoint's folder; none for synthetic weights.
+// Returns the small files in the checkpoint's folder; none for synthetic weights.
 std::vector<TextFile> small_files_beside(const ModelSource& source);
 
-// Those in a GGUF file. nibble's GGUF files contain all; others only vocabulary and template, for which a
-// generation_config.json with harmony's stop tokens is made.
+// Returns the small files in a GGUF file. nibble's GGUF files contain all; others only vocabulary and
+// template, for which a generation_config.json with harmony's stop tokens is made.
 std::vector<TextFile> small_files_in(const Gguf& gguf);
 
 }  // namespace nibble::cli

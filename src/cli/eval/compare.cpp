@@ -10,11 +10,10 @@
 namespace nibble::cli {
 namespace {
 
-// Tokens per alternation of the two models. Their logits are kept: 51 MB for gpt-oss. The chunk size does not
-// change any bit of the logits.
+// The models alternate after 64 tokens, whose logits are kept (51 MB for gpt-oss). No effect on any bit.
 constexpr size_t kChunk{64};
 
-// The smallest value that 99 % of the samples do not exceed.
+// Returns the smallest value that 99 % of the samples do not exceed.
 double percentile_99(std::vector<double> values) {
   const size_t place = (values.size() * 99 + 99) / 100 - 1;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(place), values.end());

@@ -49,7 +49,7 @@ Examples:
   nibble eval tiny --tasks tests/golden/eval/tasks.jsonl --backend reference
   nibble eval tiny --golden tests/golden/golden.json --json)"};
 
-// The bundled model's longest correct answer has 225 tokens.
+// The bundled model's longest correct answer has 225 tokens; an answer over the limit is never correct.
 constexpr int kMaxTaskTokens{512};
 
 struct EvalOptions {
@@ -92,7 +92,7 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Format of the expert activations in the longest steps: "INT8". The windows use these steps.
+// Returns the format of the expert activations in the longest steps, which read the windows: "INT8".
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   std::string activations = "unknown";
   for (const KernelChoice& row : kernels)  // ordered by number of rows: the last one counts
@@ -151,7 +151,7 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Uses temperature 0 regardless of --temperature, because tasks have exact answers.
+// Makes requests with temperature 0 despite --temperature, because tasks have exact answers.
 std::vector<GenerationRequest> task_requests(const std::vector<Task>& tasks, Settings settings,
                                              const Config& config, const Tokenizer& tokenizer, int context) {
   settings.temperature = 0;
@@ -213,7 +213,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   std::vector<GenerationRequest> requests =
       task_requests(tasks, settings, model.config, tokenizer, context_of(model.config, setup));
-  // Capacity for the longest prompt and answer, at most --context.
+  // Makes room for the longest prompt and its answer, at most --context.
   size_t longest_prompt = 0;
   for (const GenerationRequest& request : requests)
     longest_prompt = std::max(longest_prompt, request.prompt.size());

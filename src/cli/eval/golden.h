@@ -19,13 +19,13 @@ struct GoldenResult {
   bool is_within{false};                            // both differences are within their tolerances
 };
 
-// Tokens of the longest prompt with its continuation.
+// Returns the number of tokens of the longest prompt with its continuation.
 int longest(const GoldenSet& golden);
 
 // Recomputes golden data with a reference that rounds like the backend.
 using AnswerRounded = std::function<GoldenPrompt(const GoldenPrompt&)>;
 
-// The backend is compared with both.
+// The backend is compared with the golden data, and with `answer_rounded` if set.
 struct GoldenReference {
   const GoldenSet& golden;
   const GoldenTolerance& tolerance;

@@ -25,7 +25,7 @@ struct Task {
   std::optional<bool> solved_by_checkpoint;
 };
 
-// Throws an InputError that names the line. `origin` names the file in messages.
+// Parses a task file. Throws an InputError that names the line. `origin` names the file in messages.
 std::vector<Task> read_tasks(std::string_view text, const std::string& origin);
 
 struct TaskResult {

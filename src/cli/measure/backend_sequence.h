@@ -12,7 +12,7 @@
 
 namespace nibble::cli {
 
-// Its KV cache holds only this sequence and those made from it by beside().
+// The backend's KV cache holds only this sequence and those made from it by beside().
 class BackendSequence {
  public:
   BackendSequence(Backend& backend, const BackendOptions& room);
@@ -31,9 +31,9 @@ class BackendSequence {
   // Runs one step over tokens that begin `offset` positions after the end; reserve() must cover them. The
   // sequence does not grow, so the step can be repeated. With `wants_next`, samples the likeliest next token.
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
-  // The same, but samples a token at every row, like a step that verifies drafts.
+  // Like run_repeatable_step(), but samples a token at every row, like a step that verifies drafts.
   void run_checking_step(std::span<const TokenId> tokens, int offset);
-  // The sequence's run in a repeatable batch of several sequences; points into this object and the arguments.
+  // Returns this sequence's run for a batch of several sequences. It points into this object and `tokens`.
   Run run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const;
 
  private:

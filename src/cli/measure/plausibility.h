@@ -20,16 +20,16 @@ struct Reuse {
   bool fits() const { return cache_bytes && bytes <= *cache_bytes; }
 };
 
-// "in caches" if the data fits in them, so that the share is not one of memory bandwidth; "over 100 %" if the
-// data does not fit and the share is impossible; otherwise empty.
+// Returns "in caches" if the data fits in them, so that the share is not one of memory bandwidth; "over 100
+// %" if the data does not fit and the share is impossible; otherwise empty.
 std::string_view note_of_share(double share, const Reuse& reuse);
 
-// A sentence about a share over 100 % although the data exceeds the caches; empty for any other share.
+// Returns a sentence for a share over 100 % although the data exceeds the caches; empty for other shares.
 std::string impossible_share(std::string_view name, double share, const Reuse& reuse);
 std::string in_caches_text(const Reuse& reuse);  // for tables
 
-// A line per impossible result: a share over 100 % although the data exceeds the caches, more tokens in less
-// time, or a test that is faster, beyond the noise, with more tokens in the KV cache.
+// Returns a line per impossible result: a share over 100 % although the data exceeds the caches, more tokens
+// in less time, or a test that is faster, beyond the noise, with more tokens in the KV cache.
 std::vector<std::string> contradictions(std::span<const BenchResult> results, double read_bandwidth,
                                         const Reuse& reuse);
 

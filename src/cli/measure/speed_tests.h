@@ -22,7 +22,7 @@ struct BenchTest {
 };
 std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
 
-// Begins `offset` tokens after the depth. As in an engine, only the last step of a prefill samples a token.
+// A step begins `offset` tokens after the depth. As in an engine, only a prefill's last step samples a token.
 struct TestStep {
   int offset;
   int num_tokens;
@@ -30,11 +30,11 @@ struct TestStep {
 };
 std::vector<TestStep> steps_of(const BenchTest& test, int max_batch_tokens);
 
-// All combinations of length and depth; length 0: no test. Depths ascend: cached tokens are used again.
+// All combinations of length and depth, without length 0. Depths ascend, so that cached tokens are reused.
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths);
 
-// Room for all tests in `num_sequences` sequences. InputError if one exceeds the model's limit or --context.
+// Options with room for all tests. Throws InputError if a test exceeds the model's maximum or --context.
 BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const ResolvedSettings& setup,
                         int num_sequences = 1);
 

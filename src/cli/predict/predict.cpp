@@ -149,7 +149,7 @@ Request request_of(const PredictOptions& options, std::span<const BenchTest> tes
   return request;
 }
 
-// Round-robin routing and, with several replicas and shared prefixes, routing by prefix.
+// Predicts round-robin routing and, with several replicas and shared prefixes, routing by prefix.
 std::vector<PredictedReplicas> predict_replicas(const Request& request, std::span<const int> counts,
                                                 const PredictedMemory& memory, const Predictor& predictor) {
   const Model& model = predictor.model();

@@ -23,7 +23,7 @@ struct CacheRoom {
   double full_pages{0}, sliding_pages{0};
   int window{0};  // window of the sliding layers
 };
-// `options` of one replica.
+// `options` must be those of one replica.
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running);
 

@@ -10,7 +10,7 @@
 namespace nibble::cli {
 namespace {
 
-// Polling for ctrl-C while no token arrives.
+// Interval of polling for ctrl-C while no token arrives.
 constexpr std::chrono::milliseconds kPollInterval{100};
 
 // Calls `on_token` per token. Cancels the request if on_token() returns false or the listener wants to stop.

@@ -22,7 +22,7 @@ struct Answer {
 };
 
 struct Listener {
-  // Gets text that can no longer become part of a stop string.
+  // Receives text that can no longer become part of a stop string.
   std::function<void(harmony::AnswerPart, std::string_view text)> on_text;
   std::function<bool()> wants_to_stop;  // called for each event, and at least ten times a second
 };

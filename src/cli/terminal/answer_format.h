@@ -12,7 +12,7 @@
 
 namespace nibble::cli {
 
-// The JSON schema's description for the prompt; nullopt without --json-schema. Throws InputError.
+// Returns the JSON schema's description for the prompt; nullopt without --json-schema. Throws InputError.
 std::optional<harmony::ResponseFormat> response_format(const Settings& settings);
 
 class AnswerFormat {
@@ -20,7 +20,7 @@ class AnswerFormat {
   // The tokenizer must outlive this object and its constraints.
   explicit AnswerFormat(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Applies to a chat's final message or to all raw text; null if there is no constraint. Throws InputError.
+  // Constrains a chat's final message or all raw text; null if no constraint is set. Throws InputError.
   std::shared_ptr<const grammar::Constraint> constraint(const Settings& settings, bool is_chat);
 
  private:

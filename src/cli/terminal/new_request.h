@@ -1,4 +1,4 @@
-// Chats and engine requests from settings.
+// Makes chats and engine requests from settings.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@
 
 namespace nibble::cli {
 
-// A chat without messages: settings of kInstruction and kDate and the JSON schema, if any. Throws InputError.
+// Makes a chat without messages: instructions, date and JSON schema of the settings. Throws InputError.
 harmony::Chat new_chat(const Settings& settings);
 
-// The settings of group kSampling, without the seed.
+// Returns the settings of the group kSampling, without the seed.
 SampleParams sample_params(const Settings& settings);
 
-// Stops at harmony's stop tokens and the model's end tokens; without stop strings (answer.h) and constraint
-// (answer_format.h). Throws InputError if the prompt leaves no room for an answer in `context`.
+// Makes a request with harmony's stop tokens and the model's end tokens, without stop strings (answer.h) and
+// constraint (answer_format.h). Throws InputError if the prompt leaves no room for an answer.
 GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& settings, const Config& config,
                                const Tokenizer& tokenizer, int context);
 

@@ -16,7 +16,7 @@ struct Speed {
 };
 
 Speed speed_of(const Config& config, const StorageFormats& formats, const FinishedEvent& finished);
-// Per position in a draft, the share of drafts whose token there was accepted, up to the first 0.
+// Share of drafts whose token was accepted, by position in the draft, up to the first share of 0.
 std::vector<double> acceptance_by_place(const speculative::DraftCounts& drafts);
 std::string describe(const FinishedEvent& finished, const Speed& speed);  // one line
 

@@ -34,7 +34,7 @@ bool has_colors(std::FILE* stream) {
   return understands_escapes(stream) && !(no_color && *no_color);
 }
 
-// Bytes from stdin; empty at the end of the input.
+// Reads bytes from stdin; empty at the end of the input.
 std::string_view read_some(std::span<char> buffer) {
   ssize_t count;
   do count = ::read(STDIN_FILENO, buffer.data(), buffer.size());

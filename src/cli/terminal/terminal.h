@@ -1,4 +1,4 @@
-// Dimmed text, reading lines from stdin, ctrl-C.
+// Terminal output and standard input: dimmed text, reading lines, ctrl-C.
 #pragma once
 
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 namespace nibble::cli {
 
-// Escape sequences, or empty: if `stream` is no capable terminal, or NO_COLOR (no-color.org) is set.
+// Return escape sequences; empty if `stream` can't show them or NO_COLOR (no-color.org) is set.
 std::string_view dim_on(std::FILE* stream);
 std::string_view dim_off(std::FILE* stream);
 
@@ -32,10 +32,10 @@ class CatchInterrupt {
   struct sigaction previous_;
 };
 
-// Lines from stdin. Unlike std::getline, returns on ctrl-C.
+// Reads lines from stdin. Unlike std::getline, read() returns on ctrl-C.
 class LineReader {
  public:
-  // With null, ctrl-C does not end the wait for a line.
+  // With a null `interrupt`, ctrl-C does not end the wait for a line.
   explicit LineReader(const CatchInterrupt* interrupt) : interrupt_(interrupt) {}
 
   enum class Outcome { kLine, kSignal, kEnd };
@@ -49,7 +49,7 @@ class LineReader {
 
 std::string read_input();
 
-// Offset of the first byte that is not valid UTF-8; nullopt if there is none.
+// Returns the offset of the first byte that is not valid UTF-8; nullopt if all bytes are valid.
 std::optional<size_t> first_invalid_utf8(std::string_view text);
 
 }  // namespace nibble::cli

@@ -26,9 +26,9 @@ struct TuneKernelsOptions {
 RunOutput tune_kernels(const TuneKernelsOptions& options, const Model& model, const ResolvedSettings& setup,
                        const std::string& command_line);
 
-// Per operation a table of microseconds by rows and kernel; then the refused trials.
+// Returns a table per operation (microseconds by number of rows and kernel), and the refused trials.
 std::string trials_text(const KernelTrials& trials);
-// Rows for kernel_table.cpp, but only with the columns that tuning affects.
+// Returns rows for kernel_table.cpp, but only with the columns that tuning affects.
 std::string table_rows_text(const KernelTrials& trials, const std::string& record_name);
 
 }  // namespace nibble::cli

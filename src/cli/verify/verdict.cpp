@@ -18,7 +18,7 @@ Json finding_fields(const KernelFinding& finding) {
   return {{"worst", finding.worst}, {"at", finding.at}, {"num_compared", finding.num_compared}};
 }
 
-// The last line of stderr, without "nibble: ".
+// Returns the last line of a program's stderr, without the leading "nibble: ".
 std::string last_line(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   std::string_view line = text.substr(text.rfind('\n') + 1);

@@ -58,7 +58,7 @@ struct VerifyOptions {
   bool prints_json() const { return json_file && json_file->empty(); }
 };
 
-// The backend of --backend; without the flag, all backends with kernels to check.
+// Returns the backend that --backend names; without the flag, all backends whose kernels can be checked.
 std::vector<const BackendRow*> choose_backends(const Settings& settings) {
   std::vector<const BackendRow*> chosen;
   std::string missing;
@@ -121,7 +121,7 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
                    fmt::join(names, ", "));
 }
 
-// The given flags of group kDevice, for the children.
+// Returns the given flags of the group kDevice, to pass them to the children.
 std::vector<std::string> device_flags(const Settings& settings) {
   std::vector<std::string> flags;
   for (const Setting& setting : setting_table()) {
@@ -202,7 +202,7 @@ int verify_all(const BackendRow& backend, const VerifyOptions& options, const Ow
   const bool is_quiet = options.prints_json();
   std::optional<NewFile> file;  // opened first, so that a bad name fails before the work
   if (options.json_file && !is_quiet) file.emplace(*options.json_file);
-  // Before the children run, because they change the device's clocks and power.
+  // Describe the machine before the children run, because they change the device's clocks and power.
   const Machine machine = describe_machine(device_facts(backend));
   Json probes = Json::array(), kernels = Json::array();
   const bool all_fine = ask_all(backend, is_quiet, probes);
