@@ -42,8 +42,8 @@ const FamilyRow& row_for(const DeviceProperties& properties) {
   return *nearest;
 }
 
-// From vendors' datasheets, except the H200's memory, which its driver reports; gigabytes are 1e9 bytes. The
-// first chip of a family represents it.
+// Facts of a chip from its vendor's datasheet, except the H200's memory, which its driver reports; gigabytes
+// are 1e9 bytes. The first chip of a family represents it.
 struct ChipRow {
   const char *name, *product;
   int compute_capability, num_multiprocessors;

@@ -28,14 +28,14 @@ struct DeviceCaps : DeviceProperties {
   bool has_block_products{false};  // ptx/block_mma.cuh; otherwise their twins run
   bool has_wgmma{false};           // ptx/wgmma.cuh
 
-  // False for a chip without a family that runs this family's code.
+  // False for a chip without a family of its own, which runs this family's code.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
 // A compute capability without a family gets the nearest family below it whose code runs on later chips: PTX,
 // or of the same generation. Throws InputError below 80.
 DeviceCaps caps_of(const DeviceProperties& properties);
-// Caps for a program that has only this compute capability's code for the chip (images.h).
+// The caps for a program whose only code for the chip is of this compute capability (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line
@@ -43,7 +43,7 @@ std::string describe(const DeviceCaps& caps);  // one line
 // Speeds of a chip, for predictions (predict/predict.h). Rates are per SM.
 struct ChipSpeeds {
   double read_bandwidth{0};      // bytes per second: the fastest that any program was seen to read
-  bool is_read_measured{false};  // else estimated: the datasheet share that similar chips reach
+  bool is_read_measured{false};  // else estimated from the share of datasheets that similar chips reach
   double clock_hz{0};            // under load
   double products_per_clock{0};  // mma.sync.m16n8k16 of bfloat16, summed in float32
   const char* source{""};        // source of the read bandwidth

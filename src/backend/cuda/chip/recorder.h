@@ -1,4 +1,4 @@
-// Timestamps of a step's launches in device memory, for profile(). Other launches cost one comparison.
+// Timestamps of a step's launches, for profile(). A launch that is not recorded costs one comparison.
 #pragma once
 
 #include <vector>

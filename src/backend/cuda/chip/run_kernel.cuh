@@ -1,4 +1,4 @@
-// Launches a kernel outside of steps: untimed, after everything earlier in the stream. Steps: pdl.cuh.
+// Launches a kernel that is not part of a step (pdl.cuh): untimed, after everything earlier in the stream.
 #pragma once
 
 #include <cuda_runtime.h>

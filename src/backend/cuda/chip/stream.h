@@ -33,7 +33,7 @@ struct Stream {
   operator cudaStream_t() const { return handle; }
 };
 
-size_t device_shared_bytes();  // most of a CTA, on the calling thread's GPU
+size_t device_shared_bytes();  // the most that a CTA may have on the calling thread's GPU
 
 Timestamps timestamps_of_next(const Stream& stream, const Label& label);
 

@@ -17,7 +17,8 @@ struct Target {
   bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false}, has_wgmma{false};
 };
 
-// With wgmma and memory for its stages, every kernel that can use wgmma must: activations have one layout.
+// True if the chip has wgmma and memory for its stages: then every kernel that can use wgmma must, because
+// activations have one layout only.
 constexpr bool multiplies_by_wgmma(const Target& target) {
   return target.has_wgmma && target.budget == Budget::k227;
 }

@@ -21,12 +21,12 @@ constexpr int lane_order(int col) {
 }
 
 constexpr int whole_eights(int rows) { return (rows + kRowsOfSwizzle - 1) / kRowsOfSwizzle * kRowsOfSwizzle; }
-constexpr size_t cell_of(int row, int tile, int image_rows) {  // byte offset
+constexpr size_t cell_of(int row, int tile, int image_rows) {  // byte offset of the cell
   return (size_t{1} * static_cast<size_t>(tile) * static_cast<size_t>(image_rows) +
           static_cast<size_t>(row)) *
          kCellBytes;
 }
-constexpr int place_in_cell(int row, int col) {  // byte offset
+constexpr int place_in_cell(int row, int col) {  // byte offset within the cell
   const int place = 2 * lane_order(col % kTileCols);
   return (place / 16 ^ row % kRowsOfSwizzle) * 16 + place % 16;
 }

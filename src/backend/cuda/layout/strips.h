@@ -74,8 +74,8 @@ struct Strips {
   int num_segments{0};   // per strip
   int segment_bytes{0}, strip_bytes{0};
   Divisor by_strips{}, by_segments{};
-  // Set by the launch (stream_shape.h): arguments are free, divisions in the kernel are not. A warp advances
-  // to its next segment by advance_segments and advance_bytes, and past the strip's end also by wrap_bytes.
+  // Set by the launch (stream_shape.h), because divisions in the kernel are slow. To its next segment a warp
+  // advances by advance_segments and advance_bytes, and past the end of a strip also by wrap_bytes.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
   Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
 

@@ -21,7 +21,7 @@ struct WholeBlockRows : BlockRows {  // of whole tiles, in global memory
 template <BlockFormat format>
 class BlockLane;
 
-// `gathered_bytes`: shared memory after the stages that the kernel uses itself.
+// `gathered_bytes`: shared memory after the stages, for the kernel's own use.
 template <BlockFormat format, int gathered_bytes = 0>
 struct BlockShape : PromptWarps {
   static constexpr Layout kLayout{Layout::kMxfp4};
@@ -29,7 +29,7 @@ struct BlockShape : PromptWarps {
   static constexpr int kRowBytes{row_tile_bytes(format)}, kScaleBytes{4};
   static constexpr int kWeightBytes{kStrips * tile_bytes(kLayout)},
       kStageBytes{kWeightBytes + kColumns * (kRowBytes + kScaleBytes)};
-  // As many stages as fit, up to kMostStages: more bring no gain.
+  // The stages that fit, up to kMostStages: more bring no gain.
   static constexpr int kMostBytes{98 << 10}, kMostStages{8},
       kFitting{(kMostBytes - gathered_bytes) / stages_bytes(1, kStageBytes)},
       kStages{kFitting < kMostStages ? kFitting : kMostStages};

@@ -53,26 +53,26 @@ struct ImageShape {
   static constexpr Layout kLayout{layout};
   static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{2};
   static constexpr int kRowWarps{kWarps}, kStrips{kWarps}, kColumns{columns}, kWarpColumns{columns};
-  // A stage: tiles of columns, which wgmma requires at multiples of 1,024 bytes, then strips.
+  // Layout of a stage: tiles of columns, which wgmma requires at multiples of 1,024 bytes, then strips.
   static constexpr int kTiles{layout == Layout::kMxfp4 ? kMaxSegmentTiles : 1};
   static constexpr int kColumnBytes{kColumns * kCellBytes}, kStripBytes{kTiles * tile_bytes(layout)};
   static constexpr int kWeightPlace{kTiles * kColumnBytes},
       kStageBytes{(kWeightPlace + kStrips * kStripBytes + 1023) / 1024 * 1024};
   static constexpr int kStages{(static_cast<int>(usable_bytes(Budget::k227)) / kCtas - 1024) /
-                               stages_bytes(1, kStageBytes)};  // the driver takes 1 KB of each CTA
+                               stages_bytes(1, kStageBytes)};  // the driver reserves 1 KB per CTA
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
-  // Products come in steps of kStep tiles of 8 columns: groups of pairs have any number of columns, but most
-  // items of tokens are full. With more than 8 sizes the compiler makes products wait for each other.
+  // The sizes of products differ by kStep tiles of 8 columns: groups of pairs have any number of columns, but
+  // most items of tokens are full. With more than 8 sizes the compiler makes products wait for each other.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
 
-  // With few columns each warp multiplies alone by mma.sync: wgmma made experts wait (docs/decisions/0015).
+  // With few columns each warp multiplies alone by mma.sync; with wgmma experts waited (docs/decisions/0015).
   static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
   static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
-  // The warps that only copy, padded to a warpgroup, give up registers (65,536 per CTA): a segment's sums for
-  // 64 rows and 128 columns take 64 of a thread, the totals another 64.
+  // Warps that only copy, padded to a warpgroup, leave registers to the others: of 65,536 per CTA, a
+  // segment's sums for 64 rows and 128 columns take 64 per thread, the totals another 64.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
   static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
@@ -209,7 +209,7 @@ struct ImageShape {
     const uint32_t b = describe_columns(cells);
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
-      if (!first) wait_for_products<1>();  // the products that last used this set of registers
+      if (!first) wait_for_products<1>();  // until the last products of a[group] have ended
       if (group == 1) between();
       words.unpack(group, a[group]);
       fence_products();
@@ -226,7 +226,7 @@ struct ImageShape {
   static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                  float (&sums)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
-    // Offset of the first group's columns; those of the second group are 64 bytes after or before it.
+    // Offset of the lane's columns of the first group; the second group's are 64 bytes after or before.
     const uint32_t of_lane = row * kCellBytes + (lane / 8 ^ row) * 16;
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[i] = 0;
@@ -261,7 +261,7 @@ struct ImageShape {
     const auto nothing = [] {};
     uint32_t a[2][2][4];
     stages.wait_until_full();
-    // The warp's one address is in a uniform register, and so are the descriptors computed from it.
+    // One lane's address for the whole warp: it and its descriptors are then in uniform registers.
     const uint32_t at = __shfl_sync(~0u, stages.address(), 0);
     add_tile<true>(at + strip, at, a, sums, nothing);
 #pragma unroll

@@ -28,7 +28,7 @@ struct ResidualTerms {
 struct Residual : ResidualInput {
   __device__ explicit Residual(const ResidualInput& input) : ResidualInput(input) {}
 
-  // Loads the terms of element i of a token or, for float4, of elements 4 i .. 4 i + 3.
+  // Loads the terms of element i of a token's residual stream or, for float4, of elements 4 i .. 4 i + 3.
   template <typename T>
   __device__ ResidualTerms<T> request(int token, int i) const {
     const auto at = [this, i](const float* rows, int row) {
@@ -106,7 +106,7 @@ class NormWeights {
       rows.count = to.count;
       rows.num_fours = num_fours;
       rows.load(residual, token_at);
-      // Double-buffered: other warps may still read the last rows' sums.
+      // Sums are double-buffered: other warps may still read those of the previous rows.
       auto& of_rows = sums[first / at_once % 2];
       rows.sum_squares(of_rows);
       if (first + at_once >= to.count) when_here();
@@ -125,7 +125,7 @@ class NormWeights {
   template <int at_once>
   struct Rows {
     int first, count;
-    int num_fours;              // of a row
+    int num_fours;              // float4s per row
     float4 x[at_once][kFours];  // the thread's elements
 
     template <typename F>
@@ -156,7 +156,7 @@ class NormWeights {
         });
       }
     }
-    // One sum of squares for each of the 16 warps.
+    // Stores one sum of squares for each of the 16 warps of the summing order.
     __device__ void sum_squares(float (&sums)[at_once][kOrderWarps]) const {
       for_each([&](int row, int) {
 #pragma unroll
@@ -203,7 +203,7 @@ class NormWeights {
   float4 fours_[kFours];
 };
 
-struct RowMatrix {  // [., cols]
+struct RowMatrix {  // [rows, cols]
   const __nv_bfloat16* data;
   int cols;
 };
@@ -246,7 +246,7 @@ class RowPrefetch {
       if (i < count * padded_cols(from.cols) / 4) prefetched_[n] = four(from, i, row_at);
     }
   }
-  // Stores to[column] = row row_at(column); synchronizes the CTA at the end.
+  // Stores to[column] = row row_at(column) of the prefetched matrix; synchronizes the CTA at the end.
   template <typename RowAt>
   __device__ void store(RowMatrix from, const RowAt& row_at, SharedRows to) const {
     const int num_fours = padded_cols(from.cols) / 4;
@@ -265,7 +265,7 @@ class RowPrefetch {
   }
 
  private:
-  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // one row of 4096
+  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // a row of 4,096 elements ahead
 
   template <typename RowAt>
   static __device__ uint2 four(RowMatrix from, int i, const RowAt& row_at) {

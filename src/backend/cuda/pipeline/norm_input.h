@@ -2,7 +2,7 @@
 
 namespace nibble::cuda {
 
-// x, and terms that the reader adds in this order: a product's second partial sum, or the experts' outputs.
+// The residual stream: x, and terms that readers add in this order: a second partial sum, or expert outputs.
 struct ResidualInput {
   const float* x{nullptr};        // [T, H]
   const float* x_rest{nullptr};   // [T, H] or null

@@ -50,8 +50,9 @@ struct LaunchShape {
   int threads;
   size_t shared_bytes{0};
   unsigned cluster_ctas{1};  // along x; ignored on chips without clusters
-  // Gives each CTA an SM to itself by requesting over half of the chip's shared memory, whatever the budget.
-  // Where two CTAs fit, some SMs get two and others none: experts_down() of one token took a third longer.
+  // Gives each CTA an SM to itself, by requesting more than half of the chip's shared memory, whatever the
+  // budget. A launch with one CTA per SM needs this: where two fit, some SMs get two and others none, and
+  // experts_down() of one token took a third longer.
   bool is_alone{false};
 };
 
@@ -94,7 +95,7 @@ void prefer_shared_memory(void (*kernel)(Args...)) {
         "dividing its memory");
 }
 
-// Called once for each kernel that uses more than 48 KB of dynamic shared memory.
+// Allows `bytes` of dynamic shared memory; called once for each kernel that uses more than 48 KB.
 template <typename... Args>
 void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
   prefer_shared_memory(kernel);

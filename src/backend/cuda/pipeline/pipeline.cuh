@@ -34,7 +34,7 @@ namespace nibble::cuda {
 //                tile, as it may end within; with scales, scales_of(i): those of a row's tiles
 //  Lane          what a lane reads of a stage and multiplies: add_stage<tiles>(stage, sums)
 
-// A warp's sums: in lane (g, t), element [n][i] is of row g + 8 (i / 2), column 8 n + 2 t + i % 2.
+// A warp's sums: in lane 4 g + t, element [n][i] is of row g + 8 (i / 2), column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
 
 // A CTA's unit of work: rows and columns of a product. `columns`: its columns that hold a token or a pair.
@@ -173,7 +173,7 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   auto next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const auto item = next;
-    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // an item ahead
+    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // read one item ahead
     const int strip = item.first_strip + warp % Shape::kRowWarps;
     const int columns = item.columns - warp / Shape::kRowWarps * Shape::kWarpColumns;
     if (strip >= weights.num_strips || columns <= 0) {
@@ -201,8 +201,8 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
 
 // Waits for the predecessor and multiplies all items of this CTA, with stages at the beginning of its dynamic
 // shared memory. Shapes for wgmma read items and request weights before the wait. begin(item, strip) may
-// prefetch data to add to a strip's sums; it returns take(part, is_whole, sums), for a SegmentItem
-// take(sums).
+// prefetch data to add to a strip's sums; it returns the function that takes the sums: take(part, is_whole,
+// sums), or take(sums) for a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                const Items& items, const Begin& begin) {

@@ -9,17 +9,20 @@ namespace nibble::cuda {
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
 // Steps of up to kFewTokens tokens are bound by memory bandwidth; the kernel table and the draft head choose
-// by it. Above, weights are read once per kManyColumns tokens or pairs (pipeline.cuh).
+// kernels by it. For more tokens, weights are read once per kManyColumns tokens or pairs (pipeline.cuh).
 inline constexpr int kFewTokens{16}, kManyColumns{64};
-// Most tokens for which kernels that read a norm compute it, and one launch both routes and starts with the
-// experts; above, rms_norm computes it. Each CTA reads a norm's rows serially: 8 took 8 us, a launch takes 4.
+// Most tokens for which every kernel that reads a norm computes it itself, and one launch both routes and
+// starts with the experts; for more, rms_norm computes the norm once. Every CTA reads the rows for its norm
+// serially: 8 rows took 8 us, a launch takes 4.
 inline constexpr int kOwnNorms{2};
-// Most tokens whose norm the router's launch computes (route/logits.cu): 4 CTAs per token fit on the SMs.
+// Most tokens whose norm the router's launch computes (route/logits.cu). It has 4 CTAs per token, which must
+// all fit on the SMs at once, or some start late.
 inline constexpr int kRouterNorms{32};
 // Columns of a wgmma pass over MXFP4 with enough pairs. With 128 the tensor cores would be 2 % busier, but
 // their sums take more registers, and ptxas then makes each product wait for the previous one.
 inline constexpr int kMostColumns{96};
-// Columns of a wgmma pass for a batch, where few pairs share an expert: the fewest, for the most stages.
+// Columns of a wgmma pass for a batch, in which few pairs share an expert: the fewest columns that a product
+// takes, so that more stages fit into shared memory.
 inline constexpr int kBatchColumns{8};
 // Fewest tokens for which wgmma groups have kManyColumns (kManyTokens) and kMostColumns (kWideTokens).
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
@@ -28,13 +31,13 @@ inline constexpr int kManyTokens{129}, kWideTokens{1024};
 inline constexpr int kSplitTokens{kManyColumns};
 // Most tokens for which dense products by wgmma use the kernels for batches: more and smaller CTAs.
 inline constexpr int kNarrowTokens{255};
-// Tokens, or pairs, of a pass for few tokens: n of mma.m16n8k16.
+// Columns (tokens or pairs) of a pass for few tokens: n of mma.m16n8k16.
 inline constexpr int kMaxColumns{8};
 
-// Most pairs that the kernels that read pairs group themselves: each warp has a lane for each pair.
+// Most pairs for which the kernels that read pairs also group them: each warp has a lane for each pair.
 inline constexpr int kMatchedPairs{32};
-// True if readers group a step's pairs themselves: no expert has more than `size` pairs. Groups of pairs that
-// are gathered in an image (`in_image`) are in memory, where the gathering kernel reads them.
+// True if the kernels that read a step's pairs also group them; no expert then has more than `size` pairs. If
+// pairs are gathered in an image (`in_image`), the gathering kernel reads groups from memory instead.
 constexpr bool are_matched(int num_tokens, int experts_per_token, int size, bool in_image) {
   return size == kMaxColumns && !in_image && num_tokens <= size &&
          num_tokens * experts_per_token <= kMatchedPairs;

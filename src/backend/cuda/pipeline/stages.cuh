@@ -27,8 +27,9 @@ class Stages {
   __device__ void wait_until_full() const { wait(full_, phase_); }
   __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // a new stage is empty
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
-  __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // for the whole calling warp
-  // For warps that count stages in the order of filling, from 0: a uniform n stays in uniform registers.
+  __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // called by the whole warp
+  // For warps that count stages: n is the number of a stage in the order of filling. If n is uniform across
+  // the warp, the compiler uses uniform registers.
   __device__ uint32_t address(unsigned n) const {
     return memory_ + n % Shape::kStages * static_cast<unsigned>(Shape::kStageBytes);
   }

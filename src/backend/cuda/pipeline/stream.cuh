@@ -34,7 +34,7 @@ inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
 template <Layout layout, int slots>
 class Ring {
  public:
-  struct Later {};  // init() is called once the memory is free
+  struct Later {};  // tag: init() is called later, once the memory is free
 
   __device__ Ring(uint8_t* memory, unsigned lane) : Ring(memory, lane, Later()) { init(); }
   __device__ Ring(uint8_t* memory, unsigned lane, Later) : memory_(shared_address(memory)), lane_(lane) {}
@@ -85,7 +85,7 @@ class Ring {
   uint32_t phase_{0};
 };
 
-// The calling warp's ring, among those of a CTA.
+// The ring of the calling warp, among those of a CTA.
 template <Layout layout, int slots, typename... Later>
 __device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Later... later) {
   const unsigned thread = thread_of_cta();
@@ -96,14 +96,15 @@ __device__ Ring<layout, slots> ring_of_warp(uint8_t* rings, Later... later) {
 struct Columns {
   const __nv_bfloat16* activations;
   int stride, count;
-  int row;  // that this lane reads
+  int row;  // the row that this lane reads
 
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count, int row)
       : activations(activations), stride(stride), count(count), row(row) {}
-  // Column n reads row n.
+  // For columns of which column n reads row n of the activations.
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count)
       : Columns(activations, stride, count, of_lane(count)) {}
-  // The column that a lane reads: g or, past the end, the last; sums of columns without a token are not used.
+  // The column that a lane reads: g = lane / 4 or, past the end, the last. A column without a token changes
+  // no other, and its sums are not used.
   static __device__ int of_lane(int count) { return min(static_cast<int>(threadIdx.x) % 32 / 4, count - 1); }
 };
 
@@ -153,7 +154,7 @@ struct OneMatrix {
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:
-  // Takes units first + warp, first + warp + warps, ... below `last`.
+  // A warp takes units first + warp, first + warp + warps, ... below `last`.
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last,
                         const Ring<layout, slots>& ring)
       : strips_(strips),

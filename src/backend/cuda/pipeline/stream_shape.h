@@ -22,7 +22,7 @@ inline constexpr int kMaxSlots{4};
 struct StreamWarps {
   int warps, slots;
 };
-// A ring is its slots, then their barriers.
+// A warp's ring consists of its slots, then their barriers.
 constexpr int warp_ring_bytes(Layout layout, int slots) { return slots * slot_bytes(layout) + 8 * kMaxSlots; }
 constexpr size_t ring_bytes(Layout layout, StreamWarps of) {
   return static_cast<size_t>(of.warps) * static_cast<size_t>(warp_ring_bytes(layout, of.slots));
@@ -35,7 +35,7 @@ constexpr int slots_ahead(int slots) { return slots - 1; }
 inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
 constexpr bool is_for(StreamWarps of, Layout layout) { return layout != Layout::kMxfp4 || of.slots == 2; }
 
-// Elements from one token's row to the next in shared memory; 32 more put lanes of tokens in different banks.
+// Elements from one token's row to the next in shared memory; 32 extra put tokens into different banks.
 constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
 constexpr size_t activation_bytes(int cols, int columns) {
   return size_t{2} * static_cast<size_t>(columns) * static_cast<size_t>(activation_stride(cols));

@@ -15,7 +15,7 @@ void with_warps(StreamWarps of, const F& f) {
   const std::integral_constant<int, 16> sixteen;
   of.warps == 8 ? f(eight, two) : of.slots == 2 ? f(sixteen, two) : f(sixteen, three);
 }
-// with_warps(), only if kernels for the layout are compiled for these constants.
+// with_warps(), but calls f only if kernels for the layout are compiled for these constants.
 template <Layout layout, typename F>
 void with_warps_for(StreamWarps of, const F& f) {
   with_warps(of, [&](auto warps, auto slots) {

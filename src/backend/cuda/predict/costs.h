@@ -1,7 +1,7 @@
-// Shares of a chip's rates that nibble's kernels reach, for predictions (predict.h), fitted together to the
+// Shares of a chip's rates that nibble's kernels reach, for predictions (predict.h), fitted together to
 // records of commit 2494259 of one H100 and one H200 (records/cuda-bench.jsonl, records/cuda-profile.jsonl)
 // and to launches for 48 to 96 multiprocessors (records/cuda-predict.jsonl, commit 4fa7ba9).
-// tools/predict_records prints the errors. A new kernel changes them only if it changes most steps.
+// tools/predict_records prints the errors. New kernels change them only if they change what most steps reach.
 #pragma once
 
 namespace nibble::cuda {
@@ -23,7 +23,7 @@ inline constexpr double kWgmmaShare{0.6}, kWgmmaAttendShare{0.43}, kMmaShare{0.5
 // (measured on an H100 with both kinds of launches).
 inline constexpr double kLaunchSeconds{2.6e-6}, kLaunchApartSeconds{1.0e-6};
 
-// Up to this number of rows, norms are computed in other launches.
+// Most rows for which other launches compute the norms.
 inline constexpr int kFusedNormRows{2};
 
 }  // namespace nibble::cuda

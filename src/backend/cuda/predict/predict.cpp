@@ -46,7 +46,7 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
     case Operation::kUnembed:
     case Operation::kSample:
       return 1;
-    case Operation::kRmsNorm:  // all-reduces compute the norms after them
+    case Operation::kRmsNorm:  // with several GPUs, all-reduces compute the other norms
       if (num_rows <= kFusedNormRows) return 0;
       return num_gpus > 1 ? 1 : 2 * config.num_layers;
     default:
@@ -62,7 +62,7 @@ double activation_bytes(Operation operation, const Config& config, const Predict
   const double layers = 4.0 * config.num_layers * step.num_rows();
   switch (operation) {
     case Operation::kRmsNorm:
-      return layers * (4 + k) * h;  // one of the two adds the experts' outputs
+      return layers * (4 + k) * h;  // one of a layer's two norms adds the experts' outputs
     case Operation::kQkv:
       return layers * (h + q + 2 * kv);
     case Operation::kAttend:
@@ -152,7 +152,7 @@ double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int
   return (link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
-// A share as a model, with its rows of the unembedding; its load describes its experts.
+// A share of the model as a model, with its rows of the unembedding; its load describes the experts.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;

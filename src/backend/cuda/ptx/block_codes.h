@@ -30,7 +30,7 @@ enum class BlockForm { kMxfp8, kMxfp4 };  // named after the activations; weight
 inline constexpr int kBlockCols{32};  // columns that share a scale
 constexpr int contraction(BlockForm form) { return form == BlockForm::kMxfp8 ? 32 : 64; }
 
-constexpr int place_of(BlockForm form, int c) {  // of a lane's eight columns
+constexpr int place_of(BlockForm form, int c) {  // place of column c of a lane's eight
   return form == BlockForm::kMxfp8 ? (c << 1 | c >> 2) & 7 : (c >> 1 | c << 2) & 7;
 }
 

@@ -51,7 +51,7 @@ __device__ void block_mma_twin(float (&d)[4], const uint32_t (&a)[4], const uint
     };
     const float upper = scale(a_scale, 4 * g, a_byte), lower = scale(a_scale, 4 * g + 1, a_byte);
     const float left = scale(b_scale, 8 * t, b_byte), right = scale(b_scale, 8 * t + 4, b_byte);
-    // One scale alone may take a sum out of float32's range although the product of both does not.
+    // Scales are multiplied first: one alone may take a sum out of float32's range although both do not.
     d[0] += half_products_scale(form) * c[0] * (upper * left);
     d[1] += half_products_scale(form) * c[1] * (upper * right);
     d[2] += half_products_scale(form) * c[2] * (lower * left);

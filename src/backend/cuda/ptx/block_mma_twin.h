@@ -30,7 +30,7 @@ constexpr float half_products_scale(BlockForm form) { return form == BlockForm::
 // Operands of both products of block `block`: bytes 0 and 2 of every word go to the first product, 1 and 3 to
 // the second. A and B may share any order of columns.
 struct HalfOperands {
-  uint32_t a[2][4], b[2][2];  // [product]
+  uint32_t a[2][4], b[2][2];  // [product][register]
 };
 constexpr HalfOperands half_operands(BlockForm form, const uint32_t (&a)[4], const uint32_t (&b)[2],
                                      int block) {

@@ -49,7 +49,8 @@ __host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
 }
 constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
 
-// Biased exponent of the largest magnitude minus 8; plus one if its mantissa is above 448's, 1.75.
+// Biased exponent of the largest magnitude minus 8, plus one if its mantissa is above 1.75: 448 is 1.75 *
+// 2^8, so it then exceeds E4M3's range.
 constexpr uint8_t mxfp8_scale(uint32_t largest) {
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
@@ -59,7 +60,7 @@ constexpr uint8_t mxfp8_scale(uint32_t largest) {
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
-constexpr uint8_t mxfp4_scale(uint32_t largest) {  // the smaller of the two candidates
+constexpr uint8_t mxfp4_scale(uint32_t largest) {  // 2^(floor(log2 largest) - 2)
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = largest >> 23;
   return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);
@@ -74,7 +75,7 @@ struct EightE4m3 {  // B registers of kMxfp8
 
 // Rounds x * factor to E4M3 and leaves the remainder in x: exact unless it underflows.
 __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
-  constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // by place
+  constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // the column at each place
   uint32_t codes[2]{};
   for (int pair = 0; pair < 4; ++pair) {
     float &low = x[kNeighbour[2 * pair]], &high = x[kNeighbour[2 * pair + 1]];

@@ -151,7 +151,7 @@ NIBBLE_WGMMA_OF(16, "128", NIBBLE_NUMBERS_16, "%64, %65, %66, %67", "%68", NIBBL
 #undef NIBBLE_NUMBERS_16
 #undef NIBBLE_SUMS_16
 
-// give_registers() lowers this warpgroup's registers per thread; take_registers() then raises others'.
+// give_registers() lowers this warpgroup's registers per thread to `registers`; take_registers() raises them.
 template <int registers>
 __device__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));

@@ -34,7 +34,7 @@ bool are_same(const StepKernels& a, const StepKernels& b) {
   });
 }
 
-// Appends what the plan runs, once for each number of rows at which that changes.
+// Appends the kernels that the plan runs, once for each number of rows at which they change.
 void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernels>& all) {
   std::set<int> begins;
   for (const KernelRow* row : plan.chosen())

@@ -14,13 +14,13 @@
 
 namespace nibble::cuda {
 
-// Norms have one kernel; what is tried is which kernel computes them.
+// Operations that are tried. Norms have one kernel; what is tried is which other kernel computes them.
 inline constexpr Operation kTriedOperations[]{
     Operation::kRmsNorm,   Operation::kQkv,         Operation::kProject, Operation::kRoute,
     Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};
 
 struct StepKernels {
-  int of_rows{0};  // at which the table runs them
+  int of_rows{0};  // number of rows at which the table runs these kernels
   // If false, the kernels use mma.sync on a chip where wgmma is used, and are tried for comparison only.
   bool may_be_chosen{true};
   // Rows of the table for a Plan; those of tried operations are changed to cover every number of rows.
@@ -48,8 +48,8 @@ struct StepChoice {
   int num_rows{0};
   size_t attention{0}, experts{0};
 };
-// chosen_now(): the table's choice for each number of rows that was tried. fastest(): another only if a step
-// of `num_layers` layers is faster by more than kWorthIt. `trials` are ordered by rows.
+// chosen_now(): the table's choice for each number of rows that was tried. fastest(): a faster one, if it
+// saves a step of `num_layers` layers more than kWorthIt. `trials` are ordered by rows.
 inline constexpr double kWorthIt{1.02};
 std::vector<StepChoice> chosen_now(std::span<const StepKernels> candidates,
                                    std::span<const StepTrial> trials);

@@ -27,8 +27,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Enough that a layer's weights leave the cache before they are read again: four layers of gpt-oss-20b are
-// 1.7 GB, of which two rows read an eighth.
+// Enough layers that the weights of one have left the cache before they are read again: four layers of
+// gpt-oss-20b are 1.7 GB, of which two rows read an eighth.
 constexpr int kTrialLayers{4};
 constexpr int kTrialWarmups{2};
 
@@ -107,7 +107,7 @@ class TrialModel {  // the model whose steps are timed
     const TrialStep step(num_rows, config_.vocab);
     std::map<Operation, std::vector<double>> samples;
     std::optional<Recorder> recorder;
-    std::optional<StepGraph> graph;  // as in a backend
+    std::optional<StepGraph> graph;  // captured once, as in a backend
     for (int n = 0; n < kTrialWarmups + num_repetitions; ++n) {
       const StepShape shape = input_.upload(step.batch(), stream_);
       const auto launch_all = [&] { enqueue(plan, shape); };
@@ -169,7 +169,7 @@ class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}
 
-  const std::string& fault_of(const KernelRow& row, int num_rows) {  // empty: it is right
+  const std::string& fault_of(const KernelRow& row, int num_rows) {  // empty: the kernel is right
     const auto [found, is_new] = faults_.try_emplace({row.operation, std::string_view(row.kernel), num_rows});
     if (!is_new) return found->second;
     KernelRow checked = row;
@@ -250,13 +250,13 @@ class Trials {
   std::vector<StepKernels> candidates_;
   std::vector<int> num_rows_;
   Meter meter_;
-  std::vector<std::pair<size_t, int>> right_;  // candidates, each with a number of rows
+  std::vector<std::pair<size_t, int>> right_;  // candidates found right, each with its number of rows
   std::vector<StepTrial> times_;
   std::vector<KernelTrial> of_kernels_;
   std::set<std::tuple<Operation, std::string, int>> added_;
 };
 
-CudaOptions on_one_gpu(CudaOptions own) {  // that has the whole model
+CudaOptions on_one_gpu(CudaOptions own) {  // for one GPU that has the whole model
   own.gpus = {devices_of(own).front()};
   own.parts = {1};
   own.prompt_activations.reset();

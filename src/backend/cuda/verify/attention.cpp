@@ -335,7 +335,7 @@ KernelFinding check_attend_cases(const KernelRow& row, const Target& target, con
   const OwnedStream stream;
   const Subject subject{row, {stream, target}};
   for (AttendCase c : attend_cases()) {
-    // With one head, a row is fast at any position.
+    // With a single head, even a row at a far position is checked quickly.
     const bool is_long =
         c.num_heads > 1 && std::any_of(c.runs.begin(), c.runs.end(), [&](const TestRun& run) {
           return run.first_position >= limits.num_positions;

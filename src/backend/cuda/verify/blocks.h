@@ -29,7 +29,7 @@ struct BlockScales {
 };
 BlockScales scales_of_block(const float (&x)[4][8]);
 
-// Quantises with the host build of the kernels' code.
+// Quantises rows with the host build of the kernels' code.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
 // The numbers that a product multiplies. `is_native`: by the instruction; otherwise by its twin.
@@ -49,7 +49,7 @@ class DeviceBlocks {  // HostBlocks in device memory
   DeviceArray<uint32_t> scales_;
 };
 
-// Requires equal bytes, padding included.
+// Requires equal bytes of both, padding included.
 void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& actual,
                    const HostBlocks& expected);
 

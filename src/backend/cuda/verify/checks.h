@@ -23,7 +23,7 @@ using Check = KernelFinding (*)(const KernelRow& row, const Target& target, cons
 Check check_of(const KernelRow& row);
 KernelFinding check_row(const KernelRow& row, const Target& target, const CaseLimits& limits);
 
-// Checks of all rows that this GPU can run, limited by the options.
+// Checks of all rows of the kernel table that this GPU, limited by the options, can run.
 std::vector<KernelCheck> kernel_checks(const CudaOptions& options);
 
 KernelFinding check_embed(const KernelRow& row, const Target& target, const CaseLimits& limits);

@@ -62,7 +62,7 @@ class DeviceRoutingMailbox {  // routing of a few tokens, as a RoutingMailbox
   explicit DeviceRoutingMailbox(const std::vector<TestChoice>& choices);  // as the choosing launch leaves it
 
   RoutingMailbox view() const;
-  // Logits of all tokens: an expert's segment sums of the kernel, added in order, plus its bias.
+  // Logits of all tokens: the kernel's segment sums of an expert, added in order, plus its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
   void check_choices(Comparison& comparison, const std::vector<TestChoice>& expected,

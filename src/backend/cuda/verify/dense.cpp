@@ -107,7 +107,7 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
     input.residual.x = x.data();
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  // Every fourth case has no blocks, the others have blocks in one of their formats.
+  // Every fourth case stores no blocks; the others store blocks in one of their formats.
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);

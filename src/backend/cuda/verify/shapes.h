@@ -46,7 +46,7 @@ struct Subject {  // a row of the kernel table, and what it is launched on
 using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const Case& c);
 
 // Runs a check on every shape with typical values and on one shape with all kinds of values, for each number
-// of tokens and at the row's limits.
+// of tokens and at the limits of the kernel table's row.
 KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
                           CheckCase check_case);
 

@@ -7,7 +7,7 @@
 
 namespace nibble::cuda::verify {
 
-// One thread per lane and tile: the lane's four words of the tile (strips.h).
+// One thread unpacks one lane's four words of a tile (strips.h).
 struct UnpackArgs {
   const uint32_t* words;  // [count, 4]
   uint32_t* containers;   // [count, 2, 4]: for both groups of 32 columns
