@@ -15,8 +15,7 @@ struct E8m0 {
 
 constexpr E8m0 kE8m0Nan{0xFF};
 
-// Exact: the smallest scale, 2^-127, is a denormal float32.
-inline float to_float(E8m0 x) {
+inline float to_float(E8m0 x) {  // exact: 2^-127 is a denormal float32
   if (x == kE8m0Nan) return std::bit_cast<float>(0x7FC00000u);
   return std::bit_cast<float>(x.bits == 0 ? 0x00400000u : uint32_t{x.bits} << 23);
 }

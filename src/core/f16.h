@@ -11,8 +11,7 @@ struct F16 {
   friend bool operator==(F16, F16) = default;  // compares bits
 };
 
-// Exact: every half is a float32. A NaN keeps its sign and payload.
-inline float to_float(F16 x) {
+inline float to_float(F16 x) {  // exact; a NaN keeps its sign and payload
   const uint32_t sign = uint32_t{x.bits & 0x8000u} << 16, magnitude = x.bits & 0x7FFFu;
   if (magnitude >= 0x7C00u) return std::bit_cast<float>(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
   // In the exponent and mantissa bits of a float32, the bits are the value times 2^-112, also for denormals.

@@ -27,8 +27,7 @@ struct Field {
   std::string_view name;
   std::variant<std::string_view, int, double> value;
 };
-// Logs an event at level info. Format::kText writes `text`; Format::kJson writes the fields instead of
-// "message", for programs that evaluate logs.
+// Logs an event at level info: `text` (Format::kText) or the fields instead of "message" (Format::kJson).
 void record(std::string_view text, std::span<const Field> fields);
 // Formats the fields for `text`: " name=value name=value".
 std::string words(std::span<const Field> fields);

@@ -40,8 +40,7 @@ using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 // /sys/block/*/queue/read_ahead_kb. With 8 MB there, that was 12 % of a file read in pieces of 32 MB.
 void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part);
 
-// Unmaps the whole pages within `bytes`, a part of a mapped file, from this process. They stay in the page
-// cache and are mapped again on the next access.
+// Unmaps the whole pages within `bytes`, a part of a mapped file. They stay in the page cache.
 void release_pages(std::span<const std::byte> bytes);
 
 // Reads a small text file. Throws InputError like MappedFile, and if the file is larger than `max_bytes`.

@@ -12,8 +12,7 @@ namespace nibble {
 // `done` and `total` are bytes or another ProgressUnit. Calls never overlap; `done` rises to `total`.
 using ReportProgress = std::function<void(size_t done, size_t total)>;
 
-// Name of the unit ("tokens"); empty for bytes.
-using ProgressUnit = std::string_view;
+using ProgressUnit = std::string_view;  // name of the unit ("tokens"); empty for bytes
 
 // Draws a bar if `out` is a terminal that understands escape sequences. At the end, always prints one line:
 // "writing x: 13.8 GB in 9.1 s (1.5 GB/s)".

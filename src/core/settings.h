@@ -31,8 +31,7 @@ struct Settings {
   std::optional<int> max_tokens, reasoning_budget;
   std::vector<std::string> stop;
   std::optional<std::string> json_schema, grammar;  // files
-  // kDetail
-  std::optional<int> logprobs;
+  std::optional<int> logprobs;                      // kDetail
   // kMachine, kBatch, kCache: backend, number formats, memory.
   std::optional<std::string> backend;
   std::optional<int> threads;
@@ -77,12 +76,10 @@ struct Settings {
   std::optional<std::string> tokenizer;  // a vocabulary file instead of the model's own
   std::string log_level{"warn"};
   std::string log_format{"text"};
-  // kChat
-  std::optional<std::string> history;
+  std::optional<std::string> history;  // kChat
 };
 
-// A command lists groups and gets all settings of each.
-enum class SettingGroup {
+enum class SettingGroup {  // a command lists groups and gets all settings of each
   kInstruction,
   kDate,
   kSampling,
@@ -149,8 +146,7 @@ std::string accepted(const Setting& setting);  // "a whole number from 0 to 1000
 std::string default_of(const Setting& setting);
 std::string value_of(const Settings& settings, const Setting& setting);  // in the form of default_of()
 
-// Parses `text` into the member of `setting`. Throws an InputError that lists what is accepted; `origin` is
-// the flag or variable that `text` came from.
+// Sets a member from `text`. Throws an InputError that lists accepted values; `origin`: the flag or variable.
 void set(Settings& settings, const Setting& setting, std::string_view text, std::string_view origin);
 
 void reset(Settings& settings, const Setting& setting);  // to its default

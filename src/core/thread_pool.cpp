@@ -9,8 +9,7 @@ namespace {
 
 constexpr uint32_t kClosed{UINT32_MAX};  // an item number that means: no item may be claimed
 
-// Spins before a thread sleeps: about 50 us, longer than the gap between two loops of a forward pass. A sleep
-// and wake-up for each loop would cost more.
+// Spins before a thread sleeps: about 50 us, longer than the gap between two loops of a forward pass.
 constexpr int kMaxSpins{1000};
 
 constexpr uint64_t pack(uint32_t loop, uint32_t item) { return uint64_t{loop} << 32 | item; }

@@ -19,8 +19,7 @@ namespace nibble {
 
 struct DraftTree {
   struct Row {
-    // The row samples the token after this draft.
-    int draft{0};
+    int draft{0};  // the row samples the token after this draft
     SampleParams sample{};
     std::unique_ptr<AllowedTokens> allowed{};  // null: all tokens
   };

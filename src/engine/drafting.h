@@ -28,8 +28,6 @@ class Drafting {
   bool launches_before_drafts() const { return launches_before_drafts_; }
   const speculative::DraftCounts& counts() const { return counts_; }
 
-  // Planning.
-
   // Whether the next step must wait for the tokens of the step under way, because drafts may follow them.
   bool waits_for_tokens(const Launched& under_way) const;
   // Chooses drafts for the sequences of the next step and sets their number in `room`. `under_way`: the
@@ -39,8 +37,6 @@ class Drafting {
   int num_to_draft() const { return speculator_ ? speculator_->num_to_draft() : 0; }
   StepBatch::Head head() const;
 
-  // Handing out tokens.
-
   // Records the tokens after the first `num_known`, and the drafts `made` by the backend's draft head.
   void add_tokens(RequestId id, const Sequence& sequence, size_t num_known, const Drafts& made);
   void count(int num_drafts, int num_accepted) { counts_.add(num_drafts, num_accepted); }
@@ -49,8 +45,6 @@ class Drafting {
   // Offers a finished answer to later requests for drafting. Does nothing if memory runs out.
   void keep_answer(const Sequence& sequence);
   void remove(RequestId id) { tracks_.erase(id); }
-
-  // The end of a step.
 
   // Lets the draft model, if any, draft for the sequences that got a token. Returns the time that the draft
   // model spent on reading text new to it.

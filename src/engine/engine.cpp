@@ -112,7 +112,7 @@ struct Engine::Impl {
   void recover(const std::string& why);
   bool take_orders();  // waits while no work is left; returns false when the engine must end
   void take(Order& order);
-  // Waits briefly for prompts that may share the next step. Returns false when the engine must end.
+  // Waits briefly, if no step runs, for prompts to share the next step. Returns false if the engine must end.
   bool gather();
   // Whether any running sequence has a row in the next step, judged by token limits: stop tokens are ignored.
   bool goes_on() const;
@@ -282,7 +282,6 @@ bool Engine::Impl::goes_on() const {
   return num_going_on > 0;
 }
 
-// Waits only while no step runs. The device is idle during the wait.
 bool Engine::Impl::gather() {
   if (under_way || scheduler.is_idle() || goes_on()) return true;
   gathering.begin(scheduler.num_waiting());
@@ -587,8 +586,7 @@ std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num
     added[choice].request = request;
   }
   {
-    // If memory runs out, none is queued.
-    const std::lock_guard lock(impl_->mutex);
+    const std::lock_guard lock(impl_->mutex);  // if memory runs out, none is queued
     impl_->orders.reserve(impl_->orders.size() + added.size());
     for (RequestId& id : ids) id = static_cast<RequestId>(++impl_->num_requests);
     for (size_t choice = 0; choice < added.size(); ++choice) {

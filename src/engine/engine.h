@@ -29,7 +29,7 @@ struct EngineState {
   std::vector<Counter> steps{};  // the backend's steps, by how it launched them
   EngineProgress progress{};
   // Why no further step can run: the backend is lost, or three steps in a row failed with the same fault.
-  // Then all requests fail, current and later ones. Empty while the engine works.
+  // Then all requests fail, also later ones. Empty while the engine works.
   std::string lost{};
 };
 

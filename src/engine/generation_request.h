@@ -29,16 +29,14 @@ struct StopParams {
   std::vector<TokenId> tokens{};
   // The text ends before the first of these strings, even if the string spans tokens: engine/stop.h.
   std::vector<std::string> strings{};
-  // Whether the stop string or stop token is part of the text.
-  bool keeps_stop{false};
+  bool keeps_stop{false};  // whether the stop string or stop token is part of the text
 };
 
 // Tokens that must not be sampled: engine/bans.h for `runs`, engine/allowed_tokens.h for `allowed`.
 struct Bans {
   // The only tokens that may be sampled; null: all. The choices of a request share the list.
   std::shared_ptr<const std::vector<TokenId>> allowed{};
-  // Token sequences that must not appear in the answer.
-  std::vector<std::vector<TokenId>> runs{};
+  std::vector<std::vector<TokenId>> runs{};  // token sequences that must not appear in the answer
 };
 
 struct GenerationRequest {
@@ -54,8 +52,7 @@ struct GenerationRequest {
   // Requests share cached data (pages of the prefix cache, finished answers used for drafting) only with
   // requests of the same salt. Other requests can neither use nor detect that data.
   std::string cache_salt{};
-  // Lower numbers come first in the queue, for rows of a step, and for pages (scheduler.h).
-  int priority{0};
+  int priority{0};  // lower comes first in the queue, for rows and for pages
   // Text that the client expects as the answer, used only for drafting; null: none.
   std::shared_ptr<const speculative::Prediction> prediction{};
 };

@@ -18,13 +18,11 @@ class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Starts the clock if it is stopped.
-  void begin_work(Clock::time_point now = Clock::now()) {
+  void begin_work(Clock::time_point now = Clock::now()) {  // starts the clock if it is stopped
     int64_t nothing = kNoWork;
     since_.compare_exchange_strong(nothing, ticks(now));
   }
-  // No work is left: stops the clock.
-  void end_work() { since_ = kNoWork; }
+  void end_work() { since_ = kNoWork; }  // no work is left
 
   void begin_step(int num_rows) { num_rows_ += num_rows; }
   // A step has ended, successfully or not: restarts the clock.

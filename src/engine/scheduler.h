@@ -75,8 +75,7 @@ struct PageCounts {
 // Most pages that a sequence needs at any time. The last token of an answer is never fed back and needs none.
 PageCounts max_pages(int num_prompt_tokens, int max_output_tokens, const SchedulerOptions& options);
 
-// The part of a step that belongs to one sequence.
-struct Slice {
+struct Slice {  // the part of a step that belongs to one sequence
   RequestId request{};
   int first_position{0};    // in the sequence's first slice: the number of tokens found in the prefix cache
   int num_tokens{0};        // including drafts
@@ -88,8 +87,7 @@ struct Slice {
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
 };
 
-// Room for drafts in a step that is being planned.
-struct DraftRoom {
+struct DraftRoom {  // room for drafts in a step that is being planned
   struct Quota {
     RequestId request{};
     bool follows{false};  // Slice::follows: the previous step makes its drafts

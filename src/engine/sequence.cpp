@@ -85,8 +85,7 @@ class Sequence::TreeBuilder {
   }
 
  private:
-  // What may follow a proposed token. By default nothing.
-  struct Continuation {
+  struct Continuation {                     // what may follow a proposed token; by default nothing
     int draft{-1};                          // the draft of the proposed token
     std::vector<int> forced{};              // drafts that must follow
     bool goes_on{false};                    // other drafts may follow these

@@ -24,22 +24,20 @@ struct Launched {
   // Index of the output row of each sequence that gets a token.
   std::unordered_map<RequestId, int> output_rows{};
   int num_outputs{0};
-  int num_rows{0};             // rows of all slices at the launch
-  int num_to_draft{0};         // tokens that a draft head drafts for each sequence that gets a token
-  bool all_draft{true};        // the head drafts for every sequence that gets a token
-  bool has_prompt{false};      // a sequence has no token before this step, or gets none from it
-  double planning_seconds{0};  // time of planning while the backend was idle
-  Stopwatch clock{};           // started at the launch
-  // No sequence has a row after its prompt.
-  bool has_prompts_alone{false};
+  int num_rows{0};                // rows of all slices at the launch
+  int num_to_draft{0};            // tokens that a draft head drafts for each sequence that gets a token
+  bool all_draft{true};           // the head drafts for every sequence that gets a token
+  bool has_prompt{false};         // a sequence has no token before this step, or gets none from it
+  double planning_seconds{0};     // time of planning while the backend was idle
+  Stopwatch clock{};              // started at the launch
+  bool has_prompts_alone{false};  // no sequence has a row after its prompt
 };
 
 // Holds the runs of a step and their data while the backend reads them. Until destruction, the drafts of the
 // step are appended to the known tokens of their sequences.
 class StepBatch {
  public:
-  // The backend's draft head, if any.
-  struct Head {
+  struct Head {  // the backend's draft head, if any
     bool is_there{false};
     int topk{1};
   };

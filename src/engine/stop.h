@@ -1,6 +1,6 @@
-// Ends a text before its first stop string while the text is being generated. Holds back only text that may
-// begin a stop string. The first stop string is the one that completes first, of those the longest: the
-// result does not depend on how the text is split into pieces.
+// Ends a text before its first stop string, while the text is generated, and holds back only text that may
+// begin one. The first stop string is the one that completes first, of those the longest: the result does not
+// depend on how the text is split into pieces.
 #pragma once
 
 #include <span>
@@ -23,8 +23,7 @@ class StopStrings {
   const std::string& stopped_by() const { return stopped_by_; }  // empty until a stop string ends the text
 
  private:
-  // Knuth-Morris-Pratt automaton of one string: amortised constant time per byte.
-  struct Matcher {
+  struct Matcher {  // Knuth-Morris-Pratt automaton of one string: amortised constant time per byte
     explicit Matcher(std::string text);
     void advance(char next);
     bool is_complete() const { return num_matched == string.size(); }

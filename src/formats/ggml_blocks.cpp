@@ -111,14 +111,12 @@ void decode_k(const std::byte* block, size_t qs_at, const High& high, float* to)
   }
 }
 
-// Block: d, dmin, scales[12], qs[128].
-void decode_q4_k(const std::byte* block, float* to) {
+void decode_q4_k(const std::byte* block, float* to) {  // block: d, dmin, scales[12], qs[128]
   decode_k(
       block, 16, [](size_t, size_t) { return 0u; }, to);
 }
 
-// Block: d, dmin, scales[12], qh[32], qs[128].
-void decode_q5_k(const std::byte* block, float* to) {
+void decode_q5_k(const std::byte* block, float* to) {  // block: d, dmin, scales[12], qh[32], qs[128]
   const uint8_t* qh = bytes_at(block, 16);
   decode_k(
       block, 48, [qh](size_t j, size_t l) { return qh[l] >> j & 1u; }, to);

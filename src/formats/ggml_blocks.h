@@ -1,5 +1,4 @@
-// Converts blocks of ggml's types (formats/gguf.h). Element j of a block of 32, with d and m in half
-// precision:
+// Converts blocks of ggml's types (formats/gguf.h). Element j of a block of 32, with half-precision d and m:
 //   Q8_0   d, int8 q[32]              d q                 Q4_0   d, qs[16]           d (q - 8)
 //   Q4_1   d, m, qs[16]               d q + m             Q5_0   d, qh, qs[16]       d (q - 16)
 //   Q5_1   d, m, qh, qs[16]           d q + m             MXFP4  e, qs[16]           e2m1(q) 2^(e - 127)

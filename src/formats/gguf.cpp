@@ -39,8 +39,7 @@ constexpr TypeRow kTypes[] = {
     {GgmlType::kQ5K, "Q5_K", 256, 176},  {GgmlType::kQ6K, "Q6_K", 256, 210},
 };
 
-// Names of types that nibble does not read, for error messages.
-struct OtherType {
+struct OtherType {  // a type that nibble does not read: its name is for error messages
   uint32_t type;
   std::string_view name;
 };
@@ -69,8 +68,7 @@ std::string type_text(uint32_t type) {
   return fmt::format("{}", type);
 }
 
-// Bytes of a scalar; nullopt for strings and arrays.
-std::optional<size_t> scalar_bytes(GgufType type) {
+std::optional<size_t> scalar_bytes(GgufType type) {  // nullopt for strings and arrays
   switch (type) {
     case GgufType::kU8:
     case GgufType::kI8:
@@ -127,8 +125,7 @@ std::optional<int64_t> load_integer(GgufType type, const std::byte* from) {
   }
 }
 
-// Reads a file sequentially. Throws if a read would pass the end.
-class ByteReader {
+class ByteReader {  // reads a file sequentially; throws at the end
  public:
   ByteReader(std::span<const std::byte> file, const fs::path& path) : file_(file), path_(path) {}
 
@@ -287,8 +284,7 @@ TensorInfo read_tensor_info(ByteReader& reader) {
   return info;
 }
 
-// Returns nullopt on overflow.
-std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {
+std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {  // nullopt on overflow
   uint64_t sum = 0;
   if (__builtin_add_overflow(bytes, alignment - 1, &sum)) return std::nullopt;
   return sum / alignment * alignment;
@@ -333,8 +329,7 @@ std::string split_suffix(int64_t number, int64_t count) {
   return fmt::format("-{:05}-of-{:05}.gguf", number, count);
 }
 
-// Opens all files of a split model, given the first one.
-class Splits {
+class Splits {  // opens all files of a split model
  public:
   Splits(Gguf first, fs::path path, int64_t count)
       : whole_(std::move(first)), path_(std::move(path)), count_(count) {

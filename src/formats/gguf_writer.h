@@ -16,8 +16,7 @@
 
 namespace nibble {
 
-// Metadata entries, in the order in which they are added. A key may be added only once.
-class GgufMetadata {
+class GgufMetadata {  // entries in the order in which they are added; a key only once
  public:
   void add(std::string_view key, uint32_t value);
   void add(std::string_view key, float value);

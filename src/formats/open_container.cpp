@@ -61,8 +61,7 @@ Container refuse(MappedFile file) {
                        file.bytes().size(), in_quotes(first_text(file.bytes(), 16)));
 }
 
-// The first row that recognises a file opens it.
-struct OpenerRow {
+struct OpenerRow {  // the first row that recognises a file opens it
   bool (*recognises)(std::span<const std::byte> bytes);
   Container (*open)(MappedFile file);
 };

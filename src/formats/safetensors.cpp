@@ -24,8 +24,7 @@ using simdjson::dom::element;
 constexpr std::string_view kMetadataKey{"__metadata__"};
 constexpr size_t kMaxDepth{3};  // header object, entry object, array of the shape
 
-// One entry of the header, before its sizes are checked.
-struct Entry {
+struct Entry {  // one entry of the header, before its sizes are checked
   std::string_view name;
   DType dtype{};
   Shape shape;
@@ -186,8 +185,7 @@ std::vector<Entry> parse_header(simdjson::dom::parser& parser, std::string_view 
   return entries;
 }
 
-// Memory that holds a container's tensors.
-struct Storage {
+struct Storage {  // memory that holds a container's tensors
   MappedFile file;
   std::vector<Buffer> aligned;  // copies of tensors that are not aligned in the file
 };

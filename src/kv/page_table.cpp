@@ -27,8 +27,7 @@ SequencePages::SequencePages(PagePool& full, PagePool& sliding, int window)
   NIBBLE_CHECK(window > 0, "window {}", window);
 }
 
-// Leaves the source without pages.
-SequencePages::SequencePages(SequencePages&&) noexcept = default;
+SequencePages::SequencePages(SequencePages&&) noexcept = default;  // leaves the source without pages
 
 SequencePages::~SequencePages() {
   give_back(*full_pool_, full_);

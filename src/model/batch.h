@@ -50,8 +50,7 @@ class TokenMask {
   virtual void fill(std::span<uint32_t> words) = 0;
 };
 
-// A row of the batch whose next token is requested.
-struct OutputRow {
+struct OutputRow {                      // a row of the batch whose next token is requested
   int token_index{0};                   // index in the run's tokens
   const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
   // Known tokens of the sequence, read for penalties only. With Run::ahead, the token sampled by the previous
@@ -96,8 +95,7 @@ struct DraftRequest {
   int topk{1};        // alternatives for each position; more than 1 needs takes_trees()
 };
 
-// New tokens of one sequence, at consecutive positions.
-struct Run {
+struct Run {                          // new tokens of one sequence, at consecutive positions
   std::span<const TokenId> tokens{};  // if `ahead` is set, only their number is read
   int first_position{0};
   // They cover the positions of all tokens, whichever of the Ahead::num_unsure drafts are accepted.
@@ -133,8 +131,7 @@ struct SampledToken {
   std::vector<TokenLogprob> top{};  // descending; num_logprobs entries
 };
 
-// A token drafted by a head, and its probability given the drafts before it.
-struct Draft {
+struct Draft {  // a token drafted by a head, and its probability given the drafts before it
   TokenId token{0};
   float probability{0};
 };
@@ -156,8 +153,7 @@ struct StepResult {
   // For each run, if any has a tree of drafts: the accepted drafts, as indices of the run's tokens, each the
   // parent of the next. Their keys and values now follow those of the known tokens, one per position.
   std::vector<std::vector<int>> kept{};
-  // Not set without a device clock, if the step gives no token, or with a draft head, which runs after
-  // tokens.
+  // Not set without a device clock, without tokens, or with a draft head, which runs after the tokens.
   std::optional<DeviceTimes> device_times{};
 };
 

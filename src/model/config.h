@@ -42,8 +42,7 @@ struct Config {
   float swiglu_limit{7.0f};
   RopeConfig rope;
   int max_context{131072};
-  // From config.json. Harmony's stop tokens are added if the tokenizer has them.
-  std::vector<TokenId> eos;
+  std::vector<TokenId> eos;  // from config.json, plus Harmony's stop tokens if the tokenizer has them
   // Experts of this rank (model/shares/share.h); not set: all. The router chooses among all experts.
   std::optional<IndexRange> own_experts{};
 
@@ -58,8 +57,7 @@ inline constexpr float kSwigluAlpha{1.702f};
 // `original/` folder. Throws InputError that names file (`origin`), field, value and accepted values.
 Config parse_config(std::string_view json, const std::string& origin);
 Config read_config(const std::filesystem::path& file);
-// In Hugging Face's spelling.
-std::string to_json(const Config& config);
+std::string to_json(const Config& config);  // in Hugging Face's spelling
 
 // Configuration of "gpt-oss-20b" or "gpt-oss-120b"; nothing for other names.
 std::optional<Config> named_config(std::string_view name);

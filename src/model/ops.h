@@ -3,8 +3,7 @@
 //   embed   for each layer: rms_norm, qkv, attend, project, rms_norm, route, experts up, experts down
 //   rms_norm, unembed
 // T tokens in the step, H hidden, D head dimension, Nq and Nkv heads, E experts, K experts per token, I width
-// of an expert, V vocabulary. Linear weights are [out, in]. Each struct holds what determines its operation's
-// cost:
+// of an expert, V vocabulary. Linear weights are [out, in]. Each struct holds what its cost depends on:
 //   weight_bytes   every weight that is needed, counted once even if many tokens share it
 //   kv_bytes       of the KV cache, read or written
 //   flops          two per multiply-add of matrix products; element-wise work counts only in rms_norm
@@ -54,8 +53,7 @@ Cost cost(const Qkv& op);
 
 // For each head:
 //   p_j = exp(s_j - M) / (sum_k exp(s_k - M) + exp(sink - M)),   s_j = q . k_j / sqrt(D),   out = sum p_j v_j
-// over positions j up to the token's own; a sliding layer sees only the last `window`. The sink has no value
-// row.
+// over positions j up to the token's own; a sliding layer sees the last `window`. The sink has no value.
 //   q, out [T, Nq D]    k, v [context, Nkv D]    sinks [Nq]
 struct Attend {
   int num_tokens;

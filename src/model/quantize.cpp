@@ -44,8 +44,7 @@ void for_each_converted(Weights& weights, const DenseFormats& formats, const Vis
     visit("lm_head", formats.unembedding, std::vector<Matrix*>{&weights.unembedding});
 }
 
-// The converted matrices, and the weights that the other matrices are views of.
-struct Storage {
+struct Storage {  // the converted matrices, and the weights that the others are views of
   std::shared_ptr<const Weights> original;
   std::vector<Buffer> buffers;
 };

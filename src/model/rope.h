@@ -13,9 +13,8 @@
 namespace nibble {
 
 struct RopeFrequencies {
-  // f [D/2], radians per position. Rounded to float32, as in training.
-  std::vector<float> frequencies;
-  float concentration;  // c
+  std::vector<float> frequencies;  // f [D/2], radians per position; rounded to float32, as in training
+  float concentration;             // c
 };
 RopeFrequencies rope_frequencies(const RopeConfig& config, int head_dim);
 

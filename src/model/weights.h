@@ -30,8 +30,7 @@ size_t num_bytes(Format format, size_t num_elements);
 // Bytes of a matrix: its elements and, for kE4m3, its row scales.
 size_t matrix_bytes(Format format, size_t rows, size_t cols);
 
-// A vector of float32 or bfloat16: norm weights, a bias, or sinks.
-struct Vector {
+struct Vector {  // float32 or bfloat16: norm weights, a bias, or sinks
   const void* data = nullptr;
   Format format = Format::kBf16;  // kF32 or kBf16
   int count = 0;
@@ -63,8 +62,7 @@ std::span<const std::byte> row_of(const Blocks& blocks, size_t row, size_t cols)
 struct RandomWords {
   uint64_t seed{0}, mask{0}, base{0};
 };
-// Elements generated on demand. A device generates them in its own memory.
-struct Recipe {
+struct Recipe {  // elements generated on demand; a device generates them in its own memory
   Format format{Format::kBf16};
   RandomWords data{}, scales{};  // the bytes of Elements::data and, for kMxfp4, of Elements::scales
 };
@@ -77,18 +75,16 @@ struct Matrix {
   const Elements& elements() const;  // checks that `stored` holds Elements
   const Blocks* blocks() const { return std::get_if<Blocks>(&stored); }
   bool is_gone() const { return std::holds_alternative<std::monostate>(stored); }
-  // Blocks of a type without a Format count as kBf16, to which they are converted.
-  Format format() const;
+  Format format() const;  // blocks of a type without a Format count as kBf16
 };
 // Name of the stored type: a Format or a ggml type.
 std::string_view stored_name(const Matrix& matrix);
 // Format of a dense matrix after its blocks, if any, are converted (model/convert_blocks.h).
 Format converted_format(const Matrix& matrix);
 
-// E consecutive matrices of one shape and format, with one bias vector each.
-struct ExpertMatrices {
-  Matrix first;                     // matrix of expert 0; the other experts' matrices follow without gaps
-  Vector first_bias;                // bias of expert 0; the other experts' biases follow without gaps
+struct ExpertMatrices {  // E consecutive matrices of one shape and format, with one bias vector each
+  Matrix first;          // matrix of expert 0; the other experts' matrices follow without gaps
+  Vector first_bias;     // bias of expert 0; the other experts' biases follow without gaps
   Matrix matrix(int expert) const;  // not for a Recipe
   Vector bias(int expert) const;
 };
@@ -128,8 +124,7 @@ bool has_blocks(const Weights& weights);  // of any matrix
 
 enum class TensorKind { kNorm, kBias, kSinks, kDense, kCodes, kScales };
 
-// One tensor of a model of this configuration, in Hugging Face's naming.
-struct TensorSpec {
+struct TensorSpec {  // one tensor of a model, in Hugging Face's naming
   std::string name;
   TensorKind kind;
   DType dtype;  // as released: BF16, and U8 for kCodes and kScales

@@ -56,13 +56,11 @@ struct DraftLogitsArgs {
 };
 void draft_logits(const DraftLogitsArgs& args);
 
-// A draft head together with the model that it drafts for.
-class HeadDrafter {
+class HeadDrafter {  // a draft head and the model that it drafts for
  public:
   // Takes matrices that the head lacks from the model, which must outlive the drafter.
   HeadDrafter(const DraftHead& head, const Weights& model, int num_full_pages);
-  // A trace that stores the outputs of the layers that the head reads.
-  Trace trace(ptrdiff_t num_rows);
+  Trace trace(ptrdiff_t num_rows);  // stores the outputs of the layers that the head reads
   // After a step: fills the head's cache for its rows and makes the drafts that its runs request.
   std::vector<Drafts> draft(const Batch& batch, std::span<const BatchRow> rows,
                             std::span<const SampledToken> outputs, ThreadPool* pool);

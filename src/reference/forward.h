@@ -28,8 +28,7 @@ struct ForwardArgs {
   Trace trace{};
   ThreadPool* pool{};  // null: runs on the calling thread
   Rounding rounding{};
-  // [T] or empty: minimum over all layers of RouteArgs::margins.
-  std::span<float> router_margins{};
+  std::span<float> router_margins{};  // [T] or empty: minimum over all layers of RouteArgs::margins
 };
 void forward(const ForwardArgs& args);
 

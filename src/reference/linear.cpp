@@ -8,8 +8,7 @@
 namespace nibble::reference {
 namespace {
 
-// W x + b. `rounding` is that of x.
-struct Product {
+struct Product {  // W x + b; `rounding` is that of x
   View<const float, 2> x;
   const Matrix& weight;
   const Vector& bias;

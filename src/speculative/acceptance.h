@@ -1,4 +1,4 @@
-// Estimates how likely a draft is accepted, by its place in the proposal: an exponentially weighted share.
+// Estimates how likely a draft is accepted, by its place in the proposal, from a decaying average.
 #pragma once
 
 #include <array>
@@ -13,13 +13,11 @@ class Acceptance {
 
   // Counts the draft at `place`, all of whose predecessors were accepted, as accepted or rejected.
   void add(int place, bool is_right);
-  // Probability that the draft at `place` is accepted if the earlier drafts are. `prior` weighs like
-  // `prior_weight` samples: it dominates until more samples are added.
+  // Probability that the draft at `place` is accepted if the earlier ones are. `prior` has this weight.
   double chance(int place, double prior, double prior_weight) const;
 
  private:
-  // The last tally covers all further places.
-  static constexpr size_t kNumPlaces{8};
+  static constexpr size_t kNumPlaces{8};  // the last tally covers all further places
   struct Tally {
     double num_right{0}, num{0};
   };

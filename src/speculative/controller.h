@@ -6,9 +6,8 @@
 // the time plus those steps. A cap on the balance keeps an early gain from paying for a long loss later.
 // A draft head works before it is known whether its drafts will be verified. While it is on, every step makes
 // drafts for the next, and the costs are those of such steps. While it is off, it is tried for one step, at
-// first soon, then less and less often. Its drafts are compared with the tokens that follow, and it is
-// switched on if they would have paid. It is switched off when steps with it give no more tokens per second
-// than plain ones.
+// first soon, then less and less often, and is switched on if its drafts, compared with the tokens that
+// follow, would have paid. It is switched off when steps with it give no more tokens per second.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +19,7 @@
 
 namespace nibble::speculative {
 
-// Drafts offered for one sequence.
-struct DraftOffer {
+struct DraftOffer {  // drafts offered for one sequence
   // chances[i]: probability that draft i and all its ancestors are accepted. Never ascending.
   std::vector<double> chances{};
   int num_taken{0};  // out: drafts taken, from the first on
@@ -39,9 +37,8 @@ struct StepMeasure {
   int num_drafts{0};     // drafts among num_more_rows
   int num_tokens{0};     // produced by the step
   double seconds{0};
-  bool has_chain{false};  // the step also made drafts for the next one
-  // Time that the draft model spent on reading unread text, not in `seconds`.
-  double catch_up_seconds{0};
+  bool has_chain{false};       // the step also made drafts for the next one
+  double catch_up_seconds{0};  // time that the draft model spent on reading unread text; not in `seconds`
 };
 
 class Controller {
@@ -53,8 +50,7 @@ class Controller {
   void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
   void pass();
 
-  // Tokens to draft per sequence in the step chosen last.
-  int num_to_draft() const { return num_to_draft_; }
+  int num_to_draft() const { return num_to_draft_; }  // tokens per sequence in the step chosen last
 
  private:
   struct Best {
@@ -81,8 +77,7 @@ class Controller {
 
   Chain chain_;
   StepCosts costs_;
-  // Cost of making drafts, in plain steps. Assumed until it is measured.
-  double chain_share_{0.15};
+  double chain_share_{0.15};  // cost of making drafts, in plain steps; assumed until measured
   bool is_chaining_{false}, is_trying_{false};
   int num_to_draft_{0};
   int num_since_try_{0}, steps_to_try_{1};

@@ -18,8 +18,7 @@ struct Proposal {
   // Index of the token that each token follows, as in parent_of() (model/batch.h). Siblings: likeliest first.
   // Earlier tokens are worth more to the drafter than later ones.
   std::vector<int> parents{};
-  // Length of the match: tokens at the end of the sequence that equal those before the copied text. Longer
-  // matches are likelier to be accepted.
+  // Number of tokens before the copied text that equal the sequence's end. Longer: likelier accepted.
   int num_matched{0};
   // Probability of each token, given the tokens before it. Empty if the drafter has none.
   std::vector<float> probabilities{};
@@ -30,8 +29,7 @@ class Drafter {
   virtual ~Drafter() = default;
   // Adds tokens to the sequence. The first call gets the prompt.
   virtual void push(std::span<const TokenId> tokens) = 0;
-  // At most `most` tokens that may come next; often none.
-  virtual Proposal propose(int most) = 0;
+  virtual Proposal propose(int most) = 0;  // at most `most` tokens that may come next
   // Receives the drafts of the backend's draft head, which follow the tokens pushed so far.
   virtual void take(const Drafts&) {}
   // Whether drafts are made, and paid for, before propose(), which is then called in every step.

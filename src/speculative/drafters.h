@@ -33,10 +33,8 @@ struct DrafterRow {
   std::unique_ptr<Drafter> (*make)(const DrafterSources& sources);
   bool by_request;  // used for every request with a prediction; no option names it
 };
-// Needs a draft head in the backend.
-inline constexpr std::string_view kHeadDrafter{"eagle3"};
-// Needs a second backend in the engine.
-inline constexpr std::string_view kModelDrafter{"model"};
+inline constexpr std::string_view kHeadDrafter{"eagle3"};  // needs a draft head in the backend
+inline constexpr std::string_view kModelDrafter{"model"};  // needs a second backend in the engine
 std::span<const DrafterRow> drafter_table();
 
 }  // namespace nibble::speculative

@@ -25,8 +25,7 @@ bool has_more_in_common(std::span<const TokenId> tokens, std::span<const TokenId
 
 }  // namespace
 
-// What one text runs in the first step of a round.
-struct DraftModel::Reading {
+struct DraftModel::Reading {  // what one text runs in the first step of a round
   ModelDrafter* text;
   int first_position, num_rows;
   int num_drafts;  // 0: the text has not caught up yet

@@ -30,8 +30,7 @@ struct DraftModelOptions {
 
 class ModelDrafter;
 
-// Shared by all sequences of an engine.
-class DraftModel {
+class DraftModel {  // shared by all sequences of an engine
  public:
   explicit DraftModel(const DraftModelOptions& options);
   DraftModel(const DraftModel&) = delete;

@@ -20,8 +20,7 @@ class PredictionDrafter final : public Drafter {
   explicit PredictionDrafter(const Prediction& prediction);
   void push(std::span<const TokenId> tokens) override;
   Proposal propose(int most) override;
-  // Places of the predicted text that were matched by pushed tokens; each counts once.
-  int num_found() const;
+  int num_found() const;  // places of the predicted text that pushed tokens matched
 
  private:
   void look_for_place();
@@ -31,8 +30,7 @@ class PredictionDrafter final : public Drafter {
   std::vector<bool> is_found_;   // by place in the prediction
   std::vector<TokenId> recent_;  // the last tokens of the sequence
   int place_{0};                 // place of the next expected token in the prediction
-  // Consecutive tokens that have matched the prediction; 0: the place is lost.
-  int num_in_step_{0};
+  int num_in_step_{0};           // consecutive tokens that have matched the prediction; 0: the place is lost
 };
 
 }  // namespace nibble::speculative

@@ -11,15 +11,13 @@ namespace {
 
 // Decay factors of a sequence's own counts, which must follow changes quickly, and of the counts over all.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
-// Acceptance probability assumed at first, its weight in samples; weight of the counts over all sequences as
-// a prior for a sequence's own.
+// At first: acceptance probability, its weight in samples. Weight of the counts over all in a sequence's own.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
-// A sequence's own counts cover about five drafts and are sometimes below the counts over all only by chance.
+// A sequence's own counts cover about five drafts and are often below the counts over all by pure chance.
 // Each time, drafts and their drafter paused for some steps: of drafts that should gain 5 %, half the gain
 // was lost. So a shortfall below this share of a draft's variance p(1-p) is ignored: 1.6 standard deviations
-// at p = 0.5. A larger shortfall counts, because bad phases are short and sequences differ. A surplus always
-// counts: ignoring a part took two thirds of the gain from drafts that are right for 50 tokens, then wrong
-// for 50.
+// at p = 0.5. A larger one counts: bad phases are short and sequences differ. A surplus always counts:
+// ignoring a part took two thirds of the gain from drafts that are right for 50 tokens, then wrong for 50.
 constexpr double kTakenForChance{0.6};
 constexpr int kMostStepsToWait{8};
 

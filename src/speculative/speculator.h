@@ -33,8 +33,7 @@ struct SpeculationOptions {
   DraftModelOptions model{};
 };
 
-// The drafters of one sequence.
-class Track {
+class Track {  // the drafters of one sequence
  public:
   Track() = default;
 
@@ -50,8 +49,7 @@ class Track {
     size_t index;  // index of the drafter in the options
     std::unique_ptr<Drafter> drafter;
     std::array<Acceptance, kNumKinds> acceptance;
-    // The proposal that is compared with the tokens that follow.
-    Proposal watched{};
+    Proposal watched{};  // the proposal that is compared with the tokens that follow
     // The last accepted token of `watched`, and the number of accepted tokens.
     int last_right{-1}, num_right{0};
     // A drafter that was wrong is called less often, unless the sequence has drafts in its steps.
@@ -99,8 +97,7 @@ class Speculator {
   DraftModel::CatchUp make_drafts(std::span<Track* const> tracks, int num_drafts);
   // Records a step in which every sequence got a token; not for steps with prompts.
   void add(const StepMeasure& step) { controller_.add(step); }
-  // Whether the last choose() had drafts, or the last consider() would have had. If so, the next step starts
-  // only after the tokens of the current step are known.
+  // Whether the last choose() had drafts, or the last consider() would. Then the next step waits for tokens.
   bool is_drafting() const { return is_drafting_; }
 
  private:

@@ -12,8 +12,7 @@ namespace nibble::speculative {
 
 class StepCosts {
  public:
-  // `has_chain`: the step also made drafts for the next one. A step that is not plain is ignored until plain
-  // steps with about the same number of sequences have been measured.
+  // `has_chain`: the step also made drafts. Only plain steps count until plain() knows their size.
   void add(int num_sequences, int num_more_rows, double seconds, bool has_chain);
   // Cost of a step without further rows; nothing until enough of them with about this size were measured.
   std::optional<double> plain(int num_sequences) const;

@@ -14,12 +14,10 @@ constexpr size_t kMaxSalts{256};  // salts whose answers are kept; an empty corp
 // Least probability of an added token, estimated from what followed at the matches (as in ArcticInference).
 constexpr double kMinShare{0.1};
 
-// An earlier occurrence of the end of the sequence.
-struct Occurrence {
+struct Occurrence {               // an earlier occurrence of the end of the sequence
   std::span<const TokenId> rest;  // the text after it
   int num_matched;
-  // True for the sequence's own text, which repeats from the start of `rest` past its end.
-  bool repeats;
+  bool repeats;  // the sequence's own text, which repeats from the start of `rest`
   TokenId at(size_t i) const {
     if (i < rest.size()) return rest[i];
     return repeats && !rest.empty() ? rest[i % rest.size()] : kEndOfAnswer;

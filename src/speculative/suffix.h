@@ -15,8 +15,7 @@
 
 namespace nibble::speculative {
 
-// A text with an index for long matches and one for short matches.
-class IndexedText {
+class IndexedText {  // a text with an index for long matches and one for short matches
  public:
   void push(TokenId token) {
     long_.push(token);
@@ -30,8 +29,7 @@ class IndexedText {
   TextIndex long_{8}, short_{3};
 };
 
-// Finished answers. When the newer half is full, the older half is dropped.
-class FinishedTexts {
+class FinishedTexts {  // when the newer half is full, the older half is dropped
  public:
   // Takes about 30 bytes per token.
   explicit FinishedTexts(size_t max_tokens = size_t{1} << 18) : max_half_(max_tokens / 2) {}

@@ -40,8 +40,7 @@ constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "rope.scaling.yarn_beta_fast",
                                            "rope.scaling.yarn_beta_slow"};
 
-// Errors name the file and the key.
-class ConfigReader {
+class ConfigReader {  // errors name the file and the key
  public:
   explicit ConfigReader(const Gguf& gguf) : gguf_(gguf) {}
 
@@ -142,8 +141,7 @@ Json rope_scaling(const ConfigReader& reader) {
           {"truncate", false}};
 }
 
-// End tokens: files have one, and some also have a list.
-Json eos(const Gguf& gguf) {
+Json eos(const Gguf& gguf) {  // files have one end token, some also a list
   Json ids = Json::array();
   const auto refuse = [&](std::string_view key) {
     throw InputError("{}: metadata '{}' is not a token id or a list of them", gguf.files[0].string(), key);

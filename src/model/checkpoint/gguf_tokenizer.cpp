@@ -20,8 +20,7 @@ constexpr std::string_view kVocabularyPrefix{"tokenizer.ggml."}, kModel{"gpt2"},
 
 enum TokenType : int32_t { kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5 };
 
-// Errors name the file and the key.
-class VocabularyReader {
+class VocabularyReader {  // errors name the file and the key
  public:
   explicit VocabularyReader(const Gguf& gguf) : gguf_(gguf) {}
 

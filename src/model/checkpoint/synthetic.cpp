@@ -79,8 +79,7 @@ uint64_t hash(std::string_view text) {  // FNV-1a
   return hash;
 }
 
-// Bytes [first, first + count) of a tensor; `first` is a multiple of 8.
-struct Piece {
+struct Piece {  // bytes [first, first + count) of a tensor; `first` is a multiple of 8
   std::byte* data;
   size_t first, count;
   Pattern pattern;

@@ -14,8 +14,7 @@ namespace {
 
 constexpr uint64_t kAny{std::numeric_limits<uint64_t>::max()};
 
-// Checks dtype and shape of the tensors of a golden file, and copies them.
-class Tensors {
+class Tensors {  // checks dtype and shape, and copies
  public:
   explicit Tensors(const std::filesystem::path& file)
       : file_(file.string()), container_(open_container(file)) {}

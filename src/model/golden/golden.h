@@ -42,8 +42,7 @@ struct GoldenSet {
 // with ids0, logits0 (all positions), ids1, logits1, ... Throws InputError.
 GoldenSet read_golden(const std::filesystem::path& file);
 
-// Results of an implementation under test for one prompt. Empty: not compared.
-struct GoldenAnswer {
+struct GoldenAnswer {               // of an implementation under test; empty: not compared
   std::span<const float> logits;    // [T, V]: all positions
   std::span<const TokenId> greedy;  // [G]
   std::span<const float> hidden;    // as in GoldenPrompt
@@ -63,8 +62,7 @@ struct GoldenTolerance {
   double greedy_gap{0};
 };
 
-// For a backend that keeps keys and values in BF16 and is otherwise exact to float32. golden_tolerance.cpp
-// derives it from the number of layers and the size of the golden logits.
+// For keys and values in BF16, all else float32. From the number of layers and the size of the golden logits.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
 // For a backend that also rounds the inputs of matrix products to BF16. Its residual stream is float32.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
@@ -74,8 +72,7 @@ struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
-// Like bf16_tolerance, for a backend whose experts take their inputs in MXFP8 or MXFP4. `error`: the largest
-// relative error of a number in that format.
+// Like bf16_tolerance, with MXFP8 or MXFP4 inputs of experts. `error`: the format's largest relative error.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
 // For golden data with the roundings of the implementation under test. `tolerance`: against exact data.
@@ -101,9 +98,8 @@ bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolera
 struct PositionsDifference {
   double relative_l2{0};  // worst row of logits that is not explained by another expert
   double max_logit{0};
-  int num_other_experts{0};  // near ties with a larger error than the tolerance allows elsewhere
-  // The maximum of num_other_experts that is accepted.
-  int most_other_experts{0};
+  int num_other_experts{0};   // near ties with a larger error than the tolerance allows elsewhere
+  int most_other_experts{0};  // the largest accepted num_other_experts
   int num_top_compared{0}, num_top_wrong{0};  // places in the top 5
 };
 // `logits`: [T, V]. `tolerance`: see tolerance_of_both_rounded().

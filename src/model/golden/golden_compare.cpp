@@ -124,9 +124,8 @@ bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolera
          (!difference.greedy_at || difference.greedy_gap <= tolerance.greedy_gap);
 }
 
-// The error of each position is known here. So adjacent tokens in the top 5 are compared if they are further
-// apart than four standard deviations of the difference of two logits: one in 30,000 places has a larger
-// error.
+// The error of each position is known here: adjacent tokens in the top 5 are compared if they are further
+// apart than four standard deviations of the difference of two logits, which one place in 30,000 exceeds.
 // Near ties: if router errors are spread evenly up to the margin M of near ties, a router with margin m
 // chooses differently with probability (1 - m / M) / 2. The sum of these is the expected number of positions
 // with another expert, whose effect is not an error; three standard deviations more are allowed.

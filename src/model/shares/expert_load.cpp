@@ -40,8 +40,7 @@ std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int 
   return chances;
 }
 
-// Expected largest number of experts hit on one rank, if the hit experts are a uniformly random subset. The
-// hit experts are assigned rank by rank.
+// Expected largest number of experts hit on one rank, for a random subset that is assigned rank by rank.
 double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const double> chances_of_hits) {
   const int num_experts = std::reduce(experts_of_ranks.begin(), experts_of_ranks.end());
   const int largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());

@@ -3,9 +3,8 @@
 // rows of the unembedding; all of the norms, the router and the embedding. An all-reduce after attention and
 // after the experts adds up the ranks' results. Terms that must be added once come from the first rank
 // (residual stream, bias of `o`) or from the rank with an expert's first unit (its bias of `down`).
-// With AttentionSplit::kSequences each rank has all heads, and sequences of its own: it computes attention
-// and stores keys and values only for the rows of its sequences, whose attention output, bias included, needs
-// no all-reduce.
+// With AttentionSplit::kSequences each rank has all heads for sequences of its own: only their rows compute
+// attention and store keys and values, and their attention output, bias included, needs no all-reduce.
 // Units are divided in tiles of 64, in which the contraction of `down` is read; rows of the unembedding in
 // strips of 16 (backend/cuda/layout/strips.h).
 #pragma once
@@ -49,8 +48,7 @@ enum class ExpertSplit { kUnits, kWhole };
 // Each rank has some heads, or all heads for sequences of its own.
 enum class AttentionSplit { kHeads, kSequences };
 
-// The share of a rank that runs the model alone.
-Share whole_of(const Config& config);
+Share whole_of(const Config& config);  // the share of a rank that runs the model alone
 
 struct SplitOptions {
   std::string_view flag{"--tensor-parallel-size"};  // the option that set the number of ranks, for errors
@@ -66,8 +64,7 @@ std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, st
 // Configuration as the rank sees it: its heads, experts and their width, but the whole vocabulary.
 Config config_of(const Config& whole, const Share& share);
 
-// `count` pieces of memory of `bytes` bytes each, which begin `stride` bytes apart.
-struct Pieces {
+struct Pieces {  // `count` pieces of `bytes` bytes, which begin `stride` bytes apart
   const std::byte* data{nullptr};
   size_t bytes{0}, stride{0}, count{0};
 
@@ -76,8 +73,7 @@ struct Pieces {
 struct ElementSize {  // `elements` elements take `bytes` bytes
   size_t bytes, elements;
 };
-// Consecutive matrices of the same size in memory.
-struct StoredMatrices {
+struct StoredMatrices {  // consecutive matrices of the same size in memory
   const void* data;
   ElementSize size;
   int rows, cols, count{1};
