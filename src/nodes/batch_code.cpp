@@ -21,7 +21,7 @@ struct Counts {
   size_t bytes() const { return kWord * total_words(runs, tokens, pages, outputs); }
 };
 
-// Throws InputError unless the next number is below `end`.
+// Reads a number. Throws InputError unless it is below `end`.
 int below(Reader& reader, uint32_t end, const char* what) {
   const auto value = reader.number<uint32_t>();
   if (value >= end) throw InputError("{} {} is out of range: it must be below {}", what, value, end);
@@ -31,7 +31,7 @@ int at_most(Reader& reader, int most, const char* what) {
   return below(reader, static_cast<uint32_t>(most) + 1, what);
 }
 
-// Throws InputError unless the table covers positions `first_read` to `end` - 1.
+// Throws InputError unless the page table covers the positions from `first_read` to `end` - 1.
 void check_reach(const PageTableView& table, int first_read, int end) {
   const int end_page = table.first_page + static_cast<int>(table.pages.size());
   if (first_read / kPageTokens < table.first_page || (end - 1) / kPageTokens >= end_page)
@@ -41,7 +41,7 @@ void check_reach(const PageTableView& table, int first_read, int end) {
 
 int num_pages_of(const Config& config) { return (config.max_context + kPageTokens - 1) / kPageTokens; }
 
-// Elements of each kind that belong to one run.
+// How many elements of each kind in the message belong to one run.
 struct RunSizes {
   size_t tokens, full, sliding, outputs;
 };

@@ -10,7 +10,7 @@
 
 namespace nibble::nodes {
 
-// Limits of a batch, equal in the backends of all nodes.
+// Upper limits of a batch. All nodes create their backends with the same limits.
 struct Room {
   int num_full_pages{0}, num_sliding_pages{0};
   int max_batch_tokens{0};
@@ -20,7 +20,7 @@ size_t most_bytes(const Room& room, const Config& config);  // of the largest en
 
 Bytes encode(const Batch& batch);
 
-// Owns the storage of the decoded batch.
+// A decoded batch with the storage that its spans point to.
 class ReceivedBatch {
  public:
   // Throws InputError for a truncated or too long message, or a token, page or position out of range.

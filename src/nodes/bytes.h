@@ -1,4 +1,4 @@
-// Messages between nodes: integers of 8, 32 and 64 bits in the host's little-endian order; fixed-width texts.
+// Messages between nodes: little-endian integers of 8, 32 and 64 bits (the host's order), fixed-width texts.
 #pragma once
 
 #include <bit>
@@ -39,7 +39,7 @@ class Writer {
   Bytes bytes_;
 };
 
-// Throws InputError for a message that ends too early.
+// Reads a message. Throws InputError if the message ends too early.
 class Reader {
  public:
   explicit Reader(std::span<const uint8_t> bytes) : left_(bytes) {}

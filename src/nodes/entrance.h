@@ -22,7 +22,7 @@ class Entrance : public std::enable_shared_from_this<Entrance> {
   void open();
 
   std::future<void> all_are_here() { return all_here_.get_future(); }
-  // The ranks that have not joined, as "node 1" or "nodes 1, 3". Called on `io`'s thread.
+  // Returns the ranks that have not joined, as "node 1" or "nodes 1, 3". Call it on `io`'s thread.
   std::string missing() const;
 
  private:

@@ -20,14 +20,15 @@ inline constexpr std::string_view kFactNames[]{"a different version of nibble",
                                                "a different split"};
 inline constexpr size_t kNumFacts{std::size(kFactNames)}, kFactBytes{64};
 
-// A text per fact: printable ASCII, at most kFactBytes.
+// One text per fact, of printable ASCII and at most kFactBytes.
 using Facts = std::array<std::string, kNumFacts>;
 inline std::string& at(Facts& facts, Fact fact) { return facts[static_cast<size_t>(fact)]; }
 
-// Describes the first difference in one line; nullopt if all facts are equal.
+// Describes the first fact that differs, in one line; nullopt if all facts are equal.
 std::optional<std::string> difference(const Facts& head, int rank, const Facts& follower);
 
-// Hash of the configuration, or of samples of every tensor (independent of its size): 32 hex digits.
+// Hash of the configuration, or of samples of every tensor (the tensors' size does not matter). 32 hex
+// digits.
 std::string identity_of(const Config& config);
 std::string identity_of(const Weights& weights);
 

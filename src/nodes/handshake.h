@@ -39,12 +39,12 @@ struct HeadSide {
 };
 asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head);
 
-// The head's reply to a follower that joins.
+// What a follower receives from the head when it joins.
 struct Invitation {
   Room room;
   GroupId group;
 };
-// Throws InputError with the reason if the head refuses. `address`: the head's, for messages.
+// Joins as a follower. Throws InputError with the reason if the head, at `address`, refuses.
 asio::awaitable<Invitation> join_head(tcp::socket& socket, Secret secret, Facts facts, Joining joining,
                                       std::string address);
 

@@ -8,7 +8,7 @@
 
 namespace nibble::nodes {
 
-// The engine's backend; waits until every node has loaded its own. `own` runs the head's share and uses
+// Returns the engine's backend when all nodes have loaded theirs. `own` runs the head's share and uses
 // `links`; `whole`: the unsplit model's configuration. Destroying the result ends the other nodes.
 std::unique_ptr<Backend> lead_backend(std::unique_ptr<Backend> own, std::shared_ptr<NodeLinks> links,
                                       const Config& whole);

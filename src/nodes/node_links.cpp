@@ -19,12 +19,12 @@
 namespace nibble::nodes {
 namespace {
 
-// Timeout for data within a step. Nodes lag each other by at most half a layer's time.
+// Timeout for data of another node within a step. Nodes lag each other by at most half a layer's time.
 constexpr std::chrono::seconds kStepPatience{20};
 // Timeout of a connection attempt and of a handshake.
 constexpr std::chrono::seconds kTryPatience{5};
 constexpr std::chrono::milliseconds kRetryPause{50};
-// A node logs which node it waits for after this time.
+// After this time, a node logs which other node it waits for.
 constexpr double kQuietSeconds{2};
 // Timeout for the watch to report why a transfer failed. A killed process closes both of its connections
 // together, so the watch learns of the loss immediately.
@@ -48,7 +48,7 @@ Result run(asio::io_context& io, tcp::socket& socket, asio::awaitable<Result> wo
   return result.get();
 }
 
-// Retries until the head answers or `patience` has passed.
+// Connects to the head. Retries until the head answers or `patience` has passed.
 tcp::socket connect(asio::io_context& io, const tcp::endpoint& head, std::chrono::seconds patience) {
   const Stopwatch waiting;
   for (bool has_told = false;;) {

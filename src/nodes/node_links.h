@@ -30,7 +30,7 @@ struct NodeOptions {
   std::vector<Share> shares;  // one entry per node, by rank
   int rank;                   // rank of this node
   GroupId group{};            // set on the head, which sends it to the followers
-  // Called once if a node is lost, on the watch's thread, after all waiting calls. It should end the process.
+  // Called once if a node is lost, on the watch's thread, after notifying waiting calls; ends the process.
   std::function<void(const std::string& what)> on_lost;
   // Timeout of the head for all followers to join, of a follower for the head to answer.
   std::chrono::seconds patience{120};
@@ -38,10 +38,10 @@ struct NodeOptions {
 
 class NodeLinks final : public RankLinks {
  public:
-  // The head: returns when every follower has joined; later connections are refused. Throws InputError if it
-  // can't listen on the address, NodeLost if a follower did not join in time.
+  // Starts the head; returns when all followers have joined. Refuses later connections. Throws InputError if
+  // the head can't listen on the address, NodeLost if a follower did not join in time.
   static std::shared_ptr<NodeLinks> lead(const NodeOptions& options, const Room& room);
-  // A follower. Throws InputError if the head refuses it, NodeLost if no head answers.
+  // Starts a follower. Throws InputError if the head refuses it, NodeLost if no head answers.
   static std::shared_ptr<NodeLinks> join(const NodeOptions& options);
   ~NodeLinks() override;
 

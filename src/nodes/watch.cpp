@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// First byte of a control message. After kFailed: the length of a text, in one byte, and the text.
+// First byte of a control message. kFailed is followed by the length of a text (one byte) and the text.
 enum ControlMessage : uint8_t { kBeat, kDone, kFailed };
 constexpr size_t kMostText{250};
 

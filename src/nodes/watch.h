@@ -22,7 +22,7 @@ namespace nibble::nodes {
 
 inline constexpr std::chrono::seconds kHeartbeat{1}, kSilence{3};
 
-// How the group ended.
+// How the group of nodes ended.
 struct End {
   bool is_done{false};  // true: the head has finished; false: a node was lost
   std::string why{};
@@ -37,7 +37,7 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   asio::io_context& io() { return io_; }
-  // Watches a node, whose connection must belong to io(). Any thread may call it.
+  // Starts to watch a node, whose connection must belong to io(). Any thread may call it.
   void add(int rank, tcp::socket control);
 
   std::optional<End> end() const;
@@ -45,7 +45,7 @@ class Watch {
 
   // Ends the group: a node was lost or this one can't continue. Any thread; only the first end counts.
   void lose(std::string why);
-  // Report that the head is done, or that this node ends with an error; end nothing here. Called once, last.
+  // Report to other nodes that the head is done or that this node fails; end nothing here. Called once, last.
   void leave_done();
   void leave_failed(const std::string& why);
 

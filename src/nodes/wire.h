@@ -18,10 +18,10 @@ namespace nibble::nodes {
 
 class Wire {
  public:
-  // Called before the first transfer.
+  // Adds the connection to a node. Called before the first transfer.
   void add(int rank, tcp::socket&& connection);
 
-  // `parts` must stay valid until wait() returns. At most one send and one receive per node at a time.
+  // Start transfers, one each way per node at a time. `parts` must stay valid until wait() returns.
   void send(int rank, std::vector<asio::const_buffer> parts);
   void receive(int rank, std::vector<asio::mutable_buffer> parts);
   struct Fault {

@@ -147,7 +147,7 @@ std::unique_ptr<Backend> make_cpu(std::shared_ptr<const Weights> weights, const 
   return cpu::make(std::move(weights), options, own.cpu);
 }
 
-// Adapt functions of backends without own options.
+// Adapt functions of backends that have no options of their own.
 template <MemoryPlan (*function)(const Config&, const BackendOptions&)>
 MemoryPlan plan(const Config& config, const BackendOptions& options, const OwnOptions&) {
   return function(config, options);

@@ -22,18 +22,18 @@
 
 namespace nibble {
 
-// Options of one backend each.
+// Options that only one backend has.
 struct OwnOptions {
   cpu::CpuOptions cpu{};
   cuda::CudaOptions cuda{};
 };
 
-// Bytes of a device: all, and what a backend could take now.
+// Memory of a device in bytes: all of it, and what a backend could take now.
 struct DeviceMemory {
   size_t total{0}, free{0};
 };
 
-// Defaults of a device; max_batch_tokens depends on the prompt kernels and the memory.
+// Defaults of a device. max_batch_tokens depends on its prompt kernels and its memory.
 struct BatchSizes {
   int max_batch_tokens, max_sequences;
 };
@@ -49,7 +49,7 @@ struct PredictedModel {
   const StorageFormats& formats;
 };
 
-// All backends have this.
+// How a backend is made. All backends have these functions.
 struct BackendMaking {
   // Defaults for `device_bytes` of memory; nullopt: for this machine.
   BatchSizes (*batch_sizes)(std::optional<size_t> device_bytes);
@@ -61,32 +61,32 @@ struct BackendMaking {
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
 };
 
-// The memory from which a backend decodes. All backends have this.
+// The memory from which a backend decodes. All backends have these functions.
 struct BackendMemory {
-  // Of the fullest GPU, or of the host.
+  // Memory plan of the fullest GPU, or of the host.
   MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
-  // Measures bytes per second, with all cores or all GPUs that share the model.
+  // Measures the read bandwidth in bytes per second, with all cores or all GPUs that share the model.
   double (*read_bandwidth)(const OwnOptions&);
 };
 
-// A device with its own memory checks itself if a model fits; takes recipes, not elements (model/weights.h).
+// A device with its own memory checks whether a model fits, and takes recipes (model/weights.h).
 struct BackendDevice {
   DeviceFacts (*facts)();                                  // the device and its current state, for records
   std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU
   std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);  // of each GPU
-  // The kernels that a device of this name would run; `source`: the model's name, for messages.
+  // Lists the kernels that a device of this name would run. `source`: the model's name, for messages.
   RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
                               const OwnOptions&, std::string_view source);
-  // The time of a step on a device of this name, or on several that share the model.
+  // Predicts the time of a step on a device of this name, or on several that share the model.
   StepPrediction (*predict_on)(std::string_view device, const PredictedModel&, const OwnOptions&,
                                const PredictedStep&, const PredictedSharing&);
   KernelTrials (*try_kernels)(const Config&, const BackendOptions&, const OwnOptions&, const TrialPlan&);
 };
 
-// Sharing a model between processes on several machines (--nodes, BackendOptions::links).
+// How processes on several machines share a model (--nodes, BackendOptions::links).
 struct BackendNodes {
   RankTraits (*traits)(const OwnOptions&);
-  // The id by which the nodes' devices find each other; made by the head.
+  // Makes the id by which the nodes' devices find each other. Called by the head.
   GroupId (*new_group)(const OwnOptions&);
 };
 
@@ -96,16 +96,16 @@ struct BackendTuning {
   void (*retune)(Backend&, const cpu::CpuTuning&);
 };
 
-// Allowed distance from golden data. All backends have this.
+// How far results may be from golden data. All backends have these functions.
 struct BackendAccuracy {
-  // For the kernels that the backend chose.
+  // Tolerance for the kernels that the backend chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Roundings of these kernels that the reference must reproduce for a comparison position by position.
-  // nullopt: they change few positions, so exact reference data will do.
+  // nullopt: rounding changes few positions, so exact reference data will do.
   std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
 };
 
-// What `nibble verify` runs.
+// What `nibble verify` runs on this machine.
 struct BackendVerification {
   std::vector<KernelCheck> (*checks)(const OwnOptions&);  // checks of the kernels that run on this machine
   std::span<const MachineProbe> (*probes)();              // run before the checks
@@ -123,7 +123,7 @@ struct BackendRow {
   std::optional<BackendVerification> verification{};  // nullopt: unit tests check its kernels
 };
 
-// The device with its current state, for records; nullopt if the backend runs on the CPU.
+// Returns the device with its current state, for records; nullopt if the backend runs on the CPU.
 std::optional<DeviceFacts> device_facts(const BackendRow& backend);
 
 std::span<const BackendRow> all_backends();  // best first

@@ -9,7 +9,7 @@
 namespace nibble {
 namespace {
 
-// 32 million tokens: more than fit in any memory, yet page-table offsets fit in 32 bits.
+// Most pages of a kind: 32 million tokens, more than any memory holds. Page-table offsets fit in 32 bits.
 constexpr int kMostPages{1 << 20};
 
 // Largest ratio of full-layer to sliding-layer pages on a device. The prefix cache finds a prefix only while
@@ -33,11 +33,11 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
   const int pages = num_pages_for(capacity.context);
   const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
   options.num_full_pages = num_sequences * pages;
-  // Per sequence: the pages in its window, in the window at its prompt's end (docs/decisions/0008), the page
-  // that the window has just left, and the next one. In total: twice the pages of a step's rows, because a
-  // step's pages are given back one step later.
+  // Sliding pages per sequence: those in its window, in the window at its prompt's end (docs/decisions/0008),
+  // the page that the window has just left, and the next one. For all together: twice the pages of a step's
+  // rows, because a step's pages are given back one step later.
   const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
-  // Pages of a sequence that fills a step alone.
+  // Sliding pages of a sequence that fills a whole step alone.
   const int most = max_sliding_pages(config.window, options.max_batch_tokens);
   options.num_sliding_pages =
       std::min(num_sequences * pages,
@@ -92,7 +92,7 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
   engine.num_full_pages = options.num_full_pages;
   engine.num_sliding_pages = options.num_sliding_pages;
   engine.max_batch_tokens = options.max_batch_tokens;
-  // A CPU step of 512 tokens of gpt-oss-20b takes seconds, for all sequences. Steps of 128 prefill as fast.
+  // On a CPU a step of 512 tokens of gpt-oss-20b takes seconds, for all sequences. 128 tokens are as fast.
   if (!setup.backend->device) engine.max_shared_rows = 128;
   engine.max_sequences = capacity.num_sequences;
   engine.max_context = capacity.context;

@@ -17,18 +17,18 @@ struct Capacity {
 };
 
 inline constexpr int kDefaultContext{32768};
-// --context; by default kDefaultContext or the model's maximum, if less. InputError above the maximum.
+// Returns --context, or the smaller of kDefaultContext and the model's maximum. InputError above the maximum.
 int context_of(const Config& config, const ResolvedSettings& setup);
 
-// The options of `setup`, with the KV cache pages that the capacity needs.
+// Returns the options of `setup` with the number of KV cache pages that the capacity needs.
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup, const Capacity& capacity);
-// The same for a server, within `budgets` (setup/memory.h). On devices the KV cache takes all memory that the
-// fullest device has left; sliding layers get an eighth of the pages of full layers, or more if the sequences
-// need more. On the host it takes what the capacity needs, because other programs need memory too. If a
+// Like backend_options(), but for a server, within `budgets` (setup/memory.h). On devices the KV cache takes
+// all memory that the fullest device has left; sliding layers get an eighth of the pages of full layers, or
+// more if needed. On the host it takes what the capacity needs, because other programs need memory too. If a
 // budget is too small for one sequence, the result has pages for one, and loading reports what is missing.
 BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,
                                std::span<const size_t> budgets);
-// How many sequences of `context` tokens fit into the budgets together; 0: not even one.
+// Returns how many sequences of `context` tokens fit into the budgets at the same time, perhaps 0.
 int most_sequences(const Model& model, const ResolvedSettings& setup, int context,
                    std::span<const size_t> budgets);
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,

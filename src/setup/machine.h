@@ -9,7 +9,7 @@
 
 namespace nibble {
 
-// Unset: not reported, as clocks in a virtual machine.
+// Values that the machine does not report are unset: a virtual machine hides its clocks.
 struct Machine {
   std::string cpu;
   int num_cores{0};  // cores that this process may use
@@ -18,14 +18,14 @@ struct Machine {
   std::optional<int> cpu_mhz, highest_cpu_mhz;
   std::optional<DeviceFacts> device;  // nullopt: the backend runs on the CPU
 
-  // Last-level cache of the memory from which the backend decodes.
+  // Size of the last-level cache of the memory from which the backend decodes.
   std::optional<size_t> backend_cache_bytes() const { return device ? device->cache_bytes : cache_bytes; }
 };
 Machine describe_machine(std::optional<DeviceFacts> device);
 
 std::string cpu_name();  // "AMD EPYC 9754"; the architecture if the kernel reports no name
 
-// From the soft limit, usually 1024, to the hard limit: each connection is an open file.
+// Raises the soft limit of open files, usually 1024, to the hard limit: each connection is an open file.
 void allow_open_files();
 
 }  // namespace nibble

@@ -13,7 +13,7 @@ namespace nibble {
 
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup) {
   const size_t all = weight_bytes(config_here(model.config, setup));
-  // Made or converted weights exist as a whole while this node's share is copied from them.
+  // Weights that are made or converted exist as a whole while this node's share is copied from them.
   const size_t whole = setup.nodes ? weight_bytes(model.config) : 0;
   if (!model.weights) return all + whole - plan.released_weight_bytes;
   if (!has_blocks(*model.weights)) return all - plan.replaced_weight_bytes;

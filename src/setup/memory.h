@@ -21,7 +21,7 @@ size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const Bac
 // Bytes that the model may take: per device its share by --gpu-memory-utilization, at most what is free; on
 // the host what is available. A draft model's memory, which is loaded later, is subtracted.
 std::vector<size_t> memory_budgets(const ResolvedSettings& setup);
-// Fewest bytes left in a budget; negative: the model does not fit. `budgets` as from memory_budgets().
+// Returns the fewest bytes left in one of the `budgets` (memory_budgets()); negative: too few.
 int64_t least_room(const Model& model, const ResolvedSettings& setup, const BackendOptions& options,
                    std::span<const size_t> budgets);
 

@@ -15,11 +15,11 @@ namespace nibble {
 struct Model {
   ModelSource source;
   Config config;
-  // Mapped and checked, not read. Null: synthetic weights, made when a backend is loaded.
+  // Mapped and checked, but not read. Null for synthetic weights, which are made when a backend is loaded.
   std::shared_ptr<const Weights> weights;
 };
 
-// Maps the weights without reading them. Throws InputError for anything wrong with the files.
+// Opens and checks a model without reading its weights. Throws InputError for anything wrong with the files.
 Model open_model(const std::string& argument, const Places& places);
 
 size_t weight_bytes(const Config& config);  // of a checkpoint as OpenAI released it

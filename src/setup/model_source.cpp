@@ -25,7 +25,7 @@ struct BundledName {
 };
 constexpr BundledName kBundledNames[] = {{"tiny", "tiny-gpt-oss"}};
 
-// OpenAI, Apache-2.0. Sizes in messages leave out the copies of the weights in original/ and metal/.
+// From OpenAI, Apache-2.0. Sizes in messages leave out the copies of the weights in original/ and metal/.
 constexpr std::string_view kPublished20b{"openai/gpt-oss-20b"}, kPublished120b{"openai/gpt-oss-120b"};
 
 std::optional<std::string> variable(const char* name) {
@@ -57,7 +57,7 @@ fs::path cache_folder(const std::string& repository) {
   return hub / name;
 }
 
-// The snapshot in refs/main; without it (download by hash, incomplete copy), the newest snapshot.
+// Returns the snapshot in refs/main; without it (download by hash, incomplete copy), the newest snapshot.
 std::optional<fs::path> cached_snapshot(const std::string& repository, const fs::path& cache) {
   std::error_code error;
   if (fs::is_regular_file(cache / "refs/main", error)) {

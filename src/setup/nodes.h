@@ -12,13 +12,13 @@
 
 namespace nibble {
 
-// The first line of the file, or NIBBLE_SECRET. Throws InputError if neither is set.
+// Returns the first line of the file, or NIBBLE_SECRET. Throws InputError if neither is set.
 nodes::Secret read_secret(const std::optional<std::string>& file);
 
-// The configuration of this process's share; for a device, whose options state the share, of the whole model.
+// Configuration of this process's share; the whole model's for a device, whose own options state the share.
 Config config_here(const Config& whole, const ResolvedSettings& setup);
 
-// Throws InputError if the model cannot be split this way.
+// Returns this node's options in the group. Throws InputError if the model cannot be split this way.
 nodes::NodeOptions node_options(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

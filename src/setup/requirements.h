@@ -19,7 +19,7 @@ struct Requirement {
   std::optional<std::string> activations;  // format, in lower case; nullopt: any
 };
 
-// Parses "OPERATION=WEIGHTS[/ACTIVATIONS],...". Throws InputError for syntax, unknown operations and formats.
+// Parses "OPERATION=WEIGHTS[/ACTIVATIONS],...". InputError: wrong syntax, unknown operation or format.
 std::vector<Requirement> read_requirements(std::string_view list);
 
 // Throws InputError if a chosen kernel breaks a requirement, or if the backend lacks a required operation.

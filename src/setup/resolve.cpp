@@ -18,7 +18,7 @@
 namespace nibble {
 namespace {
 
-// Dense layers in a list of groups. "moe" changes nothing: experts are MXFP4 in every checkpoint.
+// Groups of dense layers in a list. "moe" changes nothing: experts are MXFP4 in every checkpoint.
 struct LayerGroups {
   bool qkv{false}, o{false}, lm_head{false};
 };
@@ -66,7 +66,7 @@ std::vector<int> read_split(const std::string& split) {
   return read_numbers(split, "--tensor-split", 1, 1000);
 }
 
-// The GPUs that share the model, and their relative shares.
+// Reads which GPUs share the model, and their relative shares.
 void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
   if (settings.gpus) options.gpus = read_numbers(*settings.gpus, "--gpus", 0, 63, "GPU indices from 0");
   if (settings.nodes) return;  // each node has one GPU; node_setup() reads the shares

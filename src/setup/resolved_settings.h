@@ -32,7 +32,7 @@ struct NodeSetup {
   std::function<void(const std::string&)> on_lost{};
 };
 
-// A draft model and its size (setup/drafters.h).
+// A draft model, and the options that size it (setup/drafters.h).
 struct DraftModelSetup {
   Model model;
   BackendOptions options;
@@ -59,8 +59,8 @@ struct ResolvedSettings {
 
 void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as --threads
 
-// Without quantisation of dense layers and KV cache. After --experts-activations, experts on a CPU take float
-// activations. Experts on a GPU take bfloat16 activations, also in prompts.
+// Without quantisation of dense layers and KV cache. Experts on a CPU take float activations if
+// --experts-activations was given; experts on a GPU take bfloat16 activations in prompts too.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
 // Whether the backend takes block matrices that with_elements() (model/convert_blocks.h) leaves unconverted.

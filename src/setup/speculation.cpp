@@ -18,17 +18,17 @@ namespace {
 using harmony::Field;
 using speculative::SpeculationOptions;
 
-// Drafts per step for a drafter that the user names. Few: every row costs time in a mixture of experts.
+// Default drafts per step of a drafter that the user names. Few, because rows are costly with experts.
 constexpr int kDraftsByName{5};
 constexpr int kMaxLookup{64};
 // Draft tokens per position of a tree, if the controller decides by cost. A third is rarely worth a row.
 constexpr int kTopkByCost{2};
 
-// --speculate eagle3=FOLDER, --speculate model=MODEL
+// Forms of --speculate: eagle3=FOLDER, model=MODEL
 constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
 constexpr std::string_view kMethodOfModel{"draft_model"};  // vLLM's name of the method
 
-// The drafters in `names` and those that a request switches on itself.
+// Options with the drafters in `names`, and those that a request switches on itself.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
   SpeculationOptions options{.topk = kTopkByCost};
   for (const speculative::DrafterRow& row : speculative::drafter_table())

@@ -6,7 +6,7 @@
 
 namespace nibble {
 
-// Opens no file. Throws an InputError with the flag and what is wrong.
+// Parses the flags; opens no file. Throws an InputError with the flag and what is wrong.
 speculative::SpeculationOptions read_speculation(const Settings& settings);
 
 }  // namespace nibble

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A .tiktoken file of the 256 bytes. Line: a byte in base64, a space, its rank.
+// Returns a .tiktoken file of the 256 bytes. Each line is a byte in base64, a space, and its rank.
 std::string byte_ranks() {
   constexpr std::string_view kBase64{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"};
   std::string ranks;

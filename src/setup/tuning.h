@@ -1,4 +1,4 @@
-// The file of `nibble tune`, for all machines that share a home: a JSON object keyed by CPU name and cores.
+// The file of `nibble tune`: JSON keyed by CPU name and cores, for all machines that share a home folder.
 #pragma once
 
 #include <filesystem>
@@ -21,11 +21,11 @@ nlohmann::ordered_json to_json(const Tuning& tuning);
 
 std::string machine_name();  // "AMD EPYC 9754, 4 cores"
 
-// --tuning, or nibble/tuning.json in $XDG_CACHE_HOME or ~/.cache. Empty for "off", or if nothing is set.
+// Path of --tuning, or nibble/tuning.json in $XDG_CACHE_HOME or ~/.cache. Empty for "off" or without these.
 std::filesystem::path tuning_path(const Settings& settings);
 
-// nullopt if the file or the entry of `machine` is missing. Throws InputError for a file that nibble tune did
-// not write, or if a file named by --tuning does not exist.
+// Returns nullopt if the file or the entry of `machine` is missing. Throws InputError for a file that nibble
+// tune did not write, or if --tuning names a file that does not exist.
 std::optional<Tuning> read_tuning(const Settings& settings, const std::string& machine);
 
 // Replaces the entry of `machine`; creates the file and its folder. Throws InputError if writing fails.

@@ -18,15 +18,15 @@ struct Verified {
   std::map<std::string, std::string> probes;   // name of the probe -> result: "ok", "twin", ...
 };
 
-// $XDG_STATE_HOME/nibble/verified-GPU.json or ~/.local/state/nibble/verified-GPU.json. GPU: the device's
-// UUID, or its name without one. Empty if neither XDG_STATE_HOME nor HOME is set.
+// Returns verified-GPU.json in $XDG_STATE_HOME/nibble or ~/.local/state/nibble. GPU: the device's UUID, or
+// its name without one. Empty if neither XDG_STATE_HOME nor HOME is set.
 std::filesystem::path verified_path(const DeviceFacts& device);
 
-// nullopt if the file is missing. Throws InputError for a file that nibble verify did not write.
+// Returns nullopt if the file is missing. Throws InputError for a file that nibble verify did not write.
 std::optional<Verified> read_verified(const std::filesystem::path& path);
 
-// "proven here on 2026-11-22", "wrong here on ...", or "not verified here". `commit`: this program's. If
-// another commit was verified, kernels may differ: "proven here on 2026-11-22 with commit abcdef".
+// Returns "proven here on 2026-11-22", "wrong here on ...", or "not verified here". `commit`: this program's.
+// If another commit was verified, kernels may differ: "proven here on 2026-11-22 with commit abcdef".
 std::string proof_of(const std::optional<Verified>& verified, const std::string& row,
                      std::string_view commit);
 

@@ -31,8 +31,7 @@ double share_that_fits(double room, double num_prefixes, double pages, double ow
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running) {
   // Full pages of a sequence: those after its prefix; prefixes are counted once for all sequences. Sliding
-  // pages: those in the window and in that at the prompt's end, which stay marked as used
-  // (docs/decisions/0008).
+  // pages: in the window and in that at the prompt's end, which stay marked as used (docs/decisions/0008).
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
                       first_reached_page(request.prompt_tokens, config.window);
