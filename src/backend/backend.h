@@ -1,5 +1,4 @@
-// The contract of a backend, which owns its weights and KV cache and runs steps. reference/ defines what a
-// step computes.
+// A backend owns its weights and KV cache and runs steps. reference/ defines what a step computes.
 #pragma once
 
 #include <cstddef>
@@ -45,9 +44,8 @@ struct BackendOptions {
   double step_patience_seconds{120};
 };
 
-// Bytes that a backend will allocate besides the mapped weights. After loading, the backend never reads
-// replaced_weight_bytes of the mapped weights again; released_weight_bytes of these are freed even if the
-// weights are not mapped.
+// Bytes that a backend will allocate besides the mapped weights. After loading, replaced_weight_bytes of the
+// mapped weights are not read again; released_weight_bytes of those are freed even if not mapped.
 struct MemoryPlan {
   size_t weight_bytes{0}, replaced_weight_bytes{0}, released_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
@@ -109,9 +107,8 @@ class Backend {
   virtual bool tries_trees() const { return takes_trees(); }
   // Number of steps that can be launched while another runs. 0: launch() runs the whole step.
   virtual int steps_ahead() const { return 0; }
-  // step() in two halves. launch() does not need the batch after it returns; if it throws, no step was begun.
-  // wait() returns the result of the oldest launched step; if it throws, only that step failed. Steps run one
-  // after another and see what previous ones wrote.
+  // step() in two halves. launch() needs the batch only during the call; if it throws, no step was begun.
+  // wait() returns the result of the oldest launched step; if it throws, only that step failed.
   virtual void launch(const Batch& batch) { launched_ = step(batch); }
   virtual StepResult wait() { return std::move(launched_); }
   // Runs a step and returns its launches or loops in order; empty if the backend does not record them.

@@ -5,7 +5,6 @@
 // layers' pages, in a storage of the head's own, so they are shared, kept and freed with the model's pages.
 // If texts share a page and differ in the token right after it, the page's last slot is right for one of them
 // only. That affects drafts, but no answer.
-// answer depends on it.
 #pragma once
 
 #include <span>
@@ -38,8 +37,7 @@ struct DraftSlots {
 // `outputs`: the tokens sampled in the output rows of the batch.
 DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs);
 
-// Returns a run's pages and a scratch page for the slots of a chain beyond them; a chain is shorter than a
-// page.
+// Returns a run's pages and a scratch page for slots of a chain, shorter than a page, beyond them.
 static_assert(kMaxDraftsOfHead <= kPageTokens);
 std::vector<PageId> with_scratch_page(const PageTableView& full, PageId scratch);
 

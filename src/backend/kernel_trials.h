@@ -28,8 +28,7 @@ struct KernelTrial {
 
 struct KernelTrials {
   std::vector<KernelTrial> trials;
-  // The kernels by number of rows: `chosen` by the table, `fastest` by the timings. Adjacent ranges of one
-  // kernel are merged.
+  // Kernels by number of rows: `chosen` by the table, `fastest` by time. Adjacent ranges of one are merged.
   std::vector<KernelChoice> chosen, fastest;
 };
 

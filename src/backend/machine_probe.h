@@ -1,5 +1,4 @@
-// Probes that `nibble verify` runs before it checks kernels: whether the device behaves as kernels assume,
-// and its speed.
+// Probes that `nibble verify` runs first: does the device behave as kernels assume, and how fast is it?
 #pragma once
 
 #include <string>

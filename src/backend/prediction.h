@@ -25,8 +25,8 @@ struct PredictedStep {
 };
 
 // One operation of a step, summed over layers; microseconds. Reading, converting weights and multiplying
-// overlap: the operation takes the longest of these plus its serial time (launches and all-reduces). An
-// operation fused into another's launch has num_launches 0.
+// overlap: the longest counts, plus serial time (launches, all-reduces). A fused operation has no own
+// launches.
 struct PredictedTime {
   Operation operation{};
   int num_launches{0};

@@ -1,5 +1,4 @@
-// The rule by which drafts are accepted after a step has sampled, for host (draft_tree.h) and GPU. C++17, for
-// device code.
+// The rule by which drafts are accepted, for host (draft_tree.h) and GPU. C++17, for device code.
 #pragma once
 
 namespace nibble {

@@ -72,8 +72,7 @@ class CudaBackend final : public Backend {
   }
   // Rank::keep_drafts() moves drafts of all rows of a step, so it cannot support ranks with own rows.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
-  // With the miniature's draft head, a tree yields hardly more tokens per step than a chain, and the step
-  // takes longer (docs/speculation.md).
+  // The miniature's draft head gains hardly a token per step from slower trees (docs/speculation.md).
   bool tries_trees() const override { return false; }
   int steps_ahead() const override { return 1; }
   void launch(const Batch& batch) override;
@@ -89,8 +88,7 @@ class CudaBackend final : public Backend {
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect_ranks(const BackendOptions& options);
   void try_links();
-  // Throws BackendLost on a timeout, or the failure that the links or NCCL report: if a rank is lost, NCCL's
-  // kernels never end.
+  // Throws BackendLost on a timeout, or the failure reported by links or NCCL, whose kernels may never end.
   void wait_for(const OwnedEvent& event);
   void give_up_nccl();
 
@@ -187,7 +185,6 @@ std::vector<KernelChoice> CudaBackend::kernels() const {
   return choices_of(first_rank().plan(), num_ranks_, first_rank().share().has_own_sequences, connection_);
 }
 
-// The GPUs of the ranks, each once.
 std::vector<int> cards_of(const std::vector<RankPlan>& plans) {
   std::vector<int> cards;
   for (const RankPlan& plan : plans)
@@ -289,8 +286,7 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
     card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_logits(first, count, turn, card.stream); });
 }
 
-// Other ranks may overwrite the logits only after the meeting that follows sampling. Ranks in other processes
-// get the tokens with the next step.
+// Other ranks may overwrite the logits after the meeting. Other processes get the tokens with the next step.
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);
@@ -307,7 +303,6 @@ void CudaBackend::copy_logits(int count) {
         "copying logits");
 }
 
-// Appends the logits copied last.
 void CudaBackend::take_logits(int count, std::vector<float>& logits) {
   first_card().stream.wait();
   const auto* downloaded = pinned_logits_.as<float>();
@@ -413,9 +408,8 @@ void CudaBackend::wait_for(const OwnedEvent& event) {
   }
 }
 
-// Aborts the GPUs' work in a failed NCCL group. After that neither the group nor this backend can be used, as
-// launch() reports. Not for nodes, whose processes are ended from outside: NCCL's abort would wait until no
-// graph contains its work.
+// Aborts the GPUs' work in a failed NCCL group, after which this backend cannot be used. Not for nodes, whose
+// processes are ended from outside: NCCL's abort would wait until no graph contains its work.
 void CudaBackend::give_up_nccl() {
   threads_.run([&](size_t n) { cards_[n]->ranks.front()->nccl()->abort(); });
 }

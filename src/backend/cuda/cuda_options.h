@@ -33,7 +33,6 @@ struct CudaOptions {
 
   int num_ranks() const { return static_cast<int>(parts.size()); }
   bool asks_for_nccl() const { return node_rank || !nccl.empty(); }
-  // The option that divides the model, for messages.
   const char* flag() const { return node_rank ? "--nodes" : "--tensor-parallel-size"; }
 };
 

@@ -19,9 +19,8 @@ using enum Format;
 using enum MatrixEngine;
 using enum Operation;
 
-// Minimum shared memory of an operation's kernels in bytes. Functions are named after the width of the
-// contraction. A dense product can take its columns one at a time; an expert takes all columns of a group
-// together.
+// Minimum shared memory of an operation's kernels in bytes, by functions named after the contraction's width.
+// A dense product can take its columns one at a time; an expert takes all columns of a group together.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
@@ -286,8 +285,7 @@ int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weight
   return kept;
 }
 
-// Adds the row for one format of weights. A part of its range that wgmma replaces becomes a row of its own: a
-// plan takes a row as a whole or not at all.
+// Adds the row for one format of weights, split where wgmma replaces a part: a plan takes only whole rows.
 void add(const OperationRows& of, const TableRow& row, Format weights, std::vector<KernelRow>& all) {
   KernelRow whole{.operation = of.operation,
                   .weights = weights,

@@ -1,5 +1,4 @@
-// Refuses models that kernels or GPUs cannot take, by shapes, shared memory or memory, before loading them.
-// Needs no GPU.
+// Refuses models that kernels or GPU memory cannot take, before loading them. Needs no GPU.
 #pragma once
 
 #include <optional>

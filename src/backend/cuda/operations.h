@@ -28,7 +28,6 @@ struct Step {
 };
 inline StepRows rows_of(const StepShape& shape) { return {shape.num_tokens, shape.num_attention_rows()}; }
 
-// `last_drafts`: see EmbedArgs.
 void embed(const Step& step, const MadeDrafts& last_drafts = {});
 
 // The operations of a layer. Launch nothing if the recipe makes them part of another launch.

@@ -1,6 +1,5 @@
-// The plan of a model on a GPU: the rows of the kernel table that run its operations, chosen once at load.
-// The forward pass calls the plan, which picks a row by the number of rows of the step. recipe.h: how the
-// kernels of a step fit together.
+// The plan of a model on a GPU: the kernel table's rows for its operations, chosen once at load. The forward
+// pass calls it; it picks a row by the step's number of rows. How a step's kernels fit together: recipe.h.
 #pragma once
 
 #include <optional>
@@ -29,14 +28,12 @@ class Plan {
        const PlanOptions& own = {});
 
   const Target& target() const { return target_; }
-  // The table row that runs an operation in a step of `num_rows` rows. find(): null if the step does not
-  // launch the operation; row() requires that it does.
+  // The table row that runs an operation for `num_rows` rows. If absent, find() returns null, row() throws.
   const KernelRow* find(Operation operation, int num_rows) const;
   const KernelRow& row(Operation operation, int num_rows) const;
   std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step
   std::optional<BlockFormat> prompt_activations() const { return prompt_activations_; }
 
-  // The operations of a step, named as in model/operation.h.
   void embed(Stream stream, int num_tokens, const EmbedArgs& args) const {
     row(Operation::kEmbed, num_tokens).launch(on(stream), num_tokens, args);
   }
@@ -86,7 +83,6 @@ class Plan {
   std::vector<const KernelRow*> chosen_;
 };
 
-// The plan as `inspect --kernels` lists it.
 std::vector<KernelChoice> choices(const Plan& plan);
 
 // The chosen row whose CTAs need the most shared memory, and its minimum in bytes.

@@ -150,8 +150,7 @@ void Rank::run_trial(Turn turn, Stream stream) const {
     };
     sum(work_->x, trial_rows());
     sum(work_->experts_out, 1);
-    // The data of these two calls is unused: they make NCCL connect all pairs of ranks now, because it cannot
-    // do that during graph capture.
+    // Unused data: these calls make NCCL connect all pairs of ranks, which it cannot do during graph capture.
     nccl_->gather_logits(logits_, 1, config_.vocab, stream);
     return nccl_->broadcast(work_->results, sizeof(SampleResult), stream);
   }

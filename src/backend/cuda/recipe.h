@@ -28,7 +28,6 @@ enum class StreamIn {
   kExpertsOut     // the experts' output buffer, if project_parts holds other rows
 };
 
-// How ranks share a model.
 struct Sharing {
   bool is_shared{false};  // several ranks sum up the results of each half of a layer
   // Whether the sums are kernels that can compute norms (ranks/sum.h), not NCCL's.

@@ -44,8 +44,7 @@ struct AppendArgs {
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
-// out = softmax(rope(q) k / 8, sink) v over the positions that a row sees, one row at a time. A row of a
-// draft tree sees the rows on its path (RowPath).
+// out = softmax(rope(q) k / 8, sink) v over the positions (or the path, RowPath) that each single row sees.
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
@@ -61,8 +60,7 @@ struct AttendArgs {
   float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]
   unsigned* tickets;  // [rows of the launch, Nkv], zero before and after every launch
   Activations out;    // [T, Nq D]
-  // [mailbox_partials, kPartialFloats], zero before and after every launch. Launches with at most
-  // mailbox_partials partial results may combine them here.
+  // [mailbox_partials, kPartialFloats], zero between launches: joins up to mailbox_partials partial results.
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };
@@ -75,8 +73,7 @@ void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args)
 // Fewest rows of a sequence for attention in tiles; fewer are computed one by one, with a CTA per chunk.
 inline constexpr int kMinTiledRows{32};
 
-// Attention as in attend_rows(), in tiles: consecutive rows of one sequence, which share loaded keys and
-// values. append() must have written k and v of all rows.
+// Attention in tiles: consecutive rows of one sequence share loaded K and V. append() must have run.
 struct AttendTilesArgs {
   StepInput input;
   int num_heads, num_kv_heads;

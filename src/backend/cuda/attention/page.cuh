@@ -84,7 +84,6 @@ struct QkvRow {
   size_t rest;  // distance from the first partial sum to the second; 0: only one partial sum
   __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
-// `args`: AttendArgs or AppendArgs.
 template <typename Args>
 __device__ QkvRow qkv_row(const Args& args, int row) {
   const int width = (args.num_heads + 2 * args.num_kv_heads) * kHeadDim;
@@ -123,7 +122,6 @@ __device__ float largest_of_lane(const float (&scores)[4][4]) {
   const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
   return fmaxf(fmaxf(of_two(0), of_two(1)), fmaxf(of_two(2), of_two(3)));
 }
-// Replaces a row's scores with exponentials relative to R.
 template <int half>
 __device__ void take_exponentials(float (&scores)[4][4], float reference) {
 #pragma unroll

@@ -64,7 +64,6 @@ __device__ inline Joined join_pages(PagePartials& of_pages, int head, int num_pa
   return joined;
 }
 
-// Stores a head's partial softmax of a chunk. Called by a warp.
 __device__ inline void store_chunk(const Joined& joined, int head, const Partial& to) {
   const int lane = threadIdx.x % 32;
   store_relaxed(&to.two(head, lane), {as_word(joined.out.x), as_word(joined.out.y)});
@@ -117,9 +116,8 @@ struct JoinedTile {
   float factors[kTileChunks], sums[kTileChunks];
 };
 
-// Merges one head's chunks as they arrive in the mailbox, and clears their words. All threads of a CTA call
-// it; lane l of its first warp gets the elements stored at places 2 l and 2 l + 1 (Partial::element_at).
-// `of_row`: the row's first chunk in the mailbox.
+// Merges one head's chunks as they arrive in the mailbox, and clears their words. `of_row`: the row's first.
+// All threads call it; lane l of warp 0 gets the elements at places 2 l and 2 l + 1 (Partial::element_at).
 __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];
   const int thread = static_cast<int>(threadIdx.x);

@@ -4,7 +4,6 @@
 // lane's B registers are 16 bytes of the key of position g; it gets scores of head g at positions 2 t and 2 t
 // + 1, its A registers of the second product, heads x D over positions. A value is read as 16 bytes of D for
 // one position; byte permutations pair two positions: the lane's column n of tile j is element 8 n + j of D.
-// n of tile j is element 8 n + j of D.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -55,7 +54,6 @@ struct OwnRow {
   }
 };
 
-// The keys and values of one page in a lane's registers.
 template <KvFormat format>
 struct PageRegisters {
   using Element = typename KvCodec<format>::Element;
@@ -208,7 +206,6 @@ class WarpPages {
     page_.load_keys(keys_from(here_));
     page_.load_values(keys_from(here_), to_value_);
   }
-  // `chunk`: the CTA's next chunk; negative if it has none.
   __device__ void find_next(int chunk) { next_ = find(chunk); }
   // Prefetches the next page to L2, since registers hold only one page: each lane prefetches one position.
   __device__ void prefetch_next() const {
@@ -220,7 +217,6 @@ class WarpPages {
     prefetch_to_l2(key);
     prefetch_to_l2(key + to_value_);
   }
-  // Load the next page into the registers of the current one.
   __device__ void load_next_keys() {
     if (next_.is_there) page_.load_keys(keys_from(next_));
   }
@@ -289,7 +285,6 @@ class WarpPages {
                kPagePositions +
            static_cast<uint32_t>(slot % kPagePositions);
   }
-  // Returns the function keys_from(position, element) that PageRegisters loads with.
   __device__ auto keys_from(const Place& place) const {
     return [cache = cache_, place](int position, size_t element) {
       if constexpr (in_trees) {

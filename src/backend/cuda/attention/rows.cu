@@ -83,7 +83,6 @@ class OwnRowLoad {
   float first_, second_;
 };
 
-// The outputs of the CTA's row and key/value head.
 struct RowOutputs {
   const AttendArgs& args;
   const RowShare& share;
@@ -100,7 +99,6 @@ struct RowOutputs {
   }
 };
 
-// The partial softmaxes of a row's chunks in global memory.
 struct RowPartials {
   float* data;
   size_t first;  // number of the row's first chunk
@@ -117,8 +115,7 @@ union RowResults {
   JoinedTile of_chunks;
 };
 
-// Merges a chunk's pages for head number `warp`; stores the output of a row with a single chunk, otherwise a
-// partial softmax of the chunk.
+// Merges a chunk's pages for head number `warp`: stores a partial softmax, or the output of a one-chunk row.
 __device__ void finish_chunk(const RowOutputs& outputs, const RowPartials& partials, PagePartials& of_pages,
                              int chunk, float sink) {
   const RowShare& share = outputs.share;
@@ -163,8 +160,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   const EndTimestamp end_timestamp(timestamps);
   __shared__ OwnRow<format> own;
   __shared__ __align__(16) RowResults results;
-  // The step's input, the weights and the cache of earlier steps do not depend on the kernels launched
-  // before, so they are read before the wait for these.
+  // Read before the wait: the input, weights and earlier steps' cache do not depend on previous launches.
   const RowShare share = share_of_cta<chunks>(args);
   if (share.first_chunk < 0) return;  // the grid covers the longest row of the graph
   const int warp = threadIdx.x / 32;

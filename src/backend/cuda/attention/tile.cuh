@@ -68,8 +68,7 @@ class ChunkTotals {
         last.outputs[j][2 * half + c] =
             join(memory_[((half * 8 + j) * 2 + c) * kTileThreads], last.outputs[j][2 * half + c]);
   }
-  // send() passes the totals to the CTA that continues the tile, which calls receive(). The mailbox has
-  // kTileTotals words; receive() clears them.
+  // send() passes totals to the CTA that continues the tile, whose receive() clears the kTileTotals words.
   __device__ void send(float* mailbox) const {
     float* const to = mailbox + threadIdx.x;
 #pragma unroll
@@ -129,8 +128,7 @@ struct Tile {
   }
 };
 
-// A lane's two rows: index in the step, position, first seen position. If the tile has fewer rows, missing
-// ones repeat its last row and are not stored.
+// A lane's two rows. If the tile has fewer, missing ones repeat its last row and are not stored.
 class TileLane {
  public:
   // `page`: the caller's first page, counted from the tile's first. A chunk of every row begins there.

@@ -147,7 +147,6 @@ struct PageScores {
   }
 };
 
-// Multiplies a page's exponentials with its values and adds the result to the chunk.
 __device__ void add_page(const uint8_t* stage, const PageScores& page, TileSums& sums) {
   Outputs outputs{};
   float page_sums[4]{};

@@ -30,8 +30,7 @@ constexpr int kBringerRegisters{56}, kProductRegisters{152};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
 constexpr int kPageBytes{kPagePositions * kCellBytes};  // of a page's keys, or its values, in bfloat16
 
-// A stage holds a page's keys, then its values. Outside the unnamed namespace, because GPU families without
-// wgmma would get warnings about unused members.
+// A stage: a page's keys, then values. Not in the unnamed namespace: without wgmma, members would be unused.
 struct PageStages {
   static constexpr int kStages{8}, kStageBytes{2 * kPageBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
   // Stages whose copies may be in flight while a loading warp starts the next page.
@@ -65,7 +64,6 @@ class PageBringer {
   using Eight = typename Codec::Eight;
 
  public:
-  // `memory`: start of the stages in shared memory.
   __device__ PageBringer(const Stages<PageStages>& stages, uint8_t* memory)
       : stages_(stages), memory_(memory) {}
 

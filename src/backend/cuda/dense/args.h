@@ -35,8 +35,7 @@ struct EmbedArgs {
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
-// normed = norm(x). Also writes x with its terms added, possibly in place, and the norm in a block-scaled
-// format if `blocks` has a destination.
+// normed = norm(x). Also stores x with its terms added (maybe in place), and a block-scaled norm to `blocks`.
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;

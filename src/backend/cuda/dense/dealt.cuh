@@ -83,7 +83,7 @@ class DealtHands {
     return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
   }
 
-  // Most strips that a CTA may process between synchronizations: the table must still hold their answers when
+  // Most strips that a CTA may process between synchronizations while the table still holds their answers:
   // warps have `units` of later strips in their rings and have requested more.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
@@ -98,8 +98,7 @@ class DealtHands {
 
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
-  // Requests hand k, after the answer for hand k - 1: answers are then in order, and all hands after the
-  // first one past the matrix's end are past it too.
+  // Requests hand k after the answer for hand k - 1, so hands past the matrix's end come last.
   __device__ void ask_for(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);

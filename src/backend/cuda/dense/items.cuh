@@ -13,8 +13,7 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: a block of rows with a block of tokens. Items of the same rows are adjacent, so
-// that memory delivers each strip once.
+// Items of a dense matrix: a block of rows with a block of tokens. Adjacent items share rows, read once.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // weights: blocks of tokens share them
@@ -48,14 +47,12 @@ struct SegmentItems {
   }
 };
 
-// Activations of `cols` columns, in rows or, for a shape that takes it, in an image.
 template <typename Shape>
 __device__ typename Shape::Rows rows_of(const Activations& activations, int cols) {
   return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
-// The output of a dense product: out[token, row] = (x + bias) + sum. `out` and `x` must not overlap: a
-// partial sum may be in `out` before x is read.
+// out[token, row] = (x + bias) + sum. x must not overlap `out`, where a partial sum may be before x is read.
 struct DenseOutput {
   float* out;         // [T, rows]
   const float* bias;  // [rows] or null

@@ -1,5 +1,4 @@
-// Grid and warps of dense launches for few tokens, for a step's recipe (recipe.h) and the launch functions.
-// Needs no GPU. C++17, for device code.
+// Grid and warps of dense launches for few tokens. Needs no GPU. C++17, for device code.
 #pragma once
 
 #include <algorithm>

@@ -8,9 +8,8 @@
 
 namespace nibble::cuda {
 
-// Each of the launch's first threads prefetches one page of one row, the last pages first, because attention
-// begins with the last. It reads the page's id well before: after wait_for_predecessor(), and after other
-// loads for which it waits anyway.
+// Each of the launch's first threads prefetches one page of a row, last pages first, as attention reads them.
+// It loads the page's id early, among other loads after wait_for_predecessor() that it waits for anyway.
 class PageAhead {
  public:
   __device__ PageAhead(const PagesAhead& ahead, int num_rows) : ahead_(ahead), num_rows_(num_rows) {}

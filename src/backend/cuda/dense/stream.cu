@@ -37,7 +37,6 @@ struct StreamSteps {
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
 StreamSteps(Load, Prepare, Take, AtEnd) -> StreamSteps<Load, Prepare, Take, AtEnd>;
 
-// Streams this CTA's share of a matrix past the activations.
 template <Layout layout, int warps, int slots, bool is_short, typename Steps>
 __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix& matrix,
                               const Steps& steps) {
@@ -91,8 +90,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
   }
 }
 
-// Whether a warp has few units of qkv() and project(): in MXFP4, whose slots hold a whole unit, one or two on
-// Hopper. In BF16 and FP8 a unit takes several slots.
+// Whether a warp has few units of qkv() and project(): 1 or 2 in MXFP4 on Hopper, whose slots hold a unit.
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
@@ -199,7 +197,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, Ignore{}});
 }
 
-// Launches a dense product. kernel(warps, slots) returns the kernel for these constants.
 template <Layout layout, typename Args, typename Kernel>
 void launch_linear(const LaunchContext& gpu, const Label& label, int cols, int num_tokens, Args args,
                    const Kernel& kernel) {

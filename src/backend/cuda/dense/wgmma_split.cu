@@ -5,7 +5,6 @@
 // The sums of segments go through memory, 12 MB for 64 tokens, which L2 holds. A second kernel adds them in
 // the order of DenseSums (items.cuh): bias and residual, then the partial sums before and after the strip's
 // cut. So the bits are those of the other kernels.
-// DenseSums (dense_items.cuh) does. So the bits are those of the other kernels.
 #include "backend/cuda/dense/args.h"
 #include "backend/cuda/dense/items.cuh"
 #include "backend/cuda/dense/launch.h"
@@ -58,8 +57,7 @@ constexpr int kJoinThreads{64};  // few, so that 16 tokens of 2,880 rows have 19
 
 constexpr int kFour{4};
 
-// Each thread adds up four adjacent rows of a token. Row counts are multiples of 4: heads of 64, or widths
-// that are multiples of 32.
+// Each thread adds up four adjacent rows of a token; row counts are multiples of 4 (heads of 64, or of 32).
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
   constexpr int kRun{16};  // requested at once: all segments of 4,096 columns

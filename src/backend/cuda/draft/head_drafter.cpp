@@ -23,7 +23,6 @@ constexpr float kNoSinkLogit{-1e30f};
 // Rows whose slots are filled at a time: enough for fast products, few enough for small scratch.
 constexpr int kSliceRows{512};
 
-// The last position that attention supports.
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
 
 // Floats for a product's sums of up to `rows` rows: up to kFewTokens rows leave two partial sums each.
@@ -208,7 +207,6 @@ void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputP
                       nullptr});
 }
 
-// Launches attention for as many rows at a time as the scratch holds.
 void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace& work,
                          AttendArgs args) const {
   args.max_chunks = shape.draft_chunks;

@@ -44,7 +44,6 @@ struct HeadWorkspace {
   float *sinks{nullptr}, *rope_frequencies{nullptr};
 };
 
-// The drafts of a step in transfer to the host.
 struct DraftDownload {
   PinnedBuffer bytes;
   struct Asked {

@@ -33,7 +33,6 @@ __device__ float norm_factor(const float4 (&x)[fours], int size, float eps, floa
   return rsqrtf(sum / static_cast<float>(size) + eps);
 }
 
-// Index in a row of the thread's float4 number n.
 __device__ int four_of(int n) { return n * kThreads + static_cast<int>(threadIdx.x); }
 
 __global__ void __launch_bounds__(kThreads)

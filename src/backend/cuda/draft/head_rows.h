@@ -37,8 +37,7 @@ struct PlaceDraftsArgs {
   DraftChoices choices;
   int num_chains, num_drafts, max_position;
   DraftSlot* slots;  // [T]
-  // [T]: each row's slot in the head's cache, its position; -1 for a rejected draft of a tree. null: the step
-  // has no trees, and slots are positions.
+  // [T]: each row's slot (position) in the head's cache; -1: rejected draft of a tree. null: no trees.
   int32_t* kv_slots;
   // [num_drafts, num_chains]. Positions are clamped to max_position; drafts beyond it are not used.
   RowInput* chain_rows;

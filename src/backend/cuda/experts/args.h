@@ -27,8 +27,7 @@ struct ExpertsUpArgs {
   Activations gated;       // [T K, I], in the layout of `normed`; an image holds the pairs of groups
   Activations gathered{};  // [pairs of groups, H], scratch of experts_up_images(): an image
   // If `routing` is set, experts are not chosen yet (are_matched), and `groups` has only a size: each CTA of
-  // experts_up() ranks all tokens' experts by these logits and groups the pairs. The first CTA passes the
-  // routing on.
+  // experts_up() ranks all tokens' experts by these logits and groups pairs; the first passes the routing on.
   const float* logits{nullptr};  // [T, E]
   RoutingMailbox routing{};
   int num_experts{0};  // E, of all ranks

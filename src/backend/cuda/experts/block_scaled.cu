@@ -54,8 +54,8 @@ class Gathered {
   __nv_bfloat16* numbers_;
 };
 
-// Items begin at a multiple of 12 strips, and matrices have whole blocks of 32 units (limits.h): of the four
-// warps that share a block, all have a strip or none has.
+// Items begin at strip 12 n and matrices have whole blocks: either all four warps of a block have a strip or
+// none.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_up_blocks_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {

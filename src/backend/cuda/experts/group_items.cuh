@@ -1,6 +1,5 @@
-// Items of the experts' products (pipeline.cuh): a group with a block of rows of its expert. A group's items
-// are adjacent: memory delivers its activations once, and strips once or, if an expert has several groups,
-// again soon.
+// Items of the experts' products (pipeline.cuh): a group with a block of its expert's rows. A group's items
+// are adjacent, so memory delivers its activations once, and strips once or again soon (several groups).
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -12,9 +11,8 @@
 
 namespace nibble::cuda {
 
-// `first_column`: where the group's pairs begin in Groups::pairs. A lane holds the pairs of its warp's
-// columns number `lane` of each 32, loaded with the item: at the end of an item, a warp would wait for them,
-// and then for the data that they index.
+// `first_column`: where the group's pairs begin in Groups::pairs. A lane has the pairs of its warp's columns
+// number `lane` of each 32, loaded with the item: a load at the item's end would delay what it indexes.
 template <typename Shape>
 struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
@@ -103,7 +101,6 @@ __device__ void multiply_groups(const Timestamps& timestamps, const ProductInput
   });
 }
 
-// The biases of a gate row and its up row.
 __device__ inline float2 up_bias(const UpWeights& up, int expert, int unit) {
   return reinterpret_cast<const float2*>(up.bias + size_t{2} * expert * up.intermediate)[unit];
 }

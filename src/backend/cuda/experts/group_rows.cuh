@@ -28,8 +28,7 @@ class GroupRows {
   __nv_bfloat16* const to_;
   RowPrefetch<warps> rows_;
 };
-// With room for two groups in shared memory, the next group's rows arrive during the current one's products.
-// `columns`: the most of a group.
+// With room for two groups of `columns` rows, the next group's rows arrive during the current one's products.
 template <int warps>
 class GroupRows<warps, true> {
  public:

@@ -35,8 +35,7 @@ constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta
 // So shares shrink evenly from turn to turn (gain: docs/decisions/0016).
 class TurnShares {
  public:
-  // The first share exceeds the mean by slope / kSlopeOne of the mean, and the last is as much below it.
-  // `slope` is below kSlopeOne.
+  // The first share is above the mean by slope / kSlopeOne (below 1) of it, and the last as much below.
   constexpr TurnShares(unsigned num_ctas, unsigned slope)
       : slope_(slope),
         first_(num_ctas * (kSlopeOne + slope)),

@@ -20,8 +20,7 @@ namespace nibble::cuda {
 
 // The strips of group n follow those of group n - 1; a CTA's share is whole strips.
 
-// Returns the even share of `num_strips` strips of CTA blockIdx.x in row `row`, if `num_rows` rows of CTAs
-// divide them.
+// The even share of `num_strips` strips of CTA blockIdx.x in row `row` of `num_rows` rows of CTAs.
 __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strips, unsigned row = 0,
                                             unsigned num_rows = 1) {
   const auto first = [&](unsigned cta) {
@@ -88,8 +87,7 @@ __device__ inline Columns columns_of(const Group& group, int experts_per_token,
 }
 
 // Epilogue: adds up a piece's segments to kRows values per strip and column. prepare(strip, row) prefetches
-// the bias. take(strip, row, column, prepared, sum) applies it and stores the result; sum(row): the row's
-// sum.
+// the bias; take(strip, row, column, prepared, sum) applies it and stores the result. sum(row) adds up a row.
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
@@ -99,7 +97,6 @@ class Epilogue {
       : weights_(weights), piece_(piece), count_(count), prepare_(prepare), take_(take) {
     prepare_first(piece.first, piece.last);
   }
-  // Streams the piece's weights past the activations, and finishes the sums batch by batch.
   template <typename Stream>
   __device__ void run(Stream& stream, const Columns& columns, const CtaMemory& shared) {
     const int capacity = shared.num_partials / (kStripRows * count_), segments = weights_.num_segments;

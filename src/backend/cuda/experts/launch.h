@@ -1,5 +1,4 @@
-// Grid, warps and kernel variant of the experts' launches for few tokens, for a step's recipe (recipe.h) and
-// the launch functions. Needs no GPU. C++17, for device code.
+// Grid, warps and variant of the experts' launches for few tokens. Needs no GPU. C++17, for device code.
 #pragma once
 
 #include <vector_types.h>
@@ -30,7 +29,6 @@ inline unsigned strips_of_slots(const Strips& weights, int num_slots) {
   return static_cast<unsigned>(num_slots * weights.num_strips);
 }
 
-// The launch of experts_up or route_and_experts_up.
 struct ExpertsUpLaunch {
   dim3 grid{};
   StreamShape stream{};

@@ -13,8 +13,7 @@
 namespace nibble::cuda {
 namespace {
 
-// Waits until `count` words carry the tag, and copies their payloads. Called by the whole CTA; each thread
-// polls several words at once, to overlap latencies.
+// The CTA waits until `count` words carry the tag, and copies their payloads; a thread polls several at once.
 template <int threads>
 __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, float* to) {
   constexpr int kAhead{4};
@@ -42,8 +41,7 @@ struct RouterShare {
   uint32_t tag;
   float bias;  // of the expert whose logit the thread adds up
 };
-// Shared memory for the router's sums (of all segments) and logits. May overlap the rings: no weights are
-// requested before the experts are known.
+// Shared memory for all the router's sums and logits; may overlap the rings, which are still empty.
 struct RouterMemory {
   float *sums, *logits;
 };
@@ -96,8 +94,7 @@ class SlotChoice {
 
   static __device__ bool chooses() { return threadIdx.x < 32; }  // whether the calling warp chooses
   static __device__ int slot() { return static_cast<int>(blockIdx.y); }
-  // Returns what this CTA computes. Chooses experts only up to this CTA's slot if that decides it: finding
-  // each further expert depends on the previous one.
+  // Returns what this CTA computes. Chooses experts only up to its slot if possible: each choice takes time.
   __device__ SlotPart choose() {
     const int expert = take(0, has_all ? slot() + 1 : args_.experts_per_token);
     return has_all ? SlotPart{slot(), expert, 0, 1} : part_of_slots(args_.own, of_lane_);
@@ -149,8 +146,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, 1);
   const UnitRange of_row = share_of_strips(weights, weights.num_strips);
-  // The router's sums are in the memory of the last warps' rings. Other warps' rings are initialized while
-  // the sums of other CTAs arrive.
+  // The router's sums are in the last warps' rings; other rings are initialized while sums arrive.
   using Later = typename Ring<Layout::kMxfp4, kExpertSlots>::Later;
   const auto ring = ring_of_warp<Layout::kMxfp4, kExpertSlots>(shared.ring, Later());
   const int sums_bytes = args.router.num_strips * args.router.num_segments * static_cast<int>(unit_bytes(1));
@@ -252,7 +248,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
 
 int num_router_units(const Strips& router) { return router.num_strips * router.num_segments; }
 
-// The launch for two tokens, whose CTAs share the strips of all groups.
 ExpertsUpLaunch launch_for_two(const Target& target, const Strips& up, int hidden, int experts_per_token) {
   return experts_up_launch(target, up, hidden, 2, 2 * experts_per_token);
 }

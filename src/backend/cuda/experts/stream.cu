@@ -1,5 +1,4 @@
-// The experts' products for few tokens (decode): experts_up (with SwiGLU), which for the fewest tokens also
-// chooses their experts, and experts_down.
+// experts_up (with SwiGLU, and the choice of experts for very few tokens) and experts_down, for few tokens.
 #include <algorithm>
 #include <type_traits>
 
@@ -116,8 +115,7 @@ class DownCta {
   const Timestamps& timestamps;
   int slot;  // for a single token
 
-  // Whether the calling warp reads a single token's experts from the mailbox, and so calls init_ring()
-  // afterwards; other warps' rings are initialized already.
+  // Whether the warp polls for a single token's experts, and then calls init_ring(); other rings are ready.
   __device__ bool polls() const { return is_single && threadIdx.x < 32; }
   __device__ void init_ring() const { ring_.init(); }
   // Whether the previous launch has chosen the experts, and this kernel forms the groups.
@@ -129,8 +127,7 @@ class DownCta {
     return {args.weights, matrices, share.first, share.last, ring_};
   }
   __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
-  // Multiplies a piece; for the CTA's first, waits for the previous launch. Calls `prefetch_next` when the
-  // piece's rows are in shared memory.
+  // Multiplies a piece. The first waits for the previous launch. prefetch_next(): rows are in shared memory.
   template <typename Stream, typename PrefetchNext>
   __device__ void multiply(Stream& stream, const Piece& piece, const Group& group, bool is_first,
                            const PrefetchNext& prefetch_next) {
@@ -165,8 +162,7 @@ class DownCta {
   GroupRows<warps, has_two> rows_;
 };
 
-// experts_down() of one token. route_and_experts_up publishes its choice long before it ends: weights are
-// requested before the activations are ready.
+// Of one token. Weights are requested early: route_and_experts_up publishes its choice long before it ends.
 template <bool has_all, typename Cta>
 __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;

@@ -21,7 +21,6 @@ template <int columns>
 using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 
 constexpr int kGatherThreads{256};
-// The pairs of a group that one CTA gathers.
 constexpr int gathered_rows(int columns) { return std::min(columns, 16); }
 static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
               kManyColumns % gathered_rows(kManyColumns) == 0 &&
@@ -93,8 +92,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
-          // Lanes with adjacent g have adjacent units of two columns, and swap: each then stores 2 units of a
-          // column.
+          // Lanes of adjacent g have adjacent units of two columns; after a swap each stores 2 units of one.
           const bool is_odd = g % 2;
           const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
           uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated.data) +

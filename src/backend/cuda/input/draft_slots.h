@@ -1,7 +1,6 @@
-// Finds on the device, from the tokens that a step's rows have chosen, which drafts of a run are accepted
-// (rule: backend/right_drafts.h) and where the next drafts begin. draft_slots() of backend/draft_chain.h does
-// the same on the host. Tested without a GPU (tests/backend/cuda/host/draft_slots_test.cpp). C++17, for
-// device code.
+// Finds on the device, from the tokens that a step chose, which drafts of a run are accepted (right_drafts.h)
+// and where the next drafts begin, like draft_slots() of backend/draft_chain.h on the host. Tested without a
+// GPU: tests/backend/cuda/host/draft_slots_test.cpp. C++17, for device code.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +92,6 @@ constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, 
   return run.next >= 0 ? run.next : choices.rows[run.first_row + row].token.id();
 }
 
-// Returns the row of the run that a row follows.
 constexpr int parent_of_row(const DraftRun& run, const DraftChoices& choices, int row) {
   return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
 }

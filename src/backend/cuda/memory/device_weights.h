@@ -32,7 +32,6 @@ struct DeviceWeights {
   DeviceBuffer storage;
 };
 
-// Device bytes of a share of the weights of `whole`.
 size_t device_weight_bytes(const Config& whole, const Share& share, const DenseFormats& dense);
 
 // Uploads the share through two pinned buffers, or generates it on the device from a Recipe, and repacks it

@@ -41,8 +41,7 @@ void pack(Stream stream, const PackMxfp4Args& args);
 // row's scale covers all its stored columns, so shares of a split matrix equal the quantised whole.
 void quantise(Stream stream, const PackBf16Args& args);
 
-// Fills memory with synthetic weights (model/checkpoint/synthetic.h): word i is (random(seed, i) & mask) +
-// base.
+// Fills memory with synthetic weights (checkpoint/synthetic.h): word i is (random(seed, i) & mask) + base.
 struct FillArgs {
   uint64_t* to;
   size_t first_word, num_words;

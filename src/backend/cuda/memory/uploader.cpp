@@ -158,7 +158,6 @@ Uploader::Source Uploader::bf16_of(const Matrix& matrix, const char* what) const
   return {static_cast<const uint8_t*>(matrix.elements().data), nullptr};
 }
 
-// Returns the bytes per second of a plain copy from a pinned buffer.
 double Uploader::host_to_device_rate() {
   constexpr int kCopies{16};
   const Stopwatch since;
@@ -190,9 +189,8 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
       first += count;
     }
   };
-  // Pages of small copies are not dropped here: the large page (folio) of a vector also holds adjacent
-  // tensors, which would be read again. They are dropped with the matrix or at the end, like bytes between
-  // pieces.
+  // Pages of small copies are not dropped here, but with the matrix or at the end, like bytes between pieces:
+  // a vector's large page (folio) also holds adjacent tensors, which would be read again.
   const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);

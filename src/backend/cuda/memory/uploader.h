@@ -37,13 +37,11 @@ class Uploader {
   void vectors(const Vector& first, int num, const IndexRange& part, float* to);
   void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
-  // Packs a slice of `from` as rows first_row and following of `to`. Recipes, and slices of BF16 columns, are
-  // transferred as whole rows; the device drops the rest.
+  // Packs a slice of `from` as rows from first_row on; transfers whole rows of recipes and of BF16 columns.
   void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);
   }
-  // Packs the slice of each of these experts.
   void experts(const ExpertMatrices& from, const IndexRange& which, const MatrixSlice& slice, RowOrder order,
                const Strips& to);
   // Throws InputError if an MXFP4 scale exceeds what the layout holds. Logs the memory that loading took, and

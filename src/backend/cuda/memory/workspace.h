@@ -90,7 +90,6 @@ class OwnedWorkspace {
   PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // of the exchange
 };
 
-// Bytes of the KV cache of one layer, and of all layers.
 size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind);
 size_t kv_bytes(const Config& config, const BackendOptions& options);
 

@@ -32,8 +32,7 @@ class CardThreads {
   ~CardThreads();
 
   void use_first() const { use_device(devices_.front()); }
-  // Calls f(n) for each GPU n on its thread, with that GPU current; returns when all are done. Throws the
-  // first GPU's exception, in GPU order.
+  // Calls f(n) for each GPU n on its thread, with it current. Waits for all; throws the first exception.
   void run(const std::function<void(size_t)>& f);
 
  private:

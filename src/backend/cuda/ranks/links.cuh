@@ -13,7 +13,6 @@
 
 namespace nibble::cuda {
 
-// The timeout of a polling thread.
 class Patience {
  public:
   __device__ explicit Patience(const Links& links) : links_(links) {}

@@ -1,5 +1,4 @@
-// NCCL, loaded at run time: the build uses neither its header nor its library. Declares the part of its ABI
-// that nibble calls (NVIDIA/nccl: src/nccl.h.in).
+// NCCL, loaded at run time; the build needs no NCCL header or library. ABI: NVIDIA/nccl, src/nccl.h.in.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,9 +18,8 @@ enum class NcclType : int { kUint8 = 1, kFloat32 = 7 };
 
 class Nccl {
  public:
-  // `library`: path; empty: libnccl.so.2 where the loader finds it. `interface`: network interface over which
-  // ranks find each other, unless NCCL_SOCKET_IFNAME is set; empty: NCCL chooses. Throws InputError if the
-  // library is missing, too old, or lacks a function.
+  // `library`: path; empty: libnccl.so.2. `interface`: network interface by which ranks find each other,
+  // unless NCCL_SOCKET_IFNAME is set; empty: NCCL's choice. Throws InputError if NCCL is missing or too old.
   static std::shared_ptr<const Nccl> load(const std::string& library, const std::string& interface = {});
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;

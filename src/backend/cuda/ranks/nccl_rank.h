@@ -1,6 +1,5 @@
-// A rank connected by NCCL: the ranks are on different machines, or on GPUs without peer access. NCCL gathers
-// all ranks' terms and a kernel adds them in rank order: NCCL's all-reduce uses an order that depends on the
-// number of rows.
+// A rank connected by NCCL: on another machine, or without peer access. NCCL gathers all ranks' terms; a
+// kernel adds them in rank order, because the order of NCCL's all-reduce depends on the number of rows.
 #pragma once
 
 #include <memory>
@@ -13,7 +12,6 @@
 
 namespace nibble::cuda {
 
-// Bytes that the rank takes: the terms that it receives, and NCCL's own memory.
 size_t nccl_rank_bytes(int hidden, int num_ranks, int max_batch_tokens);
 
 struct NcclGroup {
@@ -35,7 +33,6 @@ class NcclRank {
   void sum(const LaunchContext& gpu, Operation operation, const AddArgs& terms) const;
   // Copies the other ranks' columns of logits [rows, vocab] to the first rank.
   void gather_logits(float* logits, int rows, int vocab, cudaStream_t stream) const;
-  // Copies the first rank's data to the others.
   void broadcast(void* data, size_t bytes, cudaStream_t stream) const;
 
   void check() const;  // throws InputError if NCCL has reported an error

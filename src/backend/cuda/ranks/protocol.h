@@ -18,16 +18,14 @@ inline constexpr int kMaxRanks{8};
 // Up to this number of rows, a sum is sent as tagged words, each a float and a tag. These need no fence and
 // cross the link once, but (N - 1) R H words of 8 bytes leave each rank, for N ranks and R rows of H numbers;
 // with owners, (N - 1) / N R H numbers of 4 bytes and as many of 2 bytes. Computed, not measured, for NVLink
-// (387 GB/s), two ranks, H = 2,880: 0.060 and 0.022 us per row after a latency of 3 and 10 us. Break-even:
-// 188 rows for two ranks, 78 for three, 48 for four, 18 for eight; less with slower links, so smaller limits
-// are safe.
+// (387 GB/s), N = 2, H = 2,880: 0.060 and 0.022 us per row after a latency of 3 and 10 us. Break-even: 188
+// rows for two ranks, 78 for three, 48 for four, 18 for eight; less with slower links, so less is safe.
 constexpr int tagged_rows(int num_ranks) { return 128 / (num_ranks - 1); }
 // The maximum rows of one sum, which sizes the inbox; a step with more rows runs several sums.
 inline constexpr int kSumRows{8192};
 inline constexpr int kInboxSlots{2};
 
-// Returns the slot of a sum after half a layer, of launches_of_half launches. A step has an even number of
-// halves, so the next step continues the alternation.
+// The slot of a sum after half a layer. A step has an even number of halves, so steps keep alternating slots.
 constexpr int slot_of_sum(int half, int launch, int launches_of_half) {
   return (half * launches_of_half + launch) % kInboxSlots;
 }
@@ -47,8 +45,7 @@ constexpr size_t place_of(int num_ranks, int slot, int from_rank, int room) {
 // The rank `distance` after `rank`, cyclically. Ranks send to the next one first, to spread load over links.
 constexpr int peer_of(int rank, int distance, int num_ranks) { return (rank + distance) % num_ranks; }
 
-// The tag of message `number` of a step; all ranks count the same steps. Tags wrap: compare them for
-// equality, or by their distance.
+// The tag of a step's message `number`, the same on all ranks. Tags wrap: compare by equality or distance.
 constexpr uint32_t tag_of(uint32_t step, uint32_t tags_per_step, int number) {
   return step * tags_per_step + static_cast<uint32_t>(number);
 }

@@ -10,7 +10,6 @@
 // in 4 parts per token), 49 us at 3.1 TB/s, and 77 MB after attention. All of it overlaps: half of the CTAs
 // send and wait, the other half add up, from the launch on. CTAs poll, so all of a rank's must be resident.
 // Flags are per row, so ranks may launch different numbers of CTAs.
-// row, so ranks may launch different numbers of CTAs.
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"

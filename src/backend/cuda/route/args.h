@@ -39,8 +39,7 @@ struct RouteArgs {
   int* rank;         // [T, K], scratch: index of a pair among its expert's pairs
   unsigned* ticket;  // zero before and after every launch
   Groups groups;
-  // If norm.weights is set, route_batch() computes the norm of up to kRouterNorms tokens to `normed` and, if
-  // `x` is set, the sum of project()'s parts to `x`.
+  // If norm.weights is set, route_batch() writes the norm to `normed`, and project()'s summed parts to `x`.
   NormInput norm{};
   float* x{nullptr};  // [T, H]
 };

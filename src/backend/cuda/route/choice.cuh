@@ -8,8 +8,7 @@
 
 namespace nibble::cuda {
 
-// Returns experts by descending logit, ties to the lower expert. All lanes of a warp construct and call it
-// together, and all get the result.
+// Returns experts by descending logit, ties to the lower one. A whole warp constructs it and gets results.
 class Ranking {
  public:
   struct Place {
@@ -24,8 +23,7 @@ class Ranking {
       keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
   }
 
-  // Returns the next expert. A lane sees on its own whether its best is the best of all, which keeps the
-  // dependency on the previous call short.
+  // The next expert. A lane sees alone whether its best is the best: a short dependency on the previous call.
   __device__ Place next() {
     uint32_t of_lane = 0;
 #pragma unroll

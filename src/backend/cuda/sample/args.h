@@ -8,8 +8,7 @@
 
 namespace nibble::cuda {
 
-// Chooses a token from each row of logits, and computes requested log-probabilities. The kernel waits for the
-// kernels before it (pipeline/pdl.cuh).
+// Chooses a token per row of logits, with requested log-probabilities. Waits for earlier kernels (pdl.cuh).
 struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]
   const RowInput* input;  // the step's

@@ -40,8 +40,7 @@ constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // a warp can hold one value per warp, one in each lane
 
-// Tokens with a logit further below the largest are never drawn: exp(-32) is less than half a unit. top_k
-// starts its search with this distance.
+// Tokens further below the largest logit are never drawn: exp(-32) is under half a unit. top_k starts here.
 constexpr float kReach{32};
 
 // The CTAs that work on a row: a cluster, or a single CTA.
@@ -149,8 +148,7 @@ struct DistanceBins {
 };
 
 struct Shared {
-  // Double buffer that the row's other CTAs read: a CTA may fill one half while others read the other half.
-  // All CTAs pass a barrier before a half is filled again.
+  // Double buffer that other CTAs read; all pass a barrier before a half is filled again.
   uint64_t exchanges[2][kBins];
   RowReduce::TempStorage reduce;
   uint64_t warps[kWarps];
@@ -165,8 +163,7 @@ struct Shared {
 // Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the
 // target, `share` (in units of 2^-64) of the total plus `more`; if the total is below it, returns index -1
 // and the total. Not inlined, so that one copy stays in the instruction cache. Scans in two levels of warps:
-// in CUB's BlockScan every thread adds up 32 warps' sums serially, which (an estimate) takes as long as a
-// pass.
+// CUB's BlockScan adds up 32 warps' sums in every thread, which takes as long as a pass (an estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   using Scan = cub::WarpScan<uint64_t>;  // shuffles: needs no shared memory
@@ -198,7 +195,6 @@ class Row {
     if (threadIdx.x == 0) shared_.num_top = 0;
   }
 
-  // The likeliest token, packed, as best_kernel finds it.
   __device__ uint64_t best() {
     Likeliest likeliest;
     for_tokens([&](int token, float logit, bool is_there) {
@@ -391,8 +387,8 @@ class Row {
     return reduce_neighbours<Cluster::kCtas>(*Cluster::of_cta(exchange, lane_ % Cluster::kCtas), op);
   }
 
-  // Adds up amounts per bin, and finds the bin at which the running sum reaches the target. amount_of(token,
-  // logit, bin) sets the bin.
+  // Adds up amounts in bins set by amount_of(token, logit, bin); finds the bin where the sum reaches the
+  // target.
   template <typename AmountOf>
   __device__ Place count(const AmountOf& amount_of, uint64_t share, uint64_t more) {
     uint64_t* const bins = next_exchange();

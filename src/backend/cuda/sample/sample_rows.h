@@ -22,10 +22,9 @@ class SampleRows {
     adjustments_.clear();
     masks_.clear();
   }
-  // Adds a row. Parameters that engine/validate.h refuses, and tokens outside the vocabulary, are bugs of the
-  // caller. `position`: see SampleRow; if only the device knows it, no parameter may depend on counts of
-  // output tokens. `follows`: the step's row whose token is part of the output but not known yet
-  // (Run::ahead), or -1.
+  // Adds a row. Parameters that engine/validate.h refuses, and tokens outside the vocabulary, are caller
+  // bugs. `position`: see SampleRow; if only the device knows it, no parameter may depend on counts of output
+  // tokens. `follows`: the step's row whose token, not known yet, is part of the output (Run::ahead), or -1.
   void add(const OutputRow& output, int position, int follows = -1);
   bool are_greedy() const { return are_greedy_; }  // every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }

@@ -15,7 +15,6 @@ namespace nibble::cuda {
 
 class StepGraph {
  public:
-  // Captures the work that `enqueue` puts into the stream.
   StepGraph(const OwnedStream& stream, const std::function<void()>& enqueue);
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;

@@ -26,7 +26,6 @@ size_t max_page_ids(const BackendOptions& options) {
          kPathSlots * static_cast<size_t>(options.max_batch_tokens);
 }
 
-// A run with a draft tree, and the position and path of each of its rows.
 struct PlacedTree {
   const Run* run;
   std::vector<PlaceInRun> places;

@@ -1,5 +1,4 @@
-// The input of a step: rows, sampling parameters, output rows and page ids, packed in host memory. embed, the
-// step's first kernel, copies it to the device.
+// A step's input (rows, sampling parameters, output rows, page ids), packed in host memory; embed copies it.
 #pragma once
 
 #include <vector>
@@ -52,11 +51,9 @@ struct StepShape {
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
 
-// Pointers to the parts of an input, in host or device memory.
 struct InputParts {
   RowInput* rows;  // [num_tokens]
-  // The rows of attention: [num_own_rows] if the shape has own rows, otherwise `rows`. Attention reads only
-  // their positions and pages; tiles index them.
+  // Rows whose positions and pages attention reads, by tile: [num_own_rows] if set, otherwise `rows`.
   RowInput* attention_rows;
   TileInput* tiles;      // [num_tiles]
   SampleRow* sample;     // [num_outputs]
