@@ -28,7 +28,7 @@ struct DeviceCaps : DeviceProperties {
   bool has_block_products{false};  // ptx/block_mma.cuh; otherwise their twins run
   bool has_wgmma{false};           // ptx/wgmma.cuh
 
-  // False for a chip without a family of its own, which runs this family's code.
+  // False for a chip without a family of its own, which runs the code of another family.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
@@ -43,7 +43,7 @@ std::string describe(const DeviceCaps& caps);  // one line
 // Speeds of a chip, for predictions (predict/predict.h). Rates are per SM.
 struct ChipSpeeds {
   double read_bandwidth{0};      // bytes per second: the fastest that any program was seen to read
-  bool is_read_measured{false};  // else estimated from the share of datasheets that similar chips reach
+  bool is_read_measured{false};  // else estimated: similar chips' share of their datasheets' figures
   double clock_hz{0};            // under load
   double products_per_clock{0};  // mma.sync.m16n8k16 of bfloat16, summed in float32
   const char* source{""};        // source of the read bandwidth

@@ -31,7 +31,8 @@ struct ImageRows {
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
-// Calls f(item) for this CTA's items, and begin() once the first is known. Reads the next item a stage ahead.
+// Calls f(item) for this CTA's items, begin() once the first is known. Reads items early: it takes a stage's
+// time.
 template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
@@ -243,7 +244,8 @@ struct ImageShape {
         mma_bf16(sums, a[1], b[2], b[3]);
       }
     };
-    // Without a branch in a whole segment's loop, the next tile's loads overlap with this tile's products.
+    // The loop over a whole segment has no branch, so the next tile's loads overlap with this tile's
+    // products.
     if (num_tiles == kMaxSegmentTiles) {
 #pragma unroll
       for (int tile = 0; tile < kMaxSegmentTiles; ++tile) add_tile_of_few(tile);
@@ -261,7 +263,7 @@ struct ImageShape {
     const auto nothing = [] {};
     uint32_t a[2][2][4];
     stages.wait_until_full();
-    // One lane's address for the whole warp: it and its descriptors are then in uniform registers.
+    // The shuffle makes the address warp-uniform, so its descriptors are computed in uniform registers.
     const uint32_t at = __shfl_sync(~0u, stages.address(), 0);
     add_tile<true>(at + strip, at, a, sums, nothing);
 #pragma unroll

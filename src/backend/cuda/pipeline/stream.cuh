@@ -122,7 +122,7 @@ class LaneColumn {
   const uint32_t address_;
 };
 
-// A position among the units of a matrix or of several equal ones, numbered strip by strip.
+// A position among the units (segments) of a matrix, or of several of one shape, numbered strip by strip.
 struct UnitCursor {
   int unit, segment;
 
@@ -149,8 +149,9 @@ struct OneMatrix {
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-// `is_short`: a warp has one or two units. A loop over a slot's tiles then beats unrolled code, fetched for
-// one execution: an MXFP4 step of one row took 1,387 us instead of 1,402 on an H200 (docs/decisions/0016).
+// `is_short`: a warp has one or two units. Then a loop over a slot's tiles beats unrolled code, which is
+// fetched to run once: an MXFP4 step of one row took 1,387 us instead of 1,402 on an H200
+// (docs/decisions/0016).
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:

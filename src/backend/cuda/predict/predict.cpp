@@ -99,7 +99,7 @@ std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel&
   const auto costs_in = [&](const StorageFormats& stored) {
     return step_costs(model.config, stored, step.num_tokens, step.context, step.num_sequences);
   };
-  // Weights are counted by the bytes of a format that takes one byte for each.
+  // Counts weights as the bytes of a format with one byte per weight.
   constexpr Format kOne{Format::kE4m3};
   const std::vector<OperationCost> costs = costs_in(formats),
                                    weights = costs_in({kOne, kOne, kOne, kOne, kOne, kOne});

@@ -62,7 +62,7 @@ __device__ inline float2 load_now(const float2* from) {
   return value;
 }
 
-// from_here() keeps the compiler from computing with the value earlier: at the load, it would stall.
+// from_here() keeps the compiler from moving arithmetic on the value up to its load, where it would stall.
 __device__ inline float from_here(float value) {
   asm volatile("" : "+f"(value));
   return value;

@@ -12,7 +12,7 @@ namespace nibble::cuda::verify {
 enum class BlockProduct {
   kNative,    // block_mma: the instruction, or its twin on a GPU without it
   kTwin,      // block_mma_twin on every GPU
-  kUnscaled,  // kMxfp8's instruction without scales; a GPU without it leaves d
+  kUnscaled,  // kMxfp8's instruction without scales; d is unchanged on a GPU without it
 };
 
 // One warp multiplies each of `warps`, and its d becomes the product. kUnscaled ignores the scale bytes.

@@ -35,7 +35,7 @@ struct BlockMachine {  // this GPU, or in tests a simulated one
                                            const std::vector<WarpRegisters>&)>
       multiply;
 
-  ProbeFinding::Result expected_answer() const {  // of a probe of kNative that behaves as expected
+  ProbeFinding::Result expected_answer() const {  // the result of a kNative probe that is right
     return has_block_mma ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
   }
 };

@@ -133,8 +133,7 @@ ProbeFinding probe_quantising() {
               return double{to_float(E4m3{static_cast<uint8_t>(
                   words[2 * eight + static_cast<size_t>(place / 4)] >> 8 * (place % 4))})};
             };
-            // Two terms are exact, or within 2^-14 of the scale for numbers below 2^-6 of it
-            // (quantise_block.h).
+            // Two terms are exact, or off by 2^-14 of the scale for numbers below 2^-6 of it.
             const double value = lanes[lane][c];
             comparison.near({"two terms", block, 8 * lane + c},
                             code(all_first) * unit + code(all_rest) * rest_unit, value,
