@@ -13,7 +13,7 @@ struct AbsentEndpoint {
   ErrorForm errors{ErrorForm::kOpenAi};
 };
 
-// The row that covers `path`, or null. `path` is normalized by with_v1() (http/url.h).
+// Returns the row that covers `path`, or null. `path` is normalized by with_v1() (http/url.h).
 const AbsentEndpoint* find_absent(std::string_view path);
 
 }  // namespace nibble::server

@@ -20,7 +20,7 @@
 namespace nibble::server {
 namespace {
 
-// Readiness: whether to send requests to this server.
+// Reports readiness: whether requests should be sent to this server.
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
   if (service.state == ServiceState::kLoading) return reply_json(exchange, 503, {{"status", "loading"}});
   const Condition condition = condition_of(service);
@@ -29,8 +29,8 @@ asio::awaitable<void> health(Service& service, Exchange& exchange) {
   return reply_json(exchange, 503, {{"status", "draining"}});
 }
 
-// Liveness: whether the I/O thread and the engine respond; if not, supervisors restart the server. A server
-// that is loading, draining or full is alive.
+// Reports liveness: whether the I/O thread and the engine respond; if not, supervisors restart the server. A
+// server that is loading, draining or full is alive.
 asio::awaitable<void> live(Service& service, Exchange& exchange) {
   const Condition condition = condition_of(service);
   return condition.stall == Stall::kForever ? reply_json(exchange, 503, condition.json)
@@ -106,7 +106,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/tokenizer_info", &tokenizer_info, false, true, false},
 };
 
-// The route of this method (HEAD: GET) and path, otherwise any route of the path; null for unknown paths.
+// Returns the route of this method (HEAD: GET) and path, else any route of the path; null for unknown paths.
 const Route* find_route(std::string_view method, std::string_view path) {
   const Route* found = nullptr;
   for (const Route& route : kRoutes) {
@@ -120,7 +120,7 @@ const Route* find_route(const Exchange& exchange) {
   return find_route(exchange.method(), with_v1(exchange.path()));
 }
 
-// The methods of `path` as "GET, HEAD"; for "*", of all paths.
+// Returns the methods that `path` accepts, as "GET, HEAD"; for "*", the methods of all paths.
 std::string methods_of(std::string_view path) {
   std::vector<std::string_view> methods;
   for (const Route& route : kRoutes) {
@@ -159,7 +159,7 @@ void check_encoding(const Exchange& exchange) {
   throw error;
 }
 
-// A hint for an unknown path: often the client's base URL has an extra "/v1" or another server's path.
+// Returns a hint for an unknown path: often the base URL has an extra "/v1" or another server's path.
 std::string advice_for(const Exchange& exchange) {
   const std::string path = with_v1(exchange.path());
   std::string_view meant;
@@ -181,7 +181,7 @@ std::string advice_for(const Exchange& exchange) {
   return fmt::format("available paths: {}", fmt::join(paths, ", "));
 }
 
-// The key in "Authorization: Bearer KEY", else in X-Api-Key (Anthropic) or api-key (Azure).
+// Returns the key of "Authorization: Bearer KEY", else of X-Api-Key (Anthropic) or api-key (Azure).
 std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
   const std::string_view value = exchange.header("Authorization");
@@ -206,7 +206,7 @@ void identify(const Service& service, Exchange& exchange) {
   }
 }
 
-// Not logged: load balancers, supervisors and Prometheus send probes every few seconds.
+// Probes are not logged: load balancers, supervisors and Prometheus send them every few seconds.
 bool is_answer_to_a_probe(const Route& route, int status) {
   const bool is_probe = route.path == "/health" || route.path == "/live" || route.path == "/metrics";
   return is_probe && (status == 200 || status == 503);
@@ -279,7 +279,7 @@ asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& 
     co_await reply_json(exchange, error.status, json);
     co_return;
   }
-  // Status 200 is sent: the error becomes an event of the stream.
+  // Status 200 has been sent, so the error becomes an event of the stream.
   std::string event = form == ErrorForm::kAnthropic ? anthropic_event(json)
                       : form == ErrorForm::kOllama  ? print(json) + "\n"
                                                     : sse_event(json) + std::string(kSseDone);

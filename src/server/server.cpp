@@ -96,7 +96,7 @@ struct Server::Impl {
   }
 
   void run_io();
-  // Does nothing if the I/O context is gone: the calling signal thread outlives it.
+  // Posts to the I/O context if it still exists: the calling signal thread outlives it.
   template <typename F>
   void post_to_io(F f) {
     const std::lock_guard lock(io_mutex);
@@ -135,7 +135,7 @@ void Server::Impl::run_io() {
   }
 }
 
-// On the signal thread. While the model loads, no answer can be lost, so the process ends at once. The
+// Called on the signal thread. While the model loads, no answer can be lost, so the process ends at once. The
 // signal's default action would not end process 1 of a container.
 void Server::Impl::on_signal() {
   notify_service_manager("STOPPING=1\nSTATUS=Finishing running requests");
@@ -147,7 +147,7 @@ void Server::Impl::on_signal() {
   post_to_io([this] { asio::co_spawn(*io, drain(), asio::detached); });
 }
 
-// On the I/O thread.
+// Called on the I/O thread.
 void Server::Impl::reload() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -158,7 +158,7 @@ void Server::Impl::reload() {
   if (is_open) notify_service_manager("READY=1");
 }
 
-// On the signal thread. Destroys nothing: a destructor may wait for a hanging thread or device.
+// Called on the signal thread. Destroys nothing: a destructor may wait for a hanging thread or device.
 void Server::Impl::leave(int code) {
   if (const std::string& path = service.options.address.unix_socket; !path.empty()) ::unlink(path.c_str());
   std::_Exit(code);
@@ -188,7 +188,7 @@ asio::awaitable<void> Server::Impl::drain() {
   }
 }
 
-// After the engine was lost and has failed every request. Answers not read within `last_words` are lost.
+// Ends the server after the loss of the engine. Answers not read within `last_words` are lost.
 asio::awaitable<void> Server::Impl::give_up() {
   http->drain();
   service.state = ServiceState::kDraining;

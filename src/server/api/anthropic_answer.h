@@ -17,7 +17,7 @@ class AnthropicMessage {
  public:
   AnthropicMessage(const ReplyHead& head, bool shows_thinking);
 
-  // Return the next events of the stream.
+  // These functions return the next events of the stream.
   std::string begin(const Usage& usage);  // called once, before the others
   std::string push(const std::vector<AnswerDelta>& deltas);
   std::string end(std::string_view stop_reason, const std::string& stop_sequence, const Usage& usage);
@@ -37,7 +37,7 @@ class AnthropicMessage {
 
 std::string anthropic_event(const Json& event);  // "event: TYPE\ndata: {...}\n\n"
 
-// {"type": "error", "error": {"type", "message"}, "request_id"}
+// Returns {"type": "error", "error": {"type", "message"}, "request_id"}.
 Json anthropic_error(int status, std::string_view message, std::string_view request_id);
 
 }  // namespace nibble::server

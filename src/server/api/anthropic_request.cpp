@@ -70,7 +70,7 @@ void add_anthropic_message(const Field& field, std::vector<ChatMessage>& message
     said.text = content.string();
   else
     for (const Field& block : content.elements()) add_block(block, said, messages);
-  // Skip the text of a message that has only tool results.
+  // A message that has only tool results gets no message for its empty text.
   if (said.role == Role::kUser && said.text.empty() && messages.size() > num_before) return;
   messages.push_back(std::move(said));
 }
@@ -163,7 +163,7 @@ AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_to
   if (read.chat.chat.messages.empty()) messages.refuse("a list of at least one message");
   read_anthropic_tools(request, read.chat);
   read.shows_thinking = read_thinking(request, read.chat);
-  // An answer continues a last message of the assistant.
+  // If the last message is the assistant's, the answer continues it.
   const ChatMessage& last = read.chat.chat.messages.back();
   if (last.role == Role::kAssistant && last.tool_calls.empty()) {
     read.chat.continues_final = true;

@@ -37,7 +37,7 @@ struct AnswerDelta {
   OfferedTool tool{};                  // kCall
   std::vector<SampledToken> tokens{};  // kContent: the tokens since the last delta of content
 
-  // For chat APIs, which join several messages into one text: a blank line before a new paragraph.
+  // Returns the text, after a blank line if it begins a paragraph: chat APIs join messages into one text.
   std::string paragraph() const { return (begins_paragraph ? "\n\n" : "") + text; }
 };
 
@@ -62,7 +62,7 @@ class ChatAnswer {
   // Whether the last message is a call that was cut off. Valid after finish().
   bool has_cut_call() const;
 
-  // Sums of all deltas so far.
+  // The sums of all deltas so far.
   const std::string& reasoning() const { return reasoning_; }
   const std::string& content() const { return content_; }
   const std::vector<Call>& calls() const { return calls_; }
@@ -88,7 +88,7 @@ class ChatAnswer {
   bool is_preamble_{false};       // the last message with content is on "commentary"
   std::string reasoning_, content_;
   std::vector<Call> calls_;
-  // The last call's arguments until it ends, if its tool is custom.
+  // Arguments of the last call until it is complete, if it calls a custom tool.
   std::optional<std::string> custom_arguments_;
   std::vector<SampledToken> content_tokens_;
   size_t num_sent_tokens_{0};  // number of the first content_tokens_ that deltas have reported

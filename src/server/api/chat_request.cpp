@@ -12,7 +12,7 @@ using harmony::Json;
 
 namespace {
 
-// Which of the model's messages the client sees, and the model's identity.
+// Reads which of the model's messages the client sees, and the model's identity.
 void read_presentation(const Field& request, ChatRequest& read) {
   if (const auto include = request.find("include_reasoning")) read.includes_reasoning = include->boolean();
   if (const auto reasoning = request.find("reasoning"); reasoning && read_boolean(*reasoning, "exclude"))
@@ -41,7 +41,7 @@ ToolSet read_tools(const Field& request, ChatRequest& read) {
   return tools;
 }
 
-// A prediction is a string, or parts of type "text" as in messages.
+// Returns the text of a prediction: a string, or parts of type "text" as in messages.
 std::string read_prediction(const Field& request) {
   const auto prediction = request.find("prediction");
   if (!prediction) return "";

@@ -21,7 +21,6 @@ struct ChatRequest {
   std::string prediction{};  // the answer that the client expects; empty: none
 };
 
-// Throw InputError.
 ChatRequest read_chat_request(std::string_view body, const RequestDefaults& defaults = {});
 ChatRequest read_chat(const harmony::Json& json, const RequestDefaults& defaults = {});
 

@@ -20,7 +20,6 @@ struct CompletionRequest {
 
 inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default for max_tokens in /v1/completions
 
-// Throws InputError.
 CompletionRequest read_completion_request(std::string_view body, const RequestDefaults& defaults = {});
 
 }  // namespace nibble::server

@@ -8,8 +8,8 @@
 
 namespace nibble::server {
 
-// Makes a 400 of a reader's error. What follows "request." in a message that begins with a place, such as
-// "request.messages[2].role", becomes the error's parameter.
+// Converts a reader's error to an HTTP error (400). If the message begins with a place such as
+// "request.messages[2].role", the part after "request." becomes the error's parameter.
 HttpError to_http_error(const InputError& error);
 
 std::string_view error_type(int status);  // 400: "invalid_request_error"

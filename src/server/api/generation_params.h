@@ -24,7 +24,7 @@ struct GenerationParams {
   bool has_seed{false};           // false: a random seed is chosen
   std::optional<int> max_tokens;  // 0 only in completions: nothing is generated
   StopParams stop;                // without max_tokens and the model's own stop tokens
-  // Texts that must not appear, each tokenized as at the start of an answer and as after a space.
+  // Texts that must not appear in an answer. Each is tokenized as at its start and as after a space.
   std::vector<std::string> bad_words;
   std::optional<std::vector<TokenId>> allowed_tokens;  // ascending
   std::optional<int> truncate_prompt;                  // number of prompt tokens to keep; -1: all that fit
@@ -54,12 +54,12 @@ GenerationParams read_generation_params(Api api, const harmony::Field& request,
 void read_sampling(const harmony::Field& request, GenerationParams& params);  // temperature, penalties...
 void read_stop(const harmony::Field& request, GenerationParams& params);
 void read_sharing(const harmony::Field& request, GenerationParams& params);  // reads priority and cache_salt
-// Reads a text or a list of at most `most` texts, each within the limits of stop strings.
+// Reads a text, or a list of at most `most` texts. The limits of stop strings apply to each text.
 std::vector<std::string> read_texts(const harmony::Field& request, const char* key, size_t most);
 
 std::vector<TokenId> read_tokens(const harmony::Field& field, std::string_view accepted);
 int64_t read_whole_number(const harmony::Field& field, int64_t least, int64_t most);
-// Reads a number of tokens; nullopt for -1: no limit.
+// Reads a limit of tokens; nullopt for -1, which means no limit.
 std::optional<int> read_limit(const harmony::Field& field, int least);
 bool read_boolean(const harmony::Field& request, const char* key);  // false if absent
 

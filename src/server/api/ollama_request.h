@@ -14,14 +14,13 @@ struct OllamaRequest {
   bool only_loads{false};  // no prompt: clients send such requests to load the model
 };
 
-// Throw InputError.
 OllamaRequest read_ollama_chat(std::string_view body, const RequestDefaults& defaults = {});
 OllamaRequest read_ollama_generate(std::string_view body, const RequestDefaults& defaults = {});
 
-// {"model": NAME}; older clients send "name".
+// Reads {"model": NAME}; older clients send "name".
 std::string read_ollama_model(std::string_view body, IgnoredFields& ignored);
 
-// Removes ":latest", which nibble does not use: "tiny:latest" is "tiny".
+// Removes the tag ":latest", which nibble does not use: "tiny:latest" is "tiny".
 std::string without_tag(std::string name);
 
 }  // namespace nibble::server

@@ -15,7 +15,7 @@ using harmony::Json;
 
 class FormatReader {
  public:
-  // {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", ...}. Chats nest the schema.
+  // Reads {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", ...}. Chats nest the schema.
   void read_typed(const Field& format) {
     constexpr const char* kTypes{R"("text", "json_object" or "json_schema")"};
     const Field type = format.need("type", kTypes);
@@ -30,7 +30,7 @@ class FormatReader {
     set_schema(format, inner.need("schema", "a JSON schema"), inner);
   }
 
-  // `schema`: an object or JSON text. `about` may have name, description and strict.
+  // Sets a schema, given as an object or JSON text. `about` may have name, description and strict.
   void set_schema(const Field& field, const Field& schema, const Field& about) {
     const Json& value = schema.value();
     if (!value.is_object() && !value.is_boolean() && !value.is_string())
@@ -85,7 +85,7 @@ void read_structured_outputs(const Field& outputs, FormatReader& reader) {
 void read_of_others(const Field& request, FormatReader& reader) {
   if (const auto outputs = request.find("structured_outputs")) read_structured_outputs(*outputs, reader);
   if (const auto schema = request.find("guided_json")) reader.set_schema(*schema, *schema, *schema);
-  // An empty schema of llama.cpp's clients means none.
+  // llama.cpp's clients send an empty schema if they want none.
   if (const auto schema = request.find("json_schema");
       schema && schema->value() != "" && !schema->value().empty())
     reader.set_schema(*schema, *schema, *schema);

@@ -11,7 +11,7 @@
 
 namespace nibble::server {
 
-// Effort, limit and switches. OpenAI's field for the effort wins; a switch that is off wins over all.
+// Reads effort, limit and switches. OpenAI's field for the effort wins; a switch that is off wins over all.
 void read_reasoning(const harmony::Field& request, harmony::Chat& chat, GenerationParams& params);
 
 // Maps other APIs' levels to the nearest of low, medium and high, and adds them to `ignored`.
@@ -20,7 +20,7 @@ harmony::ReasoningEffort read_effort(const harmony::Field& field, IgnoredFields&
 // Sets low effort for `field`, and adds it to `ignored`.
 void turn_off_reasoning(const harmony::Field& field, harmony::Chat& chat, IgnoredFields& ignored);
 
-// In tokens; nullopt for -1, which means no limit in other engines.
+// Reads a limit of reasoning in tokens; nullopt for -1, which means no limit in other engines.
 std::optional<int> read_reasoning_budget(const harmony::Field& field);
 
 }  // namespace nibble::server

@@ -25,8 +25,8 @@ Json with_head(const ReplyHead& head, std::string_view object) {
   return json;
 }
 
-// {"type", "function": {"name", "arguments"}} or {"type", "custom": {"name", "input"}}; later parts have only
-// the text. Chat APIs have no namespaces, so the name is the client's own.
+// Returns {"type", "function": {"name", "arguments"}} or {"type", "custom": {"name", "input"}}; later parts
+// have only the text. Chat APIs have no namespaces, so the name is the client's own.
 Json call_json(const OfferedTool& tool, const std::string& text, bool begins) {
   const bool is_custom = tool.kind == ToolKind::kCustom;
   const char* type = is_custom ? "custom" : "function";
@@ -161,7 +161,7 @@ void CompletionLogprobs::add(const std::vector<SampledToken>& tokens) {
   for (const SampledToken& token : tokens) {
     add_text(token.token);
     Json top = Json::object();
-    // Of tokens with the same text emplace() keeps the first, the likeliest.
+    // If tokens have the same text, emplace() keeps the first, which is the likeliest.
     for (const TokenLogprob& other : token.top)
       top.emplace(token_text(other.token, tokenizer_), finite(other.logprob));
     lists_["token_logprobs"].push_back(finite(token.logprob));

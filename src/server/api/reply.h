@@ -18,7 +18,7 @@ namespace nibble::server {
 
 using harmony::Json;
 
-// Fields that every chunk repeats.
+// Fields that every chunk of an answer repeats.
 struct ReplyHead {
   std::string id;      // "chatcmpl-..."
   int64_t created{0};  // seconds since 1970
@@ -35,7 +35,7 @@ struct Usage {
 };
 Json to_json(const Usage& usage);
 
-// The member "usage" of chunks: the usage so far, or null if only the last chunk has it.
+// Makes the member "usage" of chunks: the usage so far, or null if only the last chunk has it.
 struct ChunkUsage {
   bool is_included{false}, is_continuous{false};
   Usage so_far{};
@@ -43,10 +43,10 @@ struct ChunkUsage {
   void add_to(Json& chunk) const;
 };
 
-// "length" at a limit, "tool_calls" if a complete call ends the answer, otherwise "stop".
+// Returns "length" at a limit, "tool_calls" if a complete call ends the answer, otherwise "stop".
 std::string_view finish_reason(FinishReason reason, bool ends_in_call);
 
-// {"content": [...], "refusal": null}: log-probabilities of the content's tokens.
+// Returns {"content": [...], "refusal": null}: the log-probabilities of the content's tokens.
 Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer);
 
 Json chat_choice(size_t index, const ChatAnswer& answer, std::string_view finish_reason,
@@ -74,8 +74,8 @@ class CompletionLogprobs {
   Json lists_;
 };
 
-// A prompt's log-probabilities as in vLLM's API: for each token {"ID": {"logprob", "rank", "decoded_token"}},
-// with a null rank beyond the listed tokens. `prompt`: from the second token on.
+// Returns a prompt's log-probabilities as in vLLM's API: for each token {"ID": {"logprob", "rank",
+// "decoded_token"}}, with a null rank beyond the listed tokens. `prompt`: from the second token on.
 Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& tokenizer);
 
 // Completions and chunks of streamed completions have the same format.
@@ -83,15 +83,15 @@ Json completion_choice(size_t index, const std::string& text, const Json& logpro
                        std::optional<std::string_view> finish_reason);
 Json completion_reply(const ReplyHead& head, Json choices);
 
-// The last chunk of a stream with stream_options.include_usage: usage, no choices.
+// Returns the last chunk of a stream with stream_options.include_usage: it has the usage and no choices.
 Json usage_chunk(const ReplyHead& head, std::string_view object, const Usage& usage);
 
-// Bytes that are not a whole character become U+FFFD.
+// Returns the token as text; bytes that are not a whole character become U+FFFD.
 std::string token_text(TokenId token, const Tokenizer& tokenizer);
 
 int64_t count_characters(std::string_view text);  // `text` must be valid UTF-8
 
-// One line. Invalid UTF-8 (partial characters, which only tokens have) becomes U+FFFD.
+// Returns JSON on one line. Invalid UTF-8 (partial characters, which only tokens have) becomes U+FFFD.
 std::string print(const Json& json);
 std::string sse_event(const Json& json);        // "data: {...}\n\n"
 std::string named_sse_event(const Json& json);  // "event: TYPE\ndata: {...}\n\n", with json["type"]

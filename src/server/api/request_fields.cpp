@@ -30,7 +30,7 @@ struct FieldRow {
   Fate fate;
   // JSON values, separated by bars, with which the field has no effect: it is neither refused nor reported.
   std::string_view neutral{};
-  // Refusal: "NAME must be ACCEPTED, not VALUE: REASON".
+  // For the message of a refused field: "NAME must be ACCEPTED, not VALUE: REASON".
   std::string_view accepted{}, reason{};
 };
 

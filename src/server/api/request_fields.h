@@ -24,7 +24,7 @@ enum class Api : uint8_t {
   kDetokenize = 128,
 };
 
-// "user, reasoning_effort (low)". Each name once; bounded number of names.
+// A list such as "user, reasoning_effort (low)", with each name once and a bounded number of names.
 class IgnoredFields {
  public:
   void add(std::string_view name, std::string_view instead = "");
@@ -37,7 +37,7 @@ class IgnoredFields {
   std::set<std::string> more_;
 };
 
-// Throws InputError for a refused field.
+// Adds ignored fields to `ignored`. Throws InputError for a refused field.
 void check_fields(Api api, const harmony::Field& request, IgnoredFields& ignored);
 
 // Adds what readers did not read, at any depth: "messages[].content[].speed". Call it after all readers.

@@ -33,7 +33,7 @@ std::string output_from(const Field& output) {
   return harmony::content_text(output, {.is_result = true, .accepted = kPartTypes});
 }
 
-// The last message if it is the assistant's and `may_join` accepts it, otherwise a new one.
+// Returns the last message if it is the assistant's and `may_join` accepts it, otherwise a new message.
 template <typename MayJoin>
 ChatMessage& assistant(std::vector<ChatMessage>& messages, MayJoin may_join) {
   if (messages.empty() || messages.back().role != Role::kAssistant || !may_join(messages.back())) {
@@ -98,7 +98,7 @@ void add_search_call(const Field& item, Reader& out) {
   add_call(item, out, "tool_search",
            harmony::json_line(item.need("arguments", "an object").value(), harmony::JsonSpacing::kNone));
 }
-// Names the arguments as in the function "shell" (tools.cpp).
+// Converts a call to one of the function "shell", with that function's argument names (tools.cpp).
 void add_local_shell_call(const Field& item, Reader& out) {
   const Field action = item.need("action", "an object with a command");
   Json arguments{{"command", action.need("command", "a list of strings").value()}};
@@ -110,7 +110,7 @@ void add_local_shell_call(const Field& item, Reader& out) {
   add_call(item, out, "shell", harmony::json_line(arguments, harmony::JsonSpacing::kNone));
 }
 
-// The call's arguments are members of an object in the item.
+// Adds a call whose arguments are members of an object in the item.
 void add_call_of_members(const Field& item, Reader& out, const char* object, const char* name,
                          std::initializer_list<const char*> keys) {
   const Field given = item.need(object, "an object");
@@ -130,7 +130,7 @@ void add_patch_call(const Field& item, Reader& out) {
 void add_result(const Field& item, Reader& out, std::string text) {
   ChatMessage& message = out.input.messages.emplace_back();
   message.role = Role::kTool;
-  // Without an id, a result belongs to the oldest open call (of this name).
+  // Without an id, a result belongs to the oldest call (of this name) without a result.
   message.tool_call_id = item.find_string("call_id");
   const bool is_named = item.find("name").has_value();
   const std::string name = is_named ? harmony::need_tool_name(item, "name") : "";
@@ -142,7 +142,7 @@ void add_local_shell_output(const Field& item, Reader& out) {  // its id may be 
   ChatMessage& result = out.input.messages.back();
   if (!result.tool_call_id) result.tool_call_id = item.find_string("id");
 }
-// The output of each command, and how it ended.
+// Adds the output of each command, and how the command ended.
 void add_shell_output(const Field& item, Reader& out) {
   item.skip({"max_output_length"});
   const Field output = item.need("output", "a list of the commands' outputs");

@@ -14,7 +14,7 @@ struct ItemKind {
   ToolKind tool;  // for calls
   const char *id_prefix, *type;
   const char* part;  // type of the item's only content part; null: none
-  // Without `part`, the member for the text. Null: an object of the arguments, once complete.
+  // Member for the text if `part` is null. Null: the arguments become an object when they are complete.
   const char* text;
   const char* event;  // name without ".delta" or ".done"; null: none
 };
@@ -150,7 +150,7 @@ void ResponseItems::begin(const AnswerDelta& delta, std::vector<Json>& events) {
 void ResponseItems::push(const AnswerDelta& delta, std::vector<Json>& events) {
   const bool begins = delta.kind == Kind::kCall ? !delta.id.empty() : delta.begins_message;
   if (open_ && (begins || open_->kind != delta.kind)) {
-    // A stop string removed the tokens' text, and no open item can take them.
+    // No open item can take tokens whose text a stop string removed.
     if (delta.text.empty() && !begins) return;
     end("completed", events);
   }

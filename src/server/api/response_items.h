@@ -1,5 +1,5 @@
-// The items of a response (reasoning, message, tool calls), and the events that stream them: both from the
-// same deltas, so events add up to items. Each harmony message becomes an item.
+// The items of a response (reasoning, message, tool calls), and the events that stream them. Both come from
+// the same deltas, so the events add up to the items. Each harmony message becomes one item.
 #pragma once
 
 #include <string>

@@ -16,13 +16,13 @@ class ResponseObject {
  public:
   ResponseObject(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request);
 
-  // Return the next server-sent events; empty without a stream. The first call also begins the stream.
+  // Each returns the next server-sent events; empty without a stream. The first call begins the stream.
   std::string push(const std::vector<AnswerDelta>& deltas);
   std::string end(const std::vector<AnswerDelta>& deltas, bool is_complete);
   std::string close(const Usage& usage);  // the last event; then json() is complete
   std::string fail(const HttpError& error);
   std::string cancel();
-  // For long silence: some clients give up after minutes.
+  // An event to send during long silence: some clients give up after minutes without one.
   std::string still_in_progress();
 
   void set_status(const char* status) { whole_["status"] = status; }

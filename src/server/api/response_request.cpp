@@ -19,7 +19,7 @@ using harmony::Field;
 using harmony::Json;
 
 void read_include(const Field& request, ResponseRequest& read) {
-  // From built-in tools and images, which this server lacks.
+  // Only built-in tools and images produce these values, and this server has neither.
   constexpr std::string_view kNeverThere[]{
       "reasoning.encrypted_content",   "file_search_call.results",
       "web_search_call.results",       "web_search_call.action.sources",
@@ -38,7 +38,7 @@ void read_include(const Field& request, ResponseRequest& read) {
     read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs));
 }
 
-// Storage, background, truncation, metadata.
+// Reads the fields that do not affect sampling: storage, background, truncation, metadata.
 void read_keeping(const Field& request, ResponseRequest& read) {
   read.previous_id = request.find_string("previous_response_id");
   if (const auto store = request.find("store")) read.store = store->boolean();
@@ -70,7 +70,7 @@ std::vector<StoredItem> items_to_store(const Json& input) {
   return stored;
 }
 
-// The type is optional: an item with only an id is a reference.
+// Whether the item is a reference. The type is optional: an item with only an id is a reference.
 bool is_reference(const Json& item) {
   if (!item.is_object()) return false;
   if (const auto type = item.find("type"); type != item.end() && !type->is_null())

@@ -31,7 +31,6 @@ struct ResponseRequest {
 void resolve_references(harmony::Json& body,
                         const std::function<const std::string*(const std::string& id)>& find_item);
 
-// Throw InputError.
 ResponseRequest read_response(harmony::Json body, const RequestDefaults& defaults = {});
 ResponseRequest read_response_request(std::string_view body);
 

@@ -13,7 +13,7 @@
 
 namespace nibble::server {
 
-// Bytes in memory, without the allocator's overhead.
+// Returns the memory of a conversation in bytes, without the allocator's overhead.
 size_t bytes_of(const std::vector<harmony::ChatMessage>& messages);
 
 struct StoredItem {
@@ -41,7 +41,7 @@ class ResponseStore {
   void put(OwnedId id, StoredResponse response);  // not if larger than the limit
   // Null if never stored or dropped. Marks the response as used. The pointer is valid until put() or erase().
   const StoredResponse* find(const OwnedId& id);
-  // The item of this id from any response of its owner, or null.
+  // Returns the item of this id from any response of its owner; null if absent.
   const std::string* find_item(const OwnedId& id) const;
   bool erase(const OwnedId& id);
 

@@ -25,7 +25,6 @@ struct DetokenizeRequest {
   IgnoredFields ignored;
 };
 
-// Throw InputError.
 TokenizeRequest read_tokenize_request(std::string_view body, const RequestDefaults& defaults = {});
 DetokenizeRequest read_detokenize_request(std::string_view body);
 

@@ -32,7 +32,6 @@ bool is_same(const OfferedTool& one, const OfferedTool& other) {
          one.parameters == other.parameters && one.input == other.input && one.is_strict == other.is_strict;
 }
 
-// `place`: the tool's place in the request.
 void offer(const std::string& place, Tool shown, OfferedTool tool, ToolSet& tools, IgnoredFields& ignored) {
   if (tools.offered.size() >= kMaxTools)
     throw InputError("request.tools must be a list of at most {} tools", kMaxTools);
@@ -47,7 +46,7 @@ void offer(const std::string& place, Tool shown, OfferedTool tool, ToolSet& tool
   tools.offered.push_back(std::move(tool));
 }
 
-// {"name", "description", "format": {"type": "text"} or {"type": "grammar", "syntax", "definition"}}.
+// Reads {"name", "description", "format": {"type": "text"} or {"type": "grammar", "syntax", "definition"}}.
 void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   constexpr const char* kSyntaxes{"\"lark\" or \"regex\""};
   OfferedTool offered{.kind = ToolKind::kCustom, .is_strict = true};
@@ -70,7 +69,7 @@ void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   offer(tool.place(), std::move(function), std::move(offered), tools, ignored);
 }
 
-// The arguments' schema; absent: any object. Arguments are always an object, whatever the schema says.
+// Schema of the arguments; absent: any object. Arguments are always an object, whatever the schema says.
 std::optional<std::string> arguments_schema(const Field& function) {
   const auto parameters = function.find("parameters");
   if (!parameters || parameters->value() == true || parameters->value() == Json::object())
@@ -122,7 +121,7 @@ void offer_tool_search(const Field& tool, ToolSet& tools, IgnoredFields& ignored
   offer_built_in(tool, ToolKind::kToolSearch, std::move(function), tools, ignored);
 }
 
-// Arguments: members of "action" in a shell_call.
+// The arguments are the members of "action" in a shell_call.
 void offer_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   if (const auto environment = tool.find("environment");
       environment && environment->find_string("type") != "local")
@@ -136,7 +135,7 @@ void offer_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
       tools, ignored);
 }
 
-// Arguments: members of "operation" in an apply_patch_call.
+// The arguments are the members of "operation" in an apply_patch_call.
 void offer_apply_patch(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   offer_built_in(tool, ToolKind::kApplyPatch, Json::parse(R"({"name":"apply_patch","description":
              "Creates, updates or deletes a file. The diff has the V4A format; a deletion needs none.","parameters":
@@ -289,7 +288,7 @@ std::optional<std::string> whole_input(const std::string& arguments) {
                                                      : std::nullopt;
 }
 
-// The text of JSON that was cut off, without an incomplete escape.
+// Completes JSON that was cut off, and returns its text without an incomplete escape.
 std::string input_so_far(const std::string& arguments) {
   constexpr size_t kLongestEscape{12};  // a pair of surrogates
   if (const auto input = whole_input(arguments + "}")) return *input;

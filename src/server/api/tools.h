@@ -41,7 +41,7 @@ struct ToolSet {
   std::vector<harmony::ToolNamespace> namespaces;  // except "functions"
   std::vector<OfferedTool> offered;                // the tools of all namespaces
 
-  // Allows calls only of these tools. The prompt still lists all tools, for the prefix cache.
+  // Allows calls only of tools with these names. The prompt still lists all tools, to hit the prefix cache.
   void allow_only(const std::vector<std::string>& names);
   const OfferedTool* find(std::string_view space, std::string_view name) const;  // null: absent
   bool has(std::string_view name) const;                                         // in any namespace
@@ -54,14 +54,14 @@ void add_chat_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ig
 void add_function(const harmony::Field& function, ToolSet& tools, IgnoredFields& ignored);
 void add_response_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 
-// OpenAI's forms of tool_choice: none, auto, required, a named tool, allowed_tools. Throws InputError.
+// Obeys tool_choice in OpenAI's forms: none, auto, required, a named tool, allowed_tools. Throws InputError.
 void apply_tool_choice(const harmony::Field& request, ToolSet& tools, GenerationParams& params);
 // Forces a call of tool `name`, or of any tool. `choice`: the request's field, for messages.
 void force_call(const harmony::Field& choice, const std::optional<std::string>& name, ToolSet& tools,
                 GenerationParams& params);
 
-// The text in the arguments of a kCustom tool, or the arguments if they have another form. For a call that
-// was cut off (`is_whole` is false), the text so far.
+// Returns the text in the arguments of a kCustom tool, or the arguments if they have another form. For a call
+// that was cut off (`is_whole` is false), returns the text so far.
 std::string input_of(const std::string& arguments, bool is_whole);
 
 }  // namespace nibble::server

@@ -16,7 +16,7 @@
 namespace nibble::server {
 namespace {
 
-// The engine's prediction: the client's text as content of the channel "final".
+// Makes the engine's prediction from the client's text, as content of the channel "final".
 std::shared_ptr<const speculative::Prediction> make_prediction(const std::string& text,
                                                                const Tokenizer& tokenizer) {
   if (text.empty()) return nullptr;

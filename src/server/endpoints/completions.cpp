@@ -104,7 +104,7 @@ class CompletionChoices : public ChoiceListener {
     std::string_view finish_reason{};
   };
 
-  // The choices to keep, likeliest first by mean log-probability of their tokens, as in OpenAI's API.
+  // Returns the choices to keep, likeliest first by mean log-probability of their tokens, as in OpenAI's API.
   std::vector<size_t> best_of(size_t first) const {
     std::vector<size_t> order(num_tried_);
     std::iota(order.begin(), order.end(), first);
@@ -157,8 +157,8 @@ class CompletionChoices : public ChoiceListener {
   std::vector<Choice> choices_;
 };
 
-// Log-probability rows for the prompts' tokens, with alternatives. Throws HttpError if there are too many: a
-// row takes about 100 bytes. Streams have a lower limit, because building rows delays other requests.
+// Counts log-probability rows of the prompts' tokens, with alternatives. Throws HttpError if there are too
+// many: a row takes about 100 bytes. Streams have a lower limit, because building rows delays other requests.
 size_t count_prompt_rows(const CompletionRequest& request, const std::vector<GenerationRequest>& prompts) {
   const size_t most = request.params.stream ? 1 << 14 : 1 << 19;
   size_t num_rows = 0;
@@ -174,7 +174,7 @@ size_t count_prompt_rows(const CompletionRequest& request, const std::vector<Gen
   throw error;
 }
 
-// Limits the echoed prompts of all choices to the size of a body (HttpError): few KB could echo many MB.
+// Throws HttpError if echoed prompts exceed the limit of a body: a few KB could cause an answer of many MB.
 void check_echo(const CompletionRequest& request, const Tokenizer& tokenizer, uint64_t max_bytes) {
   if (!request.echo) return;
   uint64_t num_bytes = 0;
@@ -201,7 +201,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
     request = read_completion_request(exchange.body(), service.options.defaults);
     check_model(service, request.params);
     limit_output(service, request.params);
-    // Before thousands of prompts are tokenised.
+    // Check this before thousands of prompts are tokenised.
     service.gate->check_count(request.prompts.size() * static_cast<size_t>(request.params.num_choices));
     for (const Prompt& prompt : request.prompts) {
       prompts.push_back(make_generation_request(service, request.params, tokens_of(prompt, tokenizer)));

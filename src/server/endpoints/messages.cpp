@@ -49,7 +49,7 @@ class MessageAnswer : public ChoiceListener {
   Usage usage_;
 };
 
-// This message for a too long prompt makes Claude Code compact its conversation.
+// Reports a prompt that is too long with the message that makes Claude Code compact its conversation.
 GenerationRequest make_message_request(const Service& service, const GenerationParams& params,
                                        std::vector<TokenId> prompt) {
   try {

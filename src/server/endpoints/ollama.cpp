@@ -22,7 +22,7 @@ std::string now() {
 
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
-// Arguments are an object in Ollama's API. Invalid JSON becomes the member "arguments".
+// In Ollama's API arguments are an object. Invalid JSON becomes the member "arguments".
 Json calls_json(const ChatAnswer& answer) {
   Json calls = Json::array();
   for (const ChatAnswer::Call& call : answer.calls()) {

@@ -68,7 +68,7 @@ asio::awaitable<void> ollama_show(Service& service, Exchange& exchange) {
                      {"modified_at", time_of(service.model->created)}});
 }
 
-// The Ollama version of this API, which clients compare with the version that they need (Codex: 0.13.4).
+// Returns the version of Ollama's API. Clients compare it with the version that they need (Codex: 0.13.4).
 asio::awaitable<void> ollama_version(Service&, Exchange& exchange) {
   return reply_json(exchange, 200, {{"version", "0.13.5"}});
 }

@@ -1,4 +1,4 @@
-// GET /, /status and the files of these pages: without secrets, so they need no API key.
+// GET /, /status and the files that these pages load. They hold no secrets, so they need no API key.
 #include <algorithm>
 #include <string>
 
@@ -12,8 +12,8 @@
 namespace nibble::server {
 namespace {
 
-// Browsers load only this server's files, connect only to it, and don't embed it in other pages: a model's
-// text could not act as a script even as markup, which markdown.js and trusted types prevent.
+// Browsers may load only this server's files, connect only to it, and not embed it in other pages. So even as
+// markup a model's text could not act as a script. markdown.js and trusted types prevent such markup.
 constexpr std::string_view kContentPolicy{
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
@@ -26,7 +26,7 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   if (!service.options.has_page)
     throw HttpError(404, "'{}' is not available: the server was started with --no-page", exchange.path());
   if (file == files.end()) throw HttpError(404, "'{}' does not exist", exchange.path());
-  // Weak: equal for plain and compressed text.
+  // A weak tag: the same for plain and compressed text.
   const std::string tag = fmt::format("W/\"{}\"", file->hash);
   exchange.add_header("ETag", tag);
   exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time
@@ -52,7 +52,7 @@ bool is_client_of_ollama(std::string_view user_agent) {
 
 }  // namespace
 
-// HTML for browsers. Ollama's clients expect these words to check that the server runs.
+// Browsers get HTML. Ollama's clients expect these words to check that the server runs.
 asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   const bool wants_html = exchange.header("Accept").find("text/html") != std::string_view::npos;
   if (wants_html && service.options.has_page) return reply_page_file(service, exchange, "chat.html");

@@ -39,7 +39,7 @@ void load_previous_response(Service& service, Exchange& exchange, ResponseReques
   messages.insert(messages.begin(), before->messages.begin(), before->messages.end());
 }
 
-// Throws unless a call precedes every result. Not in harmony/chat.h, because the error uses this API's names.
+// Throws if a result has no call before it. Not in harmony/chat.h, because the error uses this API's names.
 void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   std::vector<std::string> open_calls;
   for (const ChatMessage& message : messages) {
@@ -60,7 +60,7 @@ void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   }
 }
 
-// Resolves references and adds the previous conversation. Called once per request.
+// Reads a request, resolves its references and adds the previous conversation. Called once per request.
 asio::awaitable<ResponseRequest> read_request(Service& service, Exchange& exchange) {
   Json body;
   ResponseRequest request;
@@ -86,7 +86,7 @@ ChatPrompt prompt_of(const Service& service, const ResponseRequest& request) {
   return request.may_truncate ? shortened_prompt(service, chat) : chat_prompt(service, chat);
 }
 
-// Stores the response to fetch, and the conversation to continue.
+// Stores the response for clients that fetch it, and the conversation for clients that continue it.
 void store(Service& service, const std::string& owner, const std::string& id, ResponseRequest& request,
            const Json& whole) {
   if (!request.store) return;
@@ -116,7 +116,7 @@ std::string ResponseAnswer::on_end(size_t, FinishReason reason, const std::strin
 
 namespace {
 
-// Returns the events still to send; nullopt if the client has disconnected.
+// Generates the answer. Returns the events still to send; nullopt if the client has disconnected.
 asio::awaitable<std::optional<std::string>> run(Service& service, Exchange& exchange,
                                                 ResponseRequest& request,
                                                 std::vector<GenerationRequest> prompts,

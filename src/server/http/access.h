@@ -1,4 +1,4 @@
-// Guards against scripts of other sites' pages, which reach servers through a user's browser.
+// Guards against scripts of other sites, which run in a user's browser and reach the user's servers.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace nibble::server {
 
 struct AccessRules {
-  // Accepted Host names, any port. Empty, or "*": all. Stops DNS rebinding: a page that makes its own name
-  // resolve to 127.0.0.1 sends that name as Host.
+  // Accepted names in the Host header, with any port. Empty, or "*": all. Stops DNS rebinding, in which a
+  // page makes its own name resolve to 127.0.0.1: its requests carry that name.
   std::vector<std::string> hosts{};
   std::vector<std::string> cors_origins{};  // pages that may call this server from a browser; "*": all
 };

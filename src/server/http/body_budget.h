@@ -1,5 +1,5 @@
-// Bounds the memory of request bodies over all connections: otherwise the worst case were the largest body
-// times the number of connections. I/O thread only.
+// Bounds the memory of request bodies over all connections. Without it the worst case would be the largest
+// body times the number of connections. I/O thread only.
 #pragma once
 
 #include <cstdint>

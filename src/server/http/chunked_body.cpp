@@ -18,7 +18,7 @@ bool take_quoted(std::string_view& text) {
   return true;
 }
 
-// Chunk extensions: any number of ";NAME" and ";NAME=VALUE", with blanks. VALUE: token or quoted string.
+// Whether `text` is a list of chunk extensions, ";NAME" or ";NAME=VALUE" (a token or a quoted string).
 bool are_extensions(std::string_view text) {
   const auto take = [&](size_t length) {
     text.remove_prefix(length);
@@ -55,7 +55,7 @@ size_t ChunkedBody::take(std::string_view bytes, std::string& body) {
       if (num_left_ == 0) next_ = Next::kEndOfData;
       continue;
     }
-    // Before the line is complete: its end may never arrive.
+    // Check before the line is complete: its end may never arrive.
     if (next_ == Next::kEndOfData && !std::string_view("\r\n").starts_with(bytes.substr(0, 2)))
       throw HttpError(400, "a chunk is longer than its stated size");
     const auto line = take_line(bytes);
@@ -88,7 +88,7 @@ void ChunkedBody::read_line(std::string_view line, uint64_t num_body_bytes) {
   }
 }
 
-// "1F" or "1F;NAME=VALUE"
+// Parses "1F" or "1F;NAME=VALUE".
 void ChunkedBody::read_size(std::string_view line, uint64_t num_body_bytes) {
   constexpr size_t kMaxDigits{16};
   uint64_t size{};

@@ -10,7 +10,7 @@ namespace nibble::server {
 
 class ChunkedBody {
  public:
-  // `max_other_bytes`: for all extensions and trailers.
+  // `max_other_bytes`: limit for extensions and trailers together.
   ChunkedBody(uint64_t max_body_bytes, size_t max_other_bytes)
       : max_body_bytes_(max_body_bytes), max_other_bytes_(max_other_bytes) {}
 

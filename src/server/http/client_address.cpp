@@ -20,7 +20,7 @@ ip::address as_v4_if_mapped(const ip::address& address) {
   return ip::make_address_v4(ip::v4_mapped, address.to_v6());
 }
 
-// nullopt for a Unix socket or a closed connection.
+// Returns nullopt for a Unix socket or a closed connection.
 std::optional<ip::address> peer_of(const boost::asio::generic::stream_protocol::socket& socket) {
   error_code error;
   const auto endpoint = socket.remote_endpoint(error);
@@ -40,7 +40,7 @@ std::optional<ip::address> peer_of(const boost::asio::generic::stream_protocol::
   return std::nullopt;
 }
 
-// The last entry, which the nearest proxy added; nullopt if it is no address.
+// Returns the last entry, which the nearest proxy added; nullopt if it is no address.
 std::optional<ip::address> last_address(std::string_view forwarded) {
   std::string_view entry = forwarded.substr(forwarded.rfind(',') + 1);
   const size_t begin = entry.find_first_not_of(" \t"), end = entry.find_last_not_of(" \t");

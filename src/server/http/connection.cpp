@@ -24,7 +24,7 @@ using boost::system::system_error;
 constexpr std::chrono::seconds kLingerTime{5};
 constexpr size_t kLingerBytes{64 << 20};
 
-// Twice the header's limit, to detect longer headers.
+// The read buffer is twice the header's limit, so that a longer header is detected.
 size_t buffer_bytes(const HttpLimits& limits) { return 2 * size_t{limits.max_header_bytes}; }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::string_view Connection::received() const {
   return {static_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Reads more bytes; the buffer must have room.
+// Reads more bytes into the buffer, which must have room.
 asio::awaitable<bool> Connection::receive() {
   constexpr size_t kMostBytes{64 << 10};
   error_code error;
@@ -119,7 +119,7 @@ asio::awaitable<bool> Connection::read_body(RequestHead& head, BodyBudget::Share
   co_return true;
 }
 
-// A CORS preflight, which a browser sends before a page's request, has no key and needs none.
+// Whether this is a CORS preflight, which a browser sends before a page's request, without a key.
 bool Connection::is_preflight(const HttpRequest& request) const {
   return request.method() == http::verb::options &&
          request.count(http::field::access_control_request_method) > 0 &&
@@ -137,7 +137,7 @@ std::string Connection::cors_lines(const HttpRequest& request) const {
   lines += "Access-Control-Allow-Methods: GET, POST, DELETE\r\nAccess-Control-Max-Age: 86400\r\n";
   const auto asked = request[http::field::access_control_request_headers];
   if (!asked.empty()) lines += fmt::format("Access-Control-Allow-Headers: {}\r\n", to_std(asked));
-  // Private Network Access in Chrome: a page from the internet calls a server in the user's network.
+  // Chrome's Private Network Access: a page from the internet calls a server in the user's network.
   if (request["Access-Control-Request-Private-Network"] == "true")
     lines += "Access-Control-Allow-Private-Network: true\r\n";
   return lines;
@@ -158,7 +158,7 @@ void Connection::check(const RequestHead& head, bool is_first, const BodyBudget:
   share.check(head.content_length);
 }
 
-// Returns false if the connection must close.
+// Serves one request. Returns false if the connection must close.
 asio::awaitable<bool> Connection::serve_one(bool is_first) {
   RequestHead head;
   Refusal refusal;

@@ -19,7 +19,7 @@
 
 namespace nibble::server {
 
-// Shared by a server's connections.
+// Shared by all connections of a server.
 struct ConnectionContext {
   HttpLimits limits;
   AccessRules access;
@@ -43,7 +43,7 @@ class Connection {
   using Refusal = std::optional<HttpError>;
 
   asio::awaitable<bool> serve_one(bool is_first);
-  // Return false if the client closed the connection, was too slow, or had to make room for a new connection.
+  // These return false if the client closed the connection, was too slow, or had to make room for another.
   asio::awaitable<bool> read_request_head(RequestHead& head, Refusal& refusal);
   asio::awaitable<bool> read_body(RequestHead& head, BodyBudget::Share& share, Refusal& refusal);
   asio::awaitable<bool> receive();

@@ -16,7 +16,7 @@ class ConnectionSlots {
   int num_taken() const { return num_taken_; }
   bool are_too_few() const { return num_taken_ > max_taken_; }
 
-  // Ends the connection that has waited longest for its client. False if no connection waits.
+  // Ends the connection that has waited longest for its client. Returns false if no connection waits.
   bool make_room();
 
   // One connection's slot. May outlive the server.

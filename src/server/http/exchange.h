@@ -18,22 +18,22 @@ namespace asio = boost::asio;
 inline constexpr std::string_view kJsonType{"application/json"};
 inline constexpr int kClientGone{499};  // the status that nginx logs when the client disconnects
 
-// For the log and the metrics.
+// Facts about a request for the log and the metrics.
 struct RequestRecord {
   std::string client;       // its address
   std::string traceparent;  // W3C Trace Context; empty if absent or invalid
   std::string key_name;     // name of the request's API key; empty if the server has no keys
   std::string key_owner;    // ApiKey::owner: equal for all requests of one user
-  // For requests that generate:
+  // Set only for requests that generate:
   std::string model;  // as the request names it
   int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
   Stopwatch clock;  // started when the request was read
   std::optional<double> first_token_seconds;
-  // stop, length, abort or error; of several choices, that of the last to end.
+  // stop, length, abort or error. Of several choices, that of the last one to end.
   std::string_view finish_reason;
 };
 
-// Writing throws boost::system::system_error if the client has disconnected.
+// The functions that write throw boost::system::system_error if the client has disconnected.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -49,21 +49,22 @@ class Exchange {
   virtual void reserve_more(uint64_t num_bytes) = 0;
   // The client's X-Request-Id if it has only letters, digits and "-_.", otherwise a random id.
   virtual const std::string& id() const = 0;
-  // 0 before the answer; kClientGone after a disconnect.
+  // The status of the answer: 0 before the answer, kClientGone if the client disconnected.
   virtual int status() const = 0;
   virtual bool has_events() const = 0;  // whether the header of a stream has been sent
 
-  // Call before the header is sent. Name and value must not contain line breaks.
+  // Adds a line to the answer's header before it is sent. Name and value must not contain line breaks.
   virtual void add_header(std::string_view name, std::string_view value) = 0;
   virtual asio::awaitable<void> reply(int status, std::string_view content_type, std::string body) = 0;
 
-  // By default the type of server-sent events.
+  // Sets the content type of a stream. The default is that of server-sent events.
   virtual void set_stream_type(std::string_view content_type) = 0;
-  // The first write_events() also sends the header. `status` is for the log.
+  // The first call of write_events() also sends the header. `status` of end_events() is for the log.
   virtual asio::awaitable<void> write_events(std::string events) = 0;
   virtual asio::awaitable<void> end_events(int status) = 0;
 
-  // Sets a function that is called once if the client disconnects before the answer is complete.
+  // Sets a function that is called once if the client disconnects before the answer is complete; immediately
+  // if it already has. Replaces an earlier function.
   virtual void on_disconnect(std::function<void()> function) = 0;
 
   RequestRecord& record() { return record_; }

@@ -11,14 +11,14 @@ namespace nibble::server {
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  // Whether to answer even if all connections are in use.
+  // Whether the request is answered even if all connections are in use.
   virtual bool is_vital(const Exchange& exchange) const = 0;
-  // Before the body is read. Throws HttpError to refuse.
+  // Called before the body is read. Throws HttpError to refuse the request.
   virtual void admit(const Exchange& exchange) = 0;
   virtual asio::awaitable<void> answer(Exchange& exchange) = 0;  // throws HttpError
-  // For refused and failed requests; events of a stream may already be sent.
+  // Answers a request that was refused or has failed; events of a stream may already be sent.
   virtual asio::awaitable<void> answer_error(Exchange& exchange, const HttpError& error) = 0;
-  // After every request, even refused ones. `seconds`: from the header's end to the end of the answer.
+  // Called after every request, even refused ones. `seconds`: from the header's end to the answer's end.
   virtual void on_ended(const Exchange& exchange, double seconds) = 0;
 };
 

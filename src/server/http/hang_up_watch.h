@@ -1,5 +1,5 @@
-// Detects that a client closes its connection or its sending half, which unread bytes hide from a read, and
-// the server does not read while it answers. epoll reports it regardless. I/O thread only.
+// Detects that a client closes its connection or its sending half. A read would not: the server does not read
+// while it answers, and unread bytes hide the close. epoll reports it regardless. I/O thread only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,5 +1,5 @@
-// Lines of headers, chunks and trailers (RFC 9112). Only CR LF ends a line, and lines have no control
-// characters: a proxy with other rules would see other requests in the same bytes.
+// Lines of headers, chunks and trailers (RFC 9112). Only CR LF ends a line, and a line has no control
+// characters: a proxy that accepts another line end would see other requests in the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ constexpr bool is_control(char letter) {  // except tab; with DEL
 
 constexpr bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
-// Length of the token (RFC 9110: methods, field names) at the start.
+// Returns the length of the token (RFC 9110: methods, field names) at the start of `text`.
 size_t token_length(std::string_view text);
 bool is_token(std::string_view text);
 

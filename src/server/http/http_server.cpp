@@ -30,7 +30,7 @@ using boost::system::system_error;
 using tcp = asio::ip::tcp;
 using Protocol = asio::generic::stream_protocol;
 
-// Beyond --max-connections, for vital requests while all others are busy.
+// Connections beyond --max-connections, for vital requests while all others are busy.
 constexpr int kKeptSlots{16};
 
 tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
@@ -167,7 +167,7 @@ asio::awaitable<void> HttpServer::Impl::accept() {
       if (error == asio::error::operation_aborted) co_return;
       if (error) log::warn("can't accept a connection: {}", error.message());
     }
-    // A lack of file descriptors may be the error.
+    // The error may be a lack of file descriptors.
     if (is_full || error || slots.num_taken() >= context.limits.max_connections) slots.make_room();
     if (is_full || error) {
       connection_ended.expires_after(kPause);

@@ -18,14 +18,14 @@ class HttpHandler;
 
 // Throws InputError for an invalid address, as HttpServer does; does not check whether it is free.
 void check_address(const HttpAddress& address);
-// "http://127.0.0.1:8080", or "unix:PATH"
+// Returns "http://127.0.0.1:8080", or "unix:PATH".
 std::string address_text(const HttpAddress& address, uint16_t port);
-// Whether only programs on this machine reach the address (as a Unix socket). InputError if it is invalid.
+// Whether only programs on this machine can reach the address. Throws InputError if it is invalid.
 bool is_local(const HttpAddress& address);
 
 class HttpServer {
  public:
-  // Throws InputError if it can't bind the address.
+  // Binds the address. Throws InputError if it can't.
   HttpServer(boost::asio::io_context& io, const HttpAddress& address, const HttpLimits& limits,
              AccessRules access, HttpHandler& handler);
   ~HttpServer();

@@ -14,8 +14,8 @@ struct HttpAddress {
 };
 
 struct HttpLimits {
-  // Beyond this number a new connection closes that of the client silent longest. If no client is silent (the
-  // server works for all), only vital requests are answered.
+  // Beyond this number, a new connection closes the one whose client has been silent longest. If no client is
+  // silent (the server is working for all of them), only vital requests are answered.
   int max_connections{1024};
   uint32_t max_header_bytes{16 << 10};
   uint64_t max_body_bytes{8 << 20};

@@ -41,7 +41,7 @@ int read_version(std::string_view text) {
   return text[7] == '0' ? 10 : 11;
 }
 
-// The target as "/PATH?QUERY" or "*". `authority`: the host of "http://HOST/PATH", which replaces Host.
+// Returns "/PATH?QUERY" or "*". Sets `authority` to the host of "http://HOST/PATH", which replaces Host.
 std::string read_target(std::string_view target, std::string_view method, std::string_view& authority) {
   if (target == "*" && method == "OPTIONS") return "*";
   std::string path(target);
@@ -72,7 +72,7 @@ void read_request_line(std::string_view line, HttpRequest& request, std::string_
   request.target(read_target(line.substr(first + 1, last - first - 1), method, authority));
 }
 
-// Calls `function` per list element of these fields. Returns the number of fields.
+// Calls `function` for each list element in the fields of that name. Returns the number of fields.
 template <typename Function>
 size_t for_each_element(const HttpRequest& request, http::field name, Function function) {
   size_t num_fields = 0;

@@ -1,5 +1,5 @@
-// Parses a request's header (RFC 9112). The length and end of each request must be unambiguous: what a proxy
-// could parse as other requests (request smuggling) is refused.
+// Parses a request's header (RFC 9112). Refuses what a proxy could parse as other requests (request
+// smuggling): the length and end of each request must be unambiguous.
 #pragma once
 
 #include <boost/beast/http/message.hpp>
@@ -24,11 +24,11 @@ struct RequestHead {
   bool has_body() const { return is_chunked || content_length > 0; }
 };
 
-// Length of the header with its empty line; nullopt if incomplete. Stops at a byte that no header may
-// contain, for read_head() to refuse. `num_scanned`: bytes that earlier calls have scanned.
+// Returns the length of the header with its empty line; nullopt if incomplete. Stops at a byte that no header
+// may contain, so that read_head() refuses it. `num_scanned`: bytes that earlier calls have scanned.
 std::optional<size_t> head_length(std::string_view bytes, size_t num_scanned);
 
-// Throws HttpError (400, 501, 505); `head` then holds what was parsed before the error.
+// Parses a header. Throws HttpError (400, 501, 505); `head` then holds what was parsed before the error.
 void read_head(std::string_view bytes, RequestHead& head);
 
 // Splits "NAME", "NAME:PORT", "[IPV6]" or "[IPV6]:PORT" (Host header); nullopt for anything else.

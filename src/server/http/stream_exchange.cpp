@@ -14,7 +14,7 @@ namespace {
 
 namespace beast = boost::beast;
 namespace http = beast::http;
-// Only a client's id that can't corrupt a log line is used.
+// Uses the client's id only if it can't corrupt a log line.
 std::string id_of(std::string_view sent) {
   constexpr size_t kMaxBytes{64};
   const bool is_plain =

@@ -6,14 +6,14 @@
 
 namespace nibble::server {
 
-// "%2F" -> "/"; invalid codes stay.
+// Decodes "%2F" to "/"; invalid codes stay as they are.
 std::string url_decoded(std::string_view text);
 
-// The decoded value of a parameter in "a=1&b=2".
+// Returns the decoded value of a parameter in "a=1&b=2".
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
 
-// The part of `path` that stands for "{id}" in `route`, perhaps with "/", as in model names; empty for a
-// route without "{id}", which must equal the path. nullopt without a match.
+// Returns the part of `path` that stands for "{id}" in `route` (it may contain "/", as model names do), or
+// nullopt without a match. A route without "{id}" must equal the path; the result is then empty.
 std::optional<std::string_view> match_path(std::string_view route, std::string_view path);
 
 // Drops repeated and trailing slashes, and adds "/v1" where clients may omit it: "/v1/models" for "/models".

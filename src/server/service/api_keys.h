@@ -10,7 +10,7 @@ namespace nibble::server {
 struct ApiKey {
   std::string key;
   std::string name;  // "alice"; for a key without a name its number: "key-2"
-  // The user: equal for keys of the same name. Unlike "key-2", kept on reload. Secret.
+  // Identifies the user of a key, by its name if it has one. Survives a reload, unlike "key-2". Secret.
   std::string owner;
 };
 

@@ -62,7 +62,7 @@ std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const Offere
   }
 }
 
-// Absent if max_tokens is not larger: an answer without constraint costs the engine less.
+// Returns the limit of reasoning; absent if max_tokens is not larger: constraints cost the engine time.
 std::optional<int> reasoning_limit(const GenerationParams& params) {
   if (params.max_tokens && params.max_reasoning_tokens && *params.max_tokens <= *params.max_reasoning_tokens)
     return std::nullopt;

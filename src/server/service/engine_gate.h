@@ -27,13 +27,13 @@ class EngineGate {
       : executor_(std::move(executor)), engine_(engine), metrics_(metrics), max_choices_(max_choices) {}
 
   const Engine& engine() const { return engine_; }
-  // Throws HttpError (429) if `num_choices` more answers exceed the limit.
+  // Throws HttpError (429) if `num_choices` more answers would exceed the limit.
   void check_room(size_t num_choices) const;
   // Throws HttpError (400) if one request with `num_choices` answers exceeds the limit.
   void check_count(size_t num_choices) const;
   void deliver(Event event);
   void cancel_all();
-  // Ends all answers as cancelled, when the engine does not respond.
+  // Ends all answers as cancelled, without waiting for the engine. Used if the engine does not respond.
   void end_all();
   size_t num_choices() const { return choices_.size(); }  // answers that the engine has not ended yet
   struct InWork {
@@ -47,7 +47,7 @@ class EngineGate {
   struct Listener {
     Generation* generation;  // null: cancelled, but the engine's last event has not arrived
     size_t choice;
-    // How to count a dropped answer. kAbort: by the engine's reason.
+    // How to count an answer that was dropped. kAbort: by the reason that the engine reports.
     Outcome dropped_as{Outcome::kAbort};
     Stopwatch clock;  // started when the answer was submitted
     double last_token_seconds{0};
@@ -78,15 +78,15 @@ class Generation {
     size_t choice;
     Event event;
   };
-  // The next event of any choice; nullopt after `patience` or if abandoned. Throws bad_alloc for a lost
-  // event.
+  // Returns the next event of any choice; nullopt after `patience` or if abandoned. Throws std::bad_alloc if
+  // an event was lost because memory ran out.
   boost::asio::awaitable<std::optional<ChoiceEvent>> next(std::chrono::milliseconds patience);
 
   std::vector<size_t> open_choices() const;  // neither ended nor dropped
-  // Cancels a choice, which has no more events. `outcome`: how to count it; kStop: by a stop string.
+  // Cancels one choice, which gets no more events. `outcome`: how to count it; kStop for a stop string.
   void drop_choice(size_t choice, Outcome outcome);
 
-  // After a disconnect: cancels all choices and wakes next().
+  // Call this if the client has disconnected: cancels all choices and wakes next().
   void abandon();
   bool is_abandoned() const { return is_abandoned_; }
 

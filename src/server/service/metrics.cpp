@@ -83,7 +83,7 @@ struct Metrics::Impl {
   prometheus::Registry registry;
   const prometheus::Labels labels;
 
-  // From the engine's state, when Prometheus scrapes.
+  // Copied from the engine's state when Prometheus scrapes.
   Gauge& running = gauge("nibble:num_requests_running", "Running answers.");
   Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait to be scheduled.");
   prometheus::Family<Gauge>& page_share =
@@ -129,7 +129,7 @@ struct Metrics::Impl {
       counters("nibble:spec_decode_num_accepted_tokens_per_pos_total",
                "Drafted tokens that were accepted, by position in the draft from 0.");
 
-  // Counted when events happen.
+  // Counted when the events happen.
   Counter& generation_tokens = counter("nibble:generation_tokens_total", "Generated tokens.");
   prometheus::Family<Counter>& outcomes =
       counters("nibble:request_success_total", "Completed answers, by reason: stop, length, abort, error.");
@@ -206,7 +206,7 @@ void Metrics::Impl::copy(const EngineState& state) {
       raise(accepted_at.Add({{"position", std::to_string(place)}}), count);
 }
 
-// Label of a key's name. Key files change; the limit bounds the number of series.
+// Returns the label for a key's name. Names change with the key file; the limit bounds the number of series.
 std::string Metrics::Impl::key_label(const std::string& name) {
   constexpr size_t kMaxNames{256};
   if (key_names.size() < kMaxNames) key_names.insert(name);

@@ -14,12 +14,12 @@
 
 namespace nibble::server {
 
-// The label "finished_reason".
+// How an answer ended: the label "finished_reason".
 enum class Outcome { kStop, kLength, kAbort, kError };
 Outcome outcome_of(FinishReason reason);
 std::string_view name(Outcome outcome);
 
-// Since the start.
+// Sums since the start.
 struct MetricsTotals {
   uint64_t num_generated_tokens{0};
   uint64_t num_steps{0}, num_rows{0};  // a row is a token, of a prompt or an answer
@@ -36,14 +36,14 @@ class Metrics {
   void observe_next_token(double seconds);   // time since the previous token
   void observe_end(Outcome outcome, double seconds);
   void observe_end(Outcome outcome, double seconds, const FinishedEvent& event);
-  // `path`: of the route.
+  // Counts an HTTP request; `path`: the path of its route.
   void observe_http_answer(std::string_view path, int status, double seconds);
 
   void observe_key(const Exchange& exchange);  // counts a completed request for its API key's name
 
   MetricsTotals totals() const;
 
-  // `state` is empty until the model is loaded.
+  // Returns all metrics as text. `state` is empty until the model is loaded.
   std::string text(const std::optional<EngineState>& state, MetricsFormat format = MetricsFormat::kText);
 
  private:

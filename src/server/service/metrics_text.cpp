@@ -16,7 +16,7 @@ using prometheus::MetricFamily;
 
 constexpr std::string_view kOurs{"nibble:"}, kTotal{"_total"};
 
-// Equal in meaning in vLLM.
+// Metrics that vLLM has with the same meaning.
 constexpr std::string_view kOfVllm[] = {
     "num_requests_running",
     "num_requests_waiting",
@@ -62,7 +62,7 @@ void add_vllms(std::vector<MetricFamily>& families) {
   families.insert(families.end(), copies.begin(), copies.end());
 }
 
-// To OpenMetrics, whose counter families lack the "_total" of their samples.
+// Converts to OpenMetrics, where the name of a counter family lacks the "_total" of its samples.
 std::string open_metrics(const std::string& text, const std::vector<MetricFamily>& families) {
   std::set<std::string_view> counters;
   for (const MetricFamily& family : families)

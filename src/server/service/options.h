@@ -51,13 +51,13 @@ struct ServerOptions {
   std::chrono::milliseconds keep_alive{15'000};
   // The engine has stalled after this time without a finished step. Absent: estimated (service/stall.h).
   std::optional<std::chrono::seconds> step_timeout{};
-  // Clock of request_timeout, for tests.
+  // The clock for request_timeout. Tests replace it.
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};
   std::chrono::seconds shutdown_delay{0};     // after the first signal; requests are still accepted
   std::chrono::seconds shutdown_timeout{30};  // after shutdown_delay, for running requests to finish
-  // Then time for the engine to cancel the rest; if it does not, the same again to send errors.
+  // After shutdown_timeout: time for the engine to cancel the rest, and again to send errors if it hangs.
   std::chrono::milliseconds last_words{2'000};
-  // Finally, time to destroy the engine and the backend: a hanging GPU would take forever.
+  // Limit on the time to destroy the engine and the backend, at last: a hanging GPU would take forever.
   std::chrono::milliseconds teardown{4'000};
 };
 

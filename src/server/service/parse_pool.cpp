@@ -33,7 +33,7 @@ void ParsePool::add(JobPtr job) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(job));
   }
-  // Retries until memory is available, or the job would wait for a later add().
+  // Retries until memory is available; otherwise the job would wait until a later job is added.
   with_memory([&] { asio::post(threads_, [this] { run_jobs(); }); });
 }
 
@@ -47,7 +47,7 @@ void ParsePool::drop(const JobPtr& job) {
   job->end(std::make_exception_ptr(boost::system::system_error(asio::error::operation_aborted)));
 }
 
-// The next job; null if none may run. Skips long jobs while max_long_ run: whichever ends calls take() again.
+// Takes the next job; null if none may run now. Long jobs beyond max_long_ wait until another long one ends.
 ParsePool::JobPtr ParsePool::take() {
   const std::lock_guard lock(mutex_);
   auto chosen = waiting_.end();

@@ -29,7 +29,7 @@ class ParsePool {
   using JobPtr = std::shared_ptr<Job>;
 
   void add(JobPtr job);
-  // Ends a job that has not started, with operation_aborted.
+  // Ends a job that has not started, with the error operation_aborted.
   void drop(const JobPtr& job);
   // Waits for running jobs and ends the threads. Waiting jobs are destroyed without `work` and `end`.
   void stop();

@@ -58,7 +58,7 @@ double processor_seconds() {
 }
 
 double num_open_files() {
-  // std::filesystem ends the process if memory for a name runs out.
+  // std::filesystem would end the process if memory for the next name ran out.
   DIR* folder = ::opendir("/proc/self/fd");
   if (!folder) return 0;
   double number = -3;  // excludes ".", ".." and the folder itself

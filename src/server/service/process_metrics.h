@@ -1,4 +1,4 @@
-// Metrics of every Prometheus client, from /proc: CPU time, memory, open files, start time.
+// The metrics that Prometheus's own clients report for every process, from /proc: CPU, memory, files, start.
 #pragma once
 
 #include <vector>

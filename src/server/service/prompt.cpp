@@ -24,7 +24,7 @@ void check_vocabulary(const ServedModel& model, const std::vector<TokenId>& toke
              param);
 }
 
-// Each word as at the start of an answer and as after a space.
+// Returns the tokens of each word, as at the start of an answer and as after a space.
 std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words, const Tokenizer& tokenizer) {
   std::vector<std::vector<TokenId>> runs;
   for (const std::string& word : words)
@@ -106,7 +106,7 @@ namespace {
 using harmony::ChatMessage;
 using harmony::Role;
 
-// Ends of a chat's droppable parts (not the last), oldest first. Part: a message and results of its calls.
+// Returns where droppable parts of a chat end: messages, and calls with their results, except the last part.
 std::vector<size_t> ends_of_parts(const std::vector<ChatMessage>& messages) {
   std::vector<size_t> ends;
   for (size_t i = 0; i < messages.size();) {

@@ -10,7 +10,7 @@
 
 namespace nibble::server {
 
-// A prompt that leaves no room for an answer, with OpenAI's message; endpoints may use their API's.
+// A prompt that leaves no room for an answer. The message is OpenAI's; other endpoints may use another.
 class ContextLengthError : public HttpError {
  public:
   ContextLengthError(size_t num_tokens, int max_context);
@@ -21,17 +21,17 @@ class ContextLengthError : public HttpError {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;
-  // To continue the last message: its header, and its text so far.
+  // If the answer continues the last message: the header of that message, and its text so far.
   std::vector<TokenId> begun, begun_text;
 };
 
-// The date is today's, in local time, unless the options set it. Throws InputError.
+// Renders a chat as a prompt. The date is today's (local time) unless the options set one. Throws InputError.
 ChatPrompt chat_prompt(const Service& service, const ChatRequest& request);
 
-// Drops the oldest messages (calls with results) to fit. Keeps instructions and the last turn.
+// Like chat_prompt(), but drops the oldest messages to fit. Keeps instructions and the whole last turn.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request);
 
-// The caller sets stop strings. Throws HttpError for an empty or too long prompt, or an unknown token.
+// The caller sets the stop strings. Throws HttpError for an empty, too long or out-of-vocabulary prompt.
 GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
                                           std::vector<TokenId> prompt);
 

@@ -27,7 +27,7 @@ uint64_t hash(std::string_view text) {
   return sum;
 }
 
-// At least 2, to keep a thread for short jobs; at most 4, because the engine needs most processors.
+// At least 2, so that one thread is free for short jobs; at most 4, because the engine needs processors.
 size_t num_parse_threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 2u, 4u); }
 
 struct Count {
@@ -123,7 +123,7 @@ namespace {
 class TimeLimit {
  public:
   explicit TimeLimit(const ServerOptions& options) : options_(options), start_(options.now()) {}
-  // The smaller of `patience` and the time left; nullopt after the limit.
+  // Returns the smaller of `patience` and the time left; nullopt after the limit.
   std::optional<std::chrono::milliseconds> wait_at_most(std::chrono::milliseconds patience) const {
     if (options_.request_timeout.count() == 0) return patience;
     const auto left =
@@ -177,7 +177,7 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
 
 namespace {
 
-// The cache salt of a request that shares nothing with other owners. The length separates owner and `said`.
+// Returns the cache salt of a request that shares nothing with other owners. The length is a separator.
 std::string salt_of(const std::string& owner, const std::string& said) {
   return fmt::format("{}:{}{}", owner.size(), owner, said);
 }
@@ -198,7 +198,7 @@ std::string end_late(Generation& running, ChoiceListener& listener, const Exchan
   return events;
 }
 
-// Turns engine events into events of the reply, and counts the answers' tokens.
+// Turns the engine's events into events of the reply, and counts the tokens of the answers.
 class ReplyEvents {
  public:
   ReplyEvents(Generation& running, const GenerationParams& params, ChoiceListener& listener,
@@ -213,7 +213,7 @@ class ReplyEvents {
   bool are_complete() const { return num_open_ == 0; }
   const TokenCounts& counts() const { return counts_; }
 
-  // The text for a stream. Throws HttpError if the request failed.
+  // Returns the text that a stream must send. Throws HttpError if the request failed.
   std::string on(Generation::ChoiceEvent& next) {
     if (auto* token = std::get_if<TokenEvent>(&next.event)) return on_token(next.choice, *token);
     if (auto* finished = std::get_if<FinishedEvent>(&next.event)) return on_finished(next.choice, *finished);
@@ -228,7 +228,7 @@ class ReplyEvents {
   std::string on_token(size_t choice, TokenEvent& token) {
     RequestRecord& record = exchange_.record();
     if (counts_.num_output++ == 0) record.first_token_seconds = record.clock.seconds();
-    // Choices of a prompt share its cached tokens.
+    // The choices of a prompt share its cached tokens.
     if (!has_begun_[choice] && choice % static_cast<size_t>(params_.num_choices) == 0)
       counts_.num_cached += token.num_cached_tokens;
     has_begun_[choice] = true;
@@ -261,7 +261,7 @@ class ReplyEvents {
   size_t num_open_;
 };
 
-// Records a request's start. With --isolate-keys, separates prompts of different owners.
+// Notes the start of a request in its record. With --isolate-keys, separates prompts of different owners.
 void note_start(const Service& service, const GenerationParams& params, RequestRecord& record,
                 std::vector<GenerationRequest>& prompts) {
   record.model = params.model.value_or(service.options.model_id);
@@ -305,7 +305,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
 }
 
 asio::awaitable<void> end_stream(Exchange& exchange, const GenerationParams& params, const Json& usage) {
-  // Outside co_await: GCC 12 destroys temporaries of a conditional inside it twice.
+  // Built outside co_await: GCC 12 destroys the temporaries of a conditional inside it twice.
   std::string last;
   if (params.include_usage) last += sse_event(usage);
   last += kSseDone;

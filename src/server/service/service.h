@@ -41,7 +41,7 @@ struct Service {
   ApiKeys keys;
   const std::string fingerprint;  // OpenAI's system_fingerprint: identifies this version and model
   ResponseStore responses;
-  // Incomplete background responses, by id.
+  // Background responses that are not complete, by id.
   std::unordered_map<std::string, std::shared_ptr<BackgroundResponse>> background;
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
@@ -49,7 +49,7 @@ struct Service {
   uint64_t num_answered{0};                      // HTTP requests
   std::unique_ptr<ParsePool> parse_pool;         // for offload_if_long()
   int num_offloaded{0};                          // requests that wait for parse_pool
-  // From kReady on:
+  // Set from kReady on:
   std::optional<ServedModel> model{};
   std::unique_ptr<GrammarShelf> grammars;  // created at first use
   std::unique_ptr<EngineGate> gate;
@@ -71,23 +71,23 @@ void check_model(const Service& service, const std::string& name);
 // Limits max_tokens to the server's maximum (then it counts as ignored), or sets it to the maximum.
 void limit_output(const Service& service, GenerationParams& params);
 
-// Reports ineffective fields in the header X-Nibble-Ignored and the log. --strict: throws HttpError (400).
+// Reports fields without effect in the header X-Nibble-Ignored and the log; with --strict throws HttpError.
 void note_ignored(const Service& service, Exchange& exchange, const IgnoredFields& ignored);
 
 ReplyHead new_reply(const Service& service, std::string_view id_prefix);
 
 asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& json);
 
-// Gets an endpoint's events of the engine. on_token() and on_end() return bytes for a streaming client.
+// Receives the engine's events for an endpoint. on_token() and on_end() return bytes for a streaming client.
 class ChoiceListener {
  public:
   virtual ~ChoiceListener() = default;
   virtual std::string on_token(size_t choice, TokenEvent& event) = 0;
   // Called after each token; true ends the choice. For chats' stop strings: the engine does not check them.
   virtual bool has_enough(size_t choice) const = 0;
-  // `text`: held back by the engine for its stop rules.
+  // `text`: what the engine held back for its stop rules.
   virtual std::string on_end(size_t choice, FinishReason reason, const std::string& text) = 0;
-  // For a stream, after a long silence.
+  // Returns what a stream sends after a long silence.
   virtual std::string on_silence() { return std::string(kSseKeepAlive); }
 };
 
@@ -104,7 +104,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
                                                      const GenerationParams& params,
                                                      ChoiceListener& listener);
 
-// Sends the chunk `usage` if requested, then [DONE].
+// Ends a stream: sends the chunk `usage` if requested, then [DONE].
 asio::awaitable<void> end_stream(Exchange& exchange, const GenerationParams& params, const Json& usage);
 
 }  // namespace nibble::server

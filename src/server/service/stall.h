@@ -18,7 +18,7 @@ struct StepLimit {
 
   static constexpr double kLeastSeconds{60};
   static constexpr double kSlowDisk{100e6};  // bytes per second
-  // Rows with long contexts take longer than measured rows.
+  // Margin: rows with long contexts take longer than the measured rows.
   static constexpr double kSlowdown{4};
 
   double seconds(const EngineProgress& progress) const {
