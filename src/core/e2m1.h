@@ -9,7 +9,7 @@
 namespace nibble {
 
 struct E2m1 {
-  uint8_t bits;  // the lower four; the upper four are zero
+  uint8_t bits;  // the code in the lower four bits, zero in the upper four
   friend bool operator==(E2m1, E2m1) = default;
 };
 

@@ -31,7 +31,7 @@ struct Settings {
   std::optional<int> max_tokens, reasoning_budget;
   std::vector<std::string> stop;
   std::optional<std::string> json_schema, grammar;  // files
-  std::optional<int> logprobs;                      // kDetail
+  std::optional<int> logprobs;                      // kDetail: reported for each token
   // kMachine, kBatch, kCache: backend, number formats, memory.
   std::optional<std::string> backend;
   std::optional<int> threads;
@@ -53,25 +53,25 @@ struct Settings {
   // graphs, and allocations that the memory plan does not count.
   double gpu_memory_utilization{0.9};
   bool prefix_cache{true};
-  // kDrafts
+  // kDrafts: speculative decoding.
   std::optional<std::string> speculate;
   std::optional<std::string> speculative_config;
   // kDevice: treat the GPU as a smaller one.
   std::optional<std::string> shared_budget;
   std::optional<int> multiprocessors;
-  // kGpus
+  // kGpus: which GPUs share the model.
   std::optional<int> tensor_parallel_size;
   std::optional<std::string> gpus;
   std::optional<std::string> tensor_split;
   std::optional<std::string> nccl;
   bool data_parallel_attention{false};
-  // kNodes
+  // kNodes: which machines share the model.
   std::optional<int> nodes;
   std::optional<int> node_rank;
   std::optional<std::string> head;
   std::optional<std::string> secret_file;
   bool expert_parallel{false};
-  // kPlaces
+  // kPlaces: file locations and logging.
   std::optional<std::string> models;     // folder of the bundled models
   std::optional<std::string> tokenizer;  // a vocabulary file instead of the model's own
   std::string log_level{"warn"};

@@ -19,7 +19,7 @@ struct TokenEvent {
   // has no text, but releases text held back: no character or stop string spans it.
   std::string text{};
   int num_cached_tokens{0};  // prompt tokens taken from the prefix cache
-  // In the first event of a request with prompt_logprobs: the prompt's tokens, without the first.
+  // Set in the first event of a request with prompt_logprobs: the prompt's tokens except the first.
   std::vector<SampledToken> prompt{};
 };
 
@@ -41,7 +41,7 @@ struct FinishedEvent {
   // Steps that gave tokens of the answer: fewer than its tokens if drafts were accepted or tokens forced.
   int num_steps{0};
   speculative::DraftCounts drafts{};
-  // From submit() to the first step; from there to the first token; from there to the last token.
+  // Queue: from submit() to the first step. Prefill: then to the first token. Decode: then to the last token.
   double queue_seconds{0}, prefill_seconds{0}, decode_seconds{0};
 };
 

@@ -37,7 +37,7 @@ class Gathering {
     if (num_waiting >= num_expected_ || left.count() <= 0) return {};
     return left;
   }
-  // Counts a request if it was submitted less than the longest wait after begin().
+  // Counts a request that was submitted within the longest wait after begin().
   void count(const Stopwatch& submitted) {
     num_together_ += since_first_ && since_first_->seconds() - submitted.seconds() < longest_.count();
   }

@@ -240,7 +240,7 @@ void Scheduler::start(Waiting& sequence, const Room& room) {
   }
 }
 
-// Decides how many rows each sequence gets. One with a single token left to run gets its row first.
+// Decides how many rows each sequence gets. A sequence with one token left to run gets its row first.
 void Scheduler::share_rows() {
   int num_left = options_.max_batch_tokens;
   std::vector<Running*> prompts;

@@ -57,7 +57,7 @@ namespace nibble {
 
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
-  int max_shared_rows{0};     // most prompt rows of a step if several sequences run or wait; 0: no limit
+  int max_shared_rows{0};     // limit of prompt rows of a step if several sequences run or wait; 0: none
   int max_sequences{16};      // limit of running sequences, cut to max_batch_tokens: each can have a row
   int num_kv_caches{1};
   // Of each KV cache. Page ids of cache c start at c * num_full_pages and at c * num_sliding_pages.
@@ -72,7 +72,7 @@ struct SchedulerOptions {
 struct PageCounts {
   int full{0}, sliding{0};
 };
-// Most pages that a sequence needs at any time. The last token of an answer is never fed back and needs none.
+// Maximum pages of a sequence at any time. The last token of an answer is never fed back and needs no page.
 PageCounts max_pages(int num_prompt_tokens, int max_output_tokens, const SchedulerOptions& options);
 
 struct Slice {  // the part of a step that belongs to one sequence
@@ -118,7 +118,7 @@ struct SchedulerCounts {
 
 class Scheduler {
  public:
-  // Most sequences that may be admitted before one that is earlier in order and has no room.
+  // Maximum number of sequences that are admitted before an earlier one that has no room.
   static constexpr int kMaxOvertaking{16};
 
   explicit Scheduler(const SchedulerOptions& options);

@@ -36,7 +36,7 @@ class Sequence {
   // Builds a tree of at most `most` drafts from `proposed` (`parents` as in parent_of()): the proposed tokens
   // that the constraint allows and that do not end the answer, and the tokens forced after them.
   DraftTree tree_along(std::span<const TokenId> proposed, std::span<const int> parents, int most);
-  // A chain of drafts whose tokens are filled in later. Only if needs(true).known_tokens is false.
+  // A chain of drafts whose tokens are filled in later. Requires that needs(true).known_tokens is false.
   DraftTree unknown_chain(int num_drafts);
   // Appends the drafts of a step to the tokens while it is being launched.
   void add_drafts(std::span<const TokenId> drafts) {

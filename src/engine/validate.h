@@ -1,4 +1,4 @@
-// Checks whether a request can be run, before it is queued: no later code can fail on a value.
+// Checks whether a request can be run, before it is queued, so that no later code fails on a value.
 #pragma once
 
 #include <optional>

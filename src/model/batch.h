@@ -33,9 +33,9 @@ struct SampleParams {
   int top_k{0};          // 0: no limit
   float top_p{1};
   float min_p{0};
-  float repetition_penalty{1};  // counts prompt and output
-  float presence_penalty{0};    // over output
-  float frequency_penalty{0};   // over output
+  float repetition_penalty{1};  // of tokens in the prompt or the output
+  float presence_penalty{0};    // of tokens in the output
+  float frequency_penalty{0};   // of tokens in the output
   std::vector<std::pair<TokenId, float>> logit_bias{};
   uint64_t seed{0};  // the draw is a function of (seed, position) only: same seed, same text
   // -1: none. n >= 0: log-probabilities of the chosen and of the n likeliest tokens; at most kMaxLogprobs.

@@ -40,7 +40,7 @@ QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool);
 std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> weights,
                                               const DenseFormats& formats, ThreadPool& pool);
 
-struct ConvertedBytes {  // of the matrices that quantise_dense converts
+struct ConvertedBytes {  // size of the matrices that quantise_dense converts
   size_t before{0}, after{0};
 };
 ConvertedBytes converted_bytes(const Config& config, const DenseFormats& formats);

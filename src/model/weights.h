@@ -69,7 +69,7 @@ struct Recipe {  // elements generated on demand; a device generates them in its
 
 struct Matrix {
   int rows{0}, cols{0};
-  // monostate: a backend has copied the matrix into a layout of its own, and only the shape is left.
+  // Empty (monostate): a backend has copied the matrix into its own layout, and only the shape is left.
   std::variant<std::monostate, Elements, Blocks, Recipe> stored{};
 
   const Elements& elements() const;  // checks that `stored` holds Elements
@@ -114,7 +114,7 @@ struct Weights {
   Vector final_norm;   // [H]
   Matrix unembedding;  // [V, H]
 
-  // Files from which matrices are mapped: a backend drops pages that it has copied (core/mapped_file.h).
+  // Mapped files of the matrices. A backend can drop pages that it has copied (core/mapped_file.h).
   MappedFiles files;
   bool is_mapped() const { return !files.empty(); }
   std::string source;                   // for messages: a path, or "synthetic:gpt-oss-20b"

@@ -1,4 +1,4 @@
-// Distributes loops over threads. One thread computes each whole item: results do not depend on the number.
+// Spreads loops over threads. One thread computes a whole item: the number of threads changes no result.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@ class Acceptance {
 
   // Counts the draft at `place`, all of whose predecessors were accepted, as accepted or rejected.
   void add(int place, bool is_right);
-  // Probability that the draft at `place` is accepted if the earlier ones are. `prior` has this weight.
+  // Probability that draft `place` is accepted if earlier ones are. `prior` counts as `prior_weight` samples.
   double chance(int place, double prior, double prior_weight) const;
 
  private:

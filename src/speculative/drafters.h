@@ -22,7 +22,7 @@ struct DrafterSources {
   NgramLengths ngram{};
   const FinishedTexts* finished{nullptr};
   DraftModel* model{nullptr};     // null: no draft model
-  int topk{1};                    // most tokens proposed for one place
+  int topk{1};                    // maximum number of tokens proposed for one place
   std::string_view cache_salt{};  // salt of the request
 };
 // Returns null if the drafter has nothing to propose for this request.

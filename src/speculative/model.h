@@ -25,7 +25,7 @@ struct DraftModelOptions {
   std::shared_ptr<Backend> backend{};           // null: no draft model
   int num_full_pages{0}, num_sliding_pages{0};  // must equal the backend's
   int max_batch_tokens{0};                      // must equal the backend's
-  int topk{1};                                  // most tokens drafted for one place
+  int topk{1};                                  // maximum number of tokens drafted for one place
 };
 
 class ModelDrafter;

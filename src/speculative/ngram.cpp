@@ -3,7 +3,7 @@
 namespace nibble::speculative {
 namespace {
 
-constexpr int kNgramPlaces{16};  // places examined
+constexpr int kNgramPlaces{16};  // earlier places examined per proposal
 
 }  // namespace
 

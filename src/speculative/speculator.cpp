@@ -11,7 +11,7 @@ namespace {
 
 // Decay factors of a sequence's own counts, which must follow changes quickly, and of the counts over all.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
-// At first: acceptance probability, its weight in samples. Weight of the counts over all in a sequence's own.
+// Initial acceptance probability and its weight in samples; weight of the overall counts in a sequence's own.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
 // A sequence's own counts cover about five drafts and are often below the counts over all by pure chance.
 // Each time, drafts and their drafter paused for some steps: of drafts that should gain 5 %, half the gain

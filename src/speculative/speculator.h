@@ -23,7 +23,7 @@ struct SpeculationOptions {
   std::vector<MakeDrafter> drafters{};  // none: nothing is drafted
   bool by_cost{true};                   // the controller decides; false: every proposal is drafted
   int max_drafts{16};                   // per sequence and step, at most kMaxDrafts
-  // Most tokens for one place, at most kMaxTopk. Above 1 drafts are trees, if the backend takes trees.
+  // Maximum tokens for one place, up to kMaxTopk. Above 1 drafts are trees, if the backend takes trees.
   int topk{1};
   NgramLengths ngram{};
   // Folder of a draft head, which the backend must have been given too (setup/speculation.h). Empty: no head.

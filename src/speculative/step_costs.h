@@ -12,7 +12,7 @@ namespace nibble::speculative {
 
 class StepCosts {
  public:
-  // `has_chain`: the step also made drafts. Only plain steps count until plain() knows their size.
+  // `has_chain`: the step also made drafts. Steps that are not plain are ignored until plain() is known.
   void add(int num_sequences, int num_more_rows, double seconds, bool has_chain);
   // Cost of a step without further rows; nothing until enough of them with about this size were measured.
   std::optional<double> plain(int num_sequences) const;
@@ -26,7 +26,7 @@ class StepCosts {
   static constexpr std::array<int, 25> kMoreRows{0,  1,  2,  3,  4,   5,   6,   7,   8,   11,  15,   20,  27,
                                                  36, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536};
   static constexpr size_t kNumSequenceSizes{8};  // 1, 2, 4, ..., 128, rounded down
-  // 1 to 8, then eighths of a doubling: 9, 10, ..., 16, 18, ..., 32, 36, ..., 128. Rounded down.
+  // Sizes: 1 to 8 sequences, then eighths of a doubling: 9, ..., 16, 18, ..., 32, 36, ..., 128. Rounded down.
   static constexpr size_t kNumPlainSizes{40};
   // The last measurements. Their median ignores steps that something else slowed down.
   struct Measured {

@@ -31,7 +31,7 @@ class IndexedText {  // a text with an index for long matches and one for short 
 
 class FinishedTexts {  // when the newer half is full, the older half is dropped
  public:
-  // Takes about 30 bytes per token.
+  // Uses about 30 bytes of memory per token.
   explicit FinishedTexts(size_t max_tokens = size_t{1} << 18) : max_half_(max_tokens / 2) {}
   void add(std::span<const TokenId> answer);
   const IndexedText& newer() const { return *newer_; }

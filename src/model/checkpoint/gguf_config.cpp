@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kArchitecture{"gpt-oss"}, kConfigPrefix{"gpt-oss."};
 
-// Keys without their prefix. Unlisted keys may change what the model computes, and are refused.
+// Metadata keys without "gpt-oss.". Other keys may change what the model computes, and are refused.
 constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "context_length",
                                            "embedding_length",
@@ -105,7 +105,7 @@ void check_keys(const Gguf& gguf) {
                        gguf.files[0].string(), in_quotes(key));
 }
 
-// The pattern is a period p (the last of each p layers is full; default 2), or one boolean per layer.
+// The window pattern is a period p (the last of each p layers is full; default 2) or one boolean per layer.
 Json layer_types(const ConfigReader& reader, int64_t num_layers) {
   constexpr std::string_view kKey{"attention.sliding_window_pattern"};
   constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // the checks of config.json are stricter

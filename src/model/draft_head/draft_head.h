@@ -66,7 +66,7 @@ struct DraftHead {
   DraftHeadConfig config;
   Vector features_norm;  // [3 H]; empty without norm_before_fc
   Matrix fc;             // [H, 3 H]: maps the outputs of the three layers to one feature vector
-  // [H] each, for the token's embedding and for the features (in a chain: for the previous output).
+  // Norms [H] of the token's embedding and of the features (in a chain: of the previous output).
   Vector token_norm, hidden_norm;
   Matrix q, k, v;         // [heads D, 2 H]: the input is the embedding, then the features
   Matrix o;               // [H, Nq D]

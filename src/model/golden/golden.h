@@ -42,7 +42,7 @@ struct GoldenSet {
 // with ids0, logits0 (all positions), ids1, logits1, ... Throws InputError.
 GoldenSet read_golden(const std::filesystem::path& file);
 
-struct GoldenAnswer {               // of an implementation under test; empty: not compared
+struct GoldenAnswer {               // results of an implementation under test; empty: not compared
   std::span<const float> logits;    // [T, V]: all positions
   std::span<const TokenId> greedy;  // [G]
   std::span<const float> hidden;    // as in GoldenPrompt
@@ -62,9 +62,9 @@ struct GoldenTolerance {
   double greedy_gap{0};
 };
 
-// For keys and values in BF16, all else float32. From the number of layers and the size of the golden logits.
+// Tolerance for a backend that rounds only keys and values, to BF16: golden_tolerance.cpp derives it.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// For a backend that also rounds the inputs of matrix products to BF16. Its residual stream is float32.
+// Tolerance for a backend that also rounds inputs of matrix products to BF16. Its residual stream is float32.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
 // Products of a backend with a BF16 cache that take inputs in int8, with a scale per 32 elements. The
 // tolerance includes no error of the weights: golden data must come from the same weights.
@@ -75,7 +75,7 @@ GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, co
 // Like bf16_tolerance, with MXFP8 or MXFP4 inputs of experts. `error`: the format's largest relative error.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
-// For golden data with the roundings of the implementation under test. `tolerance`: against exact data.
+// Tolerance for golden data with the roundings of the tested code. `tolerance`: against exact data.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {
