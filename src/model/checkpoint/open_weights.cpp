@@ -1,4 +1,4 @@
-// Finds the tensors of a checkpoint by Hugging Face's or OpenAI's names, and refuses unknown tensors.
+// Finds the tensors of a checkpoint by Hugging Face's or OpenAI's names; refuses those unfit for its config.
 #include <optional>
 #include <string>
 #include <string_view>
