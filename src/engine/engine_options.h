@@ -1,3 +1,4 @@
+// The options of an engine, and what it reports about each step.
 #pragma once
 
 #include <functional>
