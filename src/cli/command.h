@@ -28,8 +28,7 @@ inline constexpr int kInterrupted{kSignalBase + 2};  // ctrl-C (SIGINT)
 
 using Action = std::function<int()>;  // runs a command; returns the exit code
 
-// `define` adds the command's flags and returns its action.
-struct CommandRow {
+struct CommandRow {  // `define` adds the command's flags and returns its action
   const char* name;
   const char* what;
   Action (*define)(CLI::App& command, Settings& settings);

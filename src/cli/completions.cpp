@@ -44,8 +44,7 @@ std::vector<std::string> names_of(const CLI::Option& flag) {
 
 bool takes_value(const CLI::Option& flag) { return flag.get_expected_max() > 0; }
 
-// Known values of a flag; empty if any text is valid.
-std::string choices_of(const CLI::Option& flag) {
+std::string choices_of(const CLI::Option& flag) {  // known values of a flag; empty if any text is valid
   if (flag.get_positional()) return std::string(kModels);
   if (!takes_value(flag)) return "";
   for (const Setting& setting : setting_table())

@@ -150,8 +150,7 @@ int run_program(int argc, char** argv) {
   }
 }
 
-// Returns kFailed if output was lost, even if the command succeeded.
-int check_output(int code) {
+int check_output(int code) {  // returns kFailed if output was lost, even if the command succeeded
   const std::optional<std::string> why = finish_output();
   if (!why || code == kBadInput || code == kFailed) return code;
   print_error(kOutputFailed + *why);

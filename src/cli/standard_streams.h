@@ -15,8 +15,7 @@ void prepare_standard_streams();
 // For servers: neither a closed pipe nor a hangup of the terminal ends the process from then on.
 void outlive_the_terminal();
 
-// For information that no program reads: ignores failures.
-void announce(std::string_view text);
+void announce(std::string_view text);  // for information that no program reads: ignores failures
 
 // Call last: flushes stdout. Returns why the output is incomplete, or nullopt.
 std::optional<std::string> finish_output();

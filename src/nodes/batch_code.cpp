@@ -41,8 +41,7 @@ void check_reach(const PageTableView& table, int first_read, int end) {
 
 int num_pages_of(const Config& config) { return (config.max_context + kPageTokens - 1) / kPageTokens; }
 
-// How many elements of each kind in the message belong to one run.
-struct RunSizes {
+struct RunSizes {  // how many elements of each kind in the message belong to one run
   size_t tokens, full, sliding, outputs;
 };
 

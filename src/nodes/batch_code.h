@@ -20,8 +20,7 @@ size_t most_bytes(const Room& room, const Config& config);  // of the largest en
 
 Bytes encode(const Batch& batch);
 
-// A decoded batch with the storage that its spans point to.
-class ReceivedBatch {
+class ReceivedBatch {  // a decoded batch with the storage that its spans point to
  public:
   // Throws InputError for a truncated or too long message, or a token, page or position out of range.
   ReceivedBatch(std::span<const uint8_t> bytes, const Room& room, const Config& config);

@@ -39,8 +39,7 @@ class Writer {
   Bytes bytes_;
 };
 
-// Reads a message. Throws InputError if the message ends too early.
-class Reader {
+class Reader {  // reads a message; throws InputError if the message ends too early
  public:
   explicit Reader(std::span<const uint8_t> bytes) : left_(bytes) {}
 

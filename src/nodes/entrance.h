@@ -18,8 +18,7 @@ class Entrance : public std::enable_shared_from_this<Entrance> {
   // Runs on `io` only. `admit` gets accepted connections. Throws InputError if it can't listen on `address`.
   Entrance(asio::io_context& io, const tcp::endpoint& address, int num_nodes, HeadSide head,
            std::function<void(const Joining&, tcp::socket)> admit);
-  // Accepts connections until `io` stops. `io` keeps this object alive.
-  void open();
+  void open();  // accepts connections until `io` stops; `io` keeps this object alive
 
   std::future<void> all_are_here() { return all_here_.get_future(); }
   // Returns the ranks that have not joined, as "node 1" or "nodes 1, 3". Call it on `io`'s thread.

@@ -39,8 +39,7 @@ struct HeadSide {
 };
 asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head);
 
-// What a follower receives from the head when it joins.
-struct Invitation {
+struct Invitation {  // what a follower receives from the head when it joins
   Room room;
   GroupId group;
 };

@@ -21,11 +21,9 @@ namespace {
 
 // Timeout for data of another node within a step. Nodes lag each other by at most half a layer's time.
 constexpr std::chrono::seconds kStepPatience{20};
-// Timeout of a connection attempt and of a handshake.
-constexpr std::chrono::seconds kTryPatience{5};
+constexpr std::chrono::seconds kTryPatience{5};  // timeout of a connection attempt and of a handshake
 constexpr std::chrono::milliseconds kRetryPause{50};
-// After this time, a node logs which other node it waits for.
-constexpr double kQuietSeconds{2};
+constexpr double kQuietSeconds{2};  // after this time, a node logs which other node it waits for
 // Timeout for the watch to report why a transfer failed. A killed process closes both of its connections
 // together, so the watch learns of the loss immediately.
 constexpr std::chrono::seconds kVerdictPatience{1};
@@ -166,8 +164,7 @@ std::shared_ptr<NodeLinks> NodeLinks::join(const NodeOptions& options) {
 void NodeLinks::add_up(std::span<float> terms) {
   const size_t count = terms.size(), bytes = terms.size_bytes(), ranks = shares_.size();
   const Header header = next(Kind::kSum, bytes);
-  // [rank][count]; this rank's own slot is unused
-  floats_.resize(count * ranks);
+  floats_.resize(count * ranks);  // [rank][count]; this rank's own slot is unused
   const auto of_rank = [&](size_t rank) { return std::span(floats_).subspan(rank * count, count); };
   const auto buffer_of = [](auto numbers) { return asio::buffer(numbers.data(), numbers.size_bytes()); };
   if (is_head()) {

@@ -59,8 +59,7 @@ class NodeLinks final : public RankLinks {
   void send_step(const Bytes& batch);
   std::optional<Bytes> receive_step(size_t most_bytes);
 
-  // Reports to the followers that the head is done, which ends them.
-  void end_all() { watch_.leave_done(); }
+  void end_all() { watch_.leave_done(); }  // reports to the followers that the head is done, which ends them
   // Reports to the other nodes that this node ends with an error before its first step.
   void give_up(const std::string& why) { watch_.leave_failed(why); }
   // Reports that this node can't finish its step. Waits briefly for the watch to report a lost node first:

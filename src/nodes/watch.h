@@ -30,8 +30,7 @@ struct End {
 
 class Watch {
  public:
-  // `on_end` is called once, on the watch's thread.
-  explicit Watch(std::function<void(const End&)> on_end);
+  explicit Watch(std::function<void(const End&)> on_end);  // `on_end` is called once, on the watch's thread
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;

@@ -33,8 +33,7 @@ class Wire {
   // node and the reason, with all connections closed.
   std::optional<Fault> wait(std::optional<std::chrono::seconds> patience);
 
-  // Closes all connections, which ends wait(). Any thread may call it.
-  void close();
+  void close();  // closes all connections, which ends wait(); any thread may call it
 
  private:
   auto on_end_of(int rank);

@@ -42,8 +42,7 @@ using boost::system::error_code;
 
 // While the engine has no events, serve() checks at this interval whether the server has ended.
 constexpr std::chrono::milliseconds kPatience{50};
-// Interval for returning freed memory to the system.
-constexpr std::chrono::seconds kTrimInterval{5};
+constexpr std::chrono::seconds kTrimInterval{5};  // interval for returning freed memory to the system
 
 // Without API keys, a loopback server trusts all local programs, but not pages of other sites in a local
 // browser: then, or with --allowed-host, only known Host names are answered. A Unix socket needs no check.
@@ -83,8 +82,7 @@ struct Server::Impl {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    // Drops waiting bodies; waits for those being parsed.
-    service.parse_pool.reset();
+    service.parse_pool.reset();  // drops waiting bodies; waits for those being parsed
     http.reset();
     std::unique_ptr<asio::io_context> last;
     {
@@ -147,8 +145,7 @@ void Server::Impl::on_signal() {
   post_to_io([this] { asio::co_spawn(*io, drain(), asio::detached); });
 }
 
-// Called on the I/O thread.
-void Server::Impl::reload() {
+void Server::Impl::reload() {  // called on the I/O thread
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   if (is_open)
@@ -197,8 +194,7 @@ asio::awaitable<void> Server::Impl::give_up() {
   end_as(ServerEnd::kEngineLost, kEngineLostCode);
 }
 
-// Ends serve(). Only the first call counts.
-void Server::Impl::end_as(ServerEnd end, int code) {
+void Server::Impl::end_as(ServerEnd end, int code) {  // ends serve(); only the first call counts
   if (has_ended) return;
   signals.leave_after(service.options.teardown, code);
   how_ended = end;

@@ -27,8 +27,7 @@ class Server {
 
   std::string address() const;  // http://127.0.0.1:8080, or unix:PATH
   uint16_t port() const;
-  // For EngineOptions::on_step. Lives as long as the server.
-  Metrics& metrics();
+  Metrics& metrics();  // for EngineOptions::on_step; lives as long as the server
 
   // `reload` is called on SIGHUP, on the I/O thread. Its exceptions are logged.
   void on_reload(std::function<void()> reload);

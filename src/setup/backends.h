@@ -22,8 +22,7 @@
 
 namespace nibble {
 
-// Options that only one backend has.
-struct OwnOptions {
+struct OwnOptions {  // options that only one backend has
   cpu::CpuOptions cpu{};
   cuda::CudaOptions cuda{};
 };
@@ -90,8 +89,7 @@ struct BackendNodes {
   GroupId (*new_group)(const OwnOptions&);
 };
 
-// What `nibble tune` sets for the host's CPU.
-struct BackendTuning {
+struct BackendTuning {  // what `nibble tune` sets for the host's CPU
   // Changes, between steps, the tuning of a backend that `make` returned.
   void (*retune)(Backend&, const cpu::CpuTuning&);
 };

@@ -61,8 +61,7 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
   const int least = num_pages_for(capacity.context);
   int most = setup.backend->device ? kMostPages : options.num_full_pages;
   if (!have_room(most)) {
-    // Binary search: `most` does not fit; `fits` does, unless it is `least`.
-    int fits = least;
+    int fits = least;  // binary search: `most` does not fit; `fits` does, unless it is `least`
     while (most - fits > 1) {
       const int middle = fits + (most - fits) / 2;
       (have_room(middle) ? fits : most) = middle;

@@ -14,7 +14,6 @@ struct FlagFacts {
   const speculative::SpeculationOptions& speculation;
 };
 
-// Throws an InputError with the flag of the first broken rule.
-void check_flag_rules(const FlagFacts& facts);
+void check_flag_rules(const FlagFacts& facts);  // throws an InputError with the flag of the first broken rule
 
 }  // namespace nibble

@@ -32,8 +32,7 @@ struct NodeSetup {
   std::function<void(const std::string&)> on_lost{};
 };
 
-// A draft model, and the options that size it (setup/drafters.h).
-struct DraftModelSetup {
+struct DraftModelSetup {  // a draft model, and the options that size it (setup/drafters.h)
   Model model;
   BackendOptions options;
 };

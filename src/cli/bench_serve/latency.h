@@ -15,8 +15,7 @@
 
 namespace nibble::cli {
 
-// Times of one request, in seconds on a clock that all requests share.
-struct TimedAnswer {
+struct TimedAnswer {  // times of one request, in seconds on a clock that all requests share
   double sent{0}, ended{0};
   std::vector<double> texts;  // when events with text arrived
   // Token counts of the server. If it reports none, events with text count as output tokens.

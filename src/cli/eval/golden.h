@@ -25,8 +25,7 @@ int longest(const GoldenSet& golden);
 // Recomputes golden data with a reference that rounds like the backend.
 using AnswerRounded = std::function<GoldenPrompt(const GoldenPrompt&)>;
 
-// The backend is compared with the golden data, and with `answer_rounded` if set.
-struct GoldenReference {
+struct GoldenReference {  // the backend is compared with the golden data, and with `answer_rounded` if set
   const GoldenSet& golden;
   const GoldenTolerance& tolerance;
   AnswerRounded answer_rounded{};

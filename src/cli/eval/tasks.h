@@ -14,8 +14,7 @@
 
 namespace nibble::cli {
 
-// A line of a task file; tests/golden/eval/tasks.jsonl shows the format.
-struct Task {
+struct Task {  // a line of a task file; tests/golden/eval/tasks.jsonl shows the format
   std::string id, task;
   std::string answer;
   // The function to call with `answer` as its arguments; nullopt: `answer` is the final text.

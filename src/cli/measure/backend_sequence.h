@@ -16,8 +16,7 @@ namespace nibble::cli {
 class BackendSequence {
  public:
   BackendSequence(Backend& backend, const BackendOptions& room);
-  // Returns a new empty sequence that takes pages from the same pools.
-  BackendSequence beside() const;
+  BackendSequence beside() const;  // returns a new empty sequence that takes pages from the same pools
 
   int length() const { return pages_.length(); }  // positions in the KV cache
 

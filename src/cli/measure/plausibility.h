@@ -12,8 +12,7 @@
 
 namespace nibble::cli {
 
-// Bytes that every repetition reads, and the size of the last-level cache.
-struct Reuse {
+struct Reuse {  // bytes that every repetition reads, and the size of the last-level cache
   size_t bytes{0};
   std::optional<size_t> cache_bytes;
 

@@ -11,8 +11,7 @@ class RecordFile {
   // Opens the file of --record early, to refuse a bad path before measuring. nullopt: no file.
   explicit RecordFile(std::optional<std::string> path);
 
-  // Does nothing without a file. Throws InputError if writing fails.
-  void append(const std::string& line);
+  void append(const std::string& line);  // does nothing without a file; throws InputError if writing fails
 
  private:
   [[noreturn]] void fail() const;

@@ -30,8 +30,7 @@ nlohmann::ordered_json to_json(const Machine& machine);
 // The members that each record begins with (records/README.md). Unknown values are null.
 nlohmann::ordered_json to_json(const RunRecord& record);
 
-// `table` is for people; `record` is a line for a file of records (record_line()).
-struct RunOutput {
+struct RunOutput {  // `table` is for people; `record` is a line for a file of records (record_line())
   std::string table, record;
 };
 

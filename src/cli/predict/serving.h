@@ -18,8 +18,7 @@ struct Request {
   int num_tokens() const { return prompt_tokens + answer_tokens; }
 };
 
-// KV cache pages of a replica besides those of running sequences.
-struct CacheRoom {
+struct CacheRoom {  // KV cache pages of a replica besides those of running sequences
   double full_pages{0}, sliding_pages{0};
   int window{0};  // window of the sliding layers
 };

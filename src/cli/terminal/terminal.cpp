@@ -34,8 +34,7 @@ bool has_colors(std::FILE* stream) {
   return understands_escapes(stream) && !(no_color && *no_color);
 }
 
-// Reads bytes from stdin; empty at the end of the input.
-std::string_view read_some(std::span<char> buffer) {
+std::string_view read_some(std::span<char> buffer) {  // reads bytes from stdin; empty at the end of the input
   ssize_t count;
   do count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
   while (count < 0 && errno == EINTR);

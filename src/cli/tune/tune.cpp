@@ -73,8 +73,7 @@ size_t best_of(const char* what, const std::vector<int>& values, const std::stri
   size_t best = 0;
   double best_ratio = kWorthIt;
   for (size_t v = 0; v < values.size(); ++v) {
-    // Compare per round: a slow round of the machine is slow for all values.
-    std::vector<double> ratios;
+    std::vector<double> ratios;  // compare per round: a slow round of the machine is slow for all values
     for (size_t round = 0; round < speeds[v].size(); ++round)
       ratios.push_back(speeds[v][round] / speeds[0][round]);
     const double ratio = statistics_of(ratios).median;

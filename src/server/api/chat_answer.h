@@ -57,10 +57,8 @@ class ChatAnswer {
   std::vector<AnswerDelta> finish();  // call after the last token, whatever ended the answer
   bool has_stopped() const { return matcher_.has_stopped(); }
   const std::string& stopped_by() const { return matcher_.stopped_by(); }
-  // Whether the last message is a call that ended with <|call|>.
-  bool ends_in_call() const;
-  // Whether the last message is a call that was cut off. Valid after finish().
-  bool has_cut_call() const;
+  bool ends_in_call() const;  // whether the last message is a call that ended with <|call|>
+  bool has_cut_call() const;  // whether the last message is a call that was cut off; valid after finish()
 
   // The sums of all deltas so far.
   const std::string& reasoning() const { return reasoning_; }

@@ -171,8 +171,7 @@ void add_patch_output(const Field& item, Reader& out) {
 void add_output(const Field& item, Reader& out) {
   add_result(item, out, output_from(item.need("output", kTextParts)));
 }
-// A later search may find a tool again.
-void add_found_tool(const Field& tool, Reader& out) {
+void add_found_tool(const Field& tool, Reader& out) {  // a later search may find a tool again
   ToolSet found;
   add_response_tool(tool, found, out.ignored);
   out.input.tools.add_new(std::move(found), out.ignored);

@@ -8,8 +8,7 @@
 
 namespace nibble::server {
 
-// The names of a kind of items and of their events.
-struct ItemKind {
+struct ItemKind {  // the names of a kind of items and of their events
   AnswerDelta::Kind kind;
   ToolKind tool;  // for calls
   const char *id_prefix, *type;

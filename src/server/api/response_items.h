@@ -25,8 +25,7 @@ class ResponseItems {
   std::vector<Json> push(const std::vector<AnswerDelta>& deltas);
   std::vector<Json> finish(bool is_complete);  // false: marks the last item incomplete
 
-  // The response's list "output": all items that have begun.
-  const Json& items() const { return items_; }
+  const Json& items() const { return items_; }  // the response's list "output": all items that have begun
 
  private:
   void push(const AnswerDelta& delta, std::vector<Json>& events);

@@ -61,8 +61,7 @@ std::string_view Connection::received() const {
   return {static_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Reads more bytes into the buffer, which must have room.
-asio::awaitable<bool> Connection::receive() {
+asio::awaitable<bool> Connection::receive() {  // reads more bytes into the buffer, which must have room
   constexpr size_t kMostBytes{64 << 10};
   error_code error;
   slot_.wait();

@@ -19,13 +19,11 @@
 
 namespace nibble::server {
 
-// Shared by all connections of a server.
-struct ConnectionContext {
+struct ConnectionContext {  // shared by all connections of a server
   HttpLimits limits;
   AccessRules access;
   HttpHandler& handler;
-  // Shared ownership: an exchange may outlive the server.
-  std::shared_ptr<BodyBudget> bodies;
+  std::shared_ptr<BodyBudget> bodies;  // shared ownership: an exchange may outlive the server
   std::shared_ptr<ConnectionSlots> slots;
   std::shared_ptr<HangUpWatch> hang_ups;
   std::shared_ptr<char> exchanges{std::make_shared<char>()};  // use count: 1 + number of exchanges

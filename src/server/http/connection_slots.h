@@ -19,8 +19,7 @@ class ConnectionSlots {
   // Ends the connection that has waited longest for its client. Returns false if no connection waits.
   bool make_room();
 
-  // One connection's slot. May outlive the server.
-  class Slot {
+  class Slot {  // one connection's slot; may outlive the server
    public:
     // `give_way` ends the connection; called at most once, while the connection waits.
     Slot(std::shared_ptr<ConnectionSlots> slots, std::function<void()> give_way);

@@ -28,7 +28,6 @@ std::optional<std::string_view> take_line(std::string_view& bytes);
 struct HeaderField {
   std::string_view name, value;
 };
-// Splits "NAME: VALUE". Throws HttpError (400).
-HeaderField split_field(std::string_view line);
+HeaderField split_field(std::string_view line);  // splits "NAME: VALUE"; throws HttpError (400)
 
 }  // namespace nibble::server

@@ -4,7 +4,6 @@
 
 namespace nibble::server {
 
-// 96 random bits in hexadecimal, for requests, answers and tool calls.
-std::string random_id();
+std::string random_id();  // 96 random bits in hexadecimal, for requests, answers and tool calls
 
 }  // namespace nibble::server

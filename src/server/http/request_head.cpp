@@ -17,8 +17,7 @@ constexpr bool is_hex(char letter) {
   return is_digit(letter) || (letter >= 'a' && letter <= 'f') || (letter >= 'A' && letter <= 'F');
 }
 
-// Whether every "%" starts a valid "%XX".
-bool has_whole_codes(std::string_view text) {
+bool has_whole_codes(std::string_view text) {  // whether every "%" starts a valid "%XX"
   for (size_t i = text.find('%'); i != std::string_view::npos; i = text.find('%', i + 1))
     if (i + 2 >= text.size() || !is_hex(text[i + 1]) || !is_hex(text[i + 2])) return false;
   return true;

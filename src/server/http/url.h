@@ -6,8 +6,7 @@
 
 namespace nibble::server {
 
-// Decodes "%2F" to "/"; invalid codes stay as they are.
-std::string url_decoded(std::string_view text);
+std::string url_decoded(std::string_view text);  // decodes "%2F" to "/"; invalid codes stay as they are
 
 // Returns the decoded value of a parameter in "a=1&b=2".
 std::optional<std::string> query_value(std::string_view query, std::string_view name);

@@ -37,8 +37,7 @@ void check_name(std::string_view name, std::string_view where) {
     throw InputError("{}: the name '{}' is reserved for keys without a name", where, name);
 }
 
-// Whether an HTTP header can carry the key.
-bool is_sendable(std::string_view key) {
+bool is_sendable(std::string_view key) {  // whether an HTTP header can carry the key
   return std::all_of(key.begin(), key.end(), [](char letter) { return letter >= ' ' && letter <= '~'; });
 }
 

@@ -86,8 +86,7 @@ class Generation {
   // Cancels one choice, which gets no more events. `outcome`: how to count it; kStop for a stop string.
   void drop_choice(size_t choice, Outcome outcome);
 
-  // Call this if the client has disconnected: cancels all choices and wakes next().
-  void abandon();
+  void abandon();  // call this if the client has disconnected: cancels all choices and wakes next()
   bool is_abandoned() const { return is_abandoned_; }
 
  private:

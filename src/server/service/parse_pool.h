@@ -16,8 +16,7 @@ namespace nibble::server {
 
 class ParsePool {
  public:
-  // At most `num_threads` - 1 threads run long jobs.
-  explicit ParsePool(size_t num_threads);
+  explicit ParsePool(size_t num_threads);  // at most `num_threads` - 1 threads run long jobs
   ~ParsePool();
 
   struct Job {
@@ -29,8 +28,7 @@ class ParsePool {
   using JobPtr = std::shared_ptr<Job>;
 
   void add(JobPtr job);
-  // Ends a job that has not started, with the error operation_aborted.
-  void drop(const JobPtr& job);
+  void drop(const JobPtr& job);  // ends a job that has not started, with the error operation_aborted
   // Waits for running jobs and ends the threads. Waiting jobs are destroyed without `work` and `end`.
   void stop();
 

@@ -20,8 +20,7 @@ namespace nibble::server {
 
 namespace {
 
-// FNV-1a.
-uint64_t hash(std::string_view text) {
+uint64_t hash(std::string_view text) {  // FNV-1a
   uint64_t sum = 0xcbf29ce484222325;
   for (const char byte : text) sum = (sum ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
   return sum;

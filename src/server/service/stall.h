@@ -18,8 +18,7 @@ struct StepLimit {
 
   static constexpr double kLeastSeconds{60};
   static constexpr double kSlowDisk{100e6};  // bytes per second
-  // Margin: rows with long contexts take longer than the measured rows.
-  static constexpr double kSlowdown{4};
+  static constexpr double kSlowdown{4};  // margin: rows with long contexts take longer than the measured rows
 
   double seconds(const EngineProgress& progress) const {
     if (given) return static_cast<double>(given->count());
