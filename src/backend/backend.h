@@ -108,7 +108,7 @@ class Backend {
   // Number of steps that can be launched while another runs. 0: launch() runs the whole step.
   virtual int steps_ahead() const { return 0; }
   // step() in two halves. launch() needs the batch only during the call; if it throws, no step was begun.
-  // wait() returns the result of the oldest launched step; if it throws, only that step failed.
+  // wait() returns the oldest step's result; if it throws, only that step failed. Steps run in order.
   virtual void launch(const Batch& batch) { launched_ = step(batch); }
   virtual StepResult wait() { return std::move(launched_); }
   // Runs a step and returns its launches or loops in order; empty if the backend does not record them.

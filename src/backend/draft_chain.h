@@ -37,7 +37,7 @@ struct DraftSlots {
 // `outputs`: the tokens sampled in the output rows of the batch.
 DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs);
 
-// Returns a run's pages and a scratch page for slots of a chain, shorter than a page, beyond them.
+// Returns a run's pages plus a scratch page for chain slots beyond them; a chain is shorter than a page.
 static_assert(kMaxDraftsOfHead <= kPageTokens);
 std::vector<PageId> with_scratch_page(const PageTableView& full, PageId scratch);
 

@@ -28,7 +28,8 @@ struct KernelTrial {
 
 struct KernelTrials {
   std::vector<KernelTrial> trials;
-  // Kernels by number of rows: `chosen` by the table, `fastest` by time. Adjacent ranges of one are merged.
+  // Kernels by number of rows: `chosen` by the table, `fastest` by time. A kernel's adjacent ranges are
+  // merged.
   std::vector<KernelChoice> chosen, fastest;
 };
 

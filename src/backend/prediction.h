@@ -25,8 +25,7 @@ struct PredictedStep {
 };
 
 // One operation of a step, summed over layers; microseconds. Reading, converting weights and multiplying
-// overlap: the longest counts, plus serial time (launches, all-reduces). A fused operation has no own
-// launches.
+// overlap: the longest counts, plus serial time (launches, all-reduces). Fused operations have no launches.
 struct PredictedTime {
   Operation operation{};
   int num_launches{0};

@@ -37,7 +37,7 @@ struct Card {
   StepGraphs graphs;
   OwnedEvent end[2];  // ends of the launched steps, used alternately
 
-  // Shape of the step uploaded last; valid only for members that are not of a rank's own rows.
+  // Shape of the step uploaded last, for the first rank: counts of ranks' own rows differ between ranks.
   const StepShape& shape() const { return ranks.front()->shape(); }
   void upload(const Batch& batch) {
     for (const auto& rank : ranks) rank->take(batch, stream);
@@ -72,7 +72,7 @@ class CudaBackend final : public Backend {
   }
   // Rank::keep_drafts() moves drafts of all rows of a step, so it cannot support ranks with own rows.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
-  // The miniature's draft head gains hardly a token per step from slower trees (docs/speculation.md).
+  // With the miniature's draft head, trees gain little and take longer than chains (docs/speculation.md).
   bool tries_trees() const override { return false; }
   int steps_ahead() const override { return 1; }
   void launch(const Batch& batch) override;
@@ -286,7 +286,7 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
     card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_logits(first, count, turn, card.stream); });
 }
 
-// Other ranks may overwrite the logits after the meeting. Other processes get the tokens with the next step.
+// Other ranks may overwrite the logits only after the meeting. Other processes get tokens with the next step.
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);

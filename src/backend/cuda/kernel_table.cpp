@@ -113,7 +113,7 @@ constexpr TableRow kQkvRows[]{
      .shared_bytes = &wgmma, .kernel = "qkv_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
 };
 
-// Appends keys and values, in steps whose sequences have several rows each; in others attend_rows() does it.
+// Appends keys and values if a sequence has several rows in the step; otherwise attend_rows() does it.
 constexpr TableRow kAppendRows[]{
     {.rows = {2, kAnyRows}, .activations = kF32, .launcher = &append, .kernel = "append: rope"},
 };
@@ -144,7 +144,7 @@ constexpr TableRow kProjectRows[]{
      .shared_bytes = &wgmma, .kernel = "project_wgmma: strips of 16 rows for 128 tokens", .reason = kFour},
 };
 
-// The norm, the router and the first half of the experts in one launch, for one token and for two.
+// Norm, router and experts_up in one launch, for one token and for two.
 constexpr TableRow kRouteAndExpertsUpOfOne{.rows = {1, 1}, .engine = kMma, .pass = kFewPass,
     .launcher = &route_and_experts_up, .max_rows = kOwnNorms, .shared_bytes = &one_hidden,
     .why_not = &why_not_one_launch,
@@ -170,7 +170,7 @@ constexpr TableRow kRouteRows[]{
      .shared_bytes = &wgmma, .kernel = "route_wgmma: top K, groups of 96", .reason = kFour},
 };
 
-// The first half of the experts.
+// experts_up: gate and up projections, SwiGLU.
 constexpr TableRow kExpertsUpRows[]{
     kRouteAndExpertsUpOfOne, kRouteAndExpertsUpOfTwo,
     {.rows = {kOwnNorms + 1, kMaxColumns}, .engine = kMma, .pass = kFewPass, .launcher = &experts_up,
@@ -200,7 +200,7 @@ constexpr TableRow kExpertsUpRows[]{
      .kernel = "experts_up_blocks: block-scaled, 64 pairs", .reason = kBlocks},
 };
 
-// The second half of the experts.
+// experts_down: down projections, weighted.
 constexpr TableRow kExpertsDownRows[]{
     {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &experts_down,
      .shared_bytes = &group_intermediate, .kernel = "experts_down: strips of 16 rows, weighted",
@@ -285,7 +285,8 @@ int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weight
   return kept;
 }
 
-// Adds the row for one format of weights, split where wgmma replaces a part: a plan takes only whole rows.
+// Adds the row for one format of weights. If wgmma replaces part of its range, adds two rows, because a plan
+// takes a row as a whole or not at all.
 void add(const OperationRows& of, const TableRow& row, Format weights, std::vector<KernelRow>& all) {
   KernelRow whole{.operation = of.operation,
                   .weights = weights,

@@ -139,8 +139,8 @@ SumArgs Rank::trial_sum(float* x, int num_rows) const {
   return args;
 }
 
-// All-reduces trial_rows() rows (by owners of rows, if steps can have enough rows), then one row by tagged
-// words, and meets. The step number is 0, which no batch has.
+// Runs an all-reduce of trial_rows() rows (by owners, if steps can have enough rows), one of a single row by
+// tagged words, and a meeting. The step number is 0, which no batch has.
 void Rank::run_trial(Turn turn, Stream stream) const {
   if (nccl_) {
     const auto sum = [&](float* x, int num_rows) {

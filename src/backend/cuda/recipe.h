@@ -71,7 +71,7 @@ struct StepRecipe {
   NormIn attention_norm_of(size_t layer) const { return layer == 0 ? first_attention_norm : attention_norm; }
 };
 
-// `config`: the rank's.
+// `config`: of the rank's share.
 StepRecipe recipe(const Plan& plan, const Config& config, const Sharing& sharing, const StepRows& rows);
 
 // Recipe for the logits of `num_rows` rows; a step may compute its logits in several such batches.

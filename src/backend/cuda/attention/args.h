@@ -60,7 +60,7 @@ struct AttendArgs {
   float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]
   unsigned* tickets;  // [rows of the launch, Nkv], zero before and after every launch
   Activations out;    // [T, Nq D]
-  // [mailbox_partials, kPartialFloats], zero between launches: joins up to mailbox_partials partial results.
+  // [mailbox_partials, kPartialFloats], zero between launches: for up to mailbox_partials partial results.
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };

@@ -137,8 +137,8 @@ __device__ float exponentials_of_page(float (&scores)[4][4]) {
   return reference;
 }
 
-// Two ones in bfloat16. Exponentials are summed by a product with ones, rounded as those that multiply the
-// values: if one position outweighs all others, the output is exactly its value.
+// Two ones in bfloat16. A product with ones sums the same rounded exponentials that multiply the values: if
+// one position outweighs all others, the output is exactly its value.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
 // Merges two partial softmaxes: rescales both to the larger of their references and adds them.

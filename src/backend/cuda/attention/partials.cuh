@@ -116,7 +116,7 @@ struct JoinedTile {
   float factors[kTileChunks], sums[kTileChunks];
 };
 
-// Merges one head's chunks as they arrive in the mailbox, and clears their words. `of_row`: the row's first.
+// Merges one head's chunks as they arrive in the mailbox, and clears their words. `of_row`: the first chunk.
 // All threads call it; lane l of warp 0 gets the elements at places 2 l and 2 l + 1 (Partial::element_at).
 __device__ inline Joined join_head(JoinedTile& tile, const Partial& of_row, int head, int num_chunks) {
   __shared__ float of_warps[kAttendWarps];

@@ -66,8 +66,8 @@ struct PageRegisters {
   static __device__ int position_of(int half, int i) {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // keys_from(position, element), with the lane's indices, returns at(positions, elements): the address that
-  // many positions and elements on. Its arguments are compile-time constants.
+  // keys_from(position, element) returns a function at(positions, elements), which gives the address that
+  // many positions and elements further on; its arguments are compile-time constants.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

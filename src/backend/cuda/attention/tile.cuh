@@ -68,7 +68,7 @@ class ChunkTotals {
         last.outputs[j][2 * half + c] =
             join(memory_[((half * 8 + j) * 2 + c) * kTileThreads], last.outputs[j][2 * half + c]);
   }
-  // send() passes totals to the CTA that continues the tile, whose receive() clears the kTileTotals words.
+  // send() passes totals to the CTA that continues the tile, in kTileTotals words that its receive() clears.
   __device__ void send(float* mailbox) const {
     float* const to = mailbox + threadIdx.x;
 #pragma unroll

@@ -30,7 +30,7 @@ constexpr int kBringerRegisters{56}, kProductRegisters{152};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
 constexpr int kPageBytes{kPagePositions * kCellBytes};  // of a page's keys, or its values, in bfloat16
 
-// A stage: a page's keys, then values. Not in the unnamed namespace: without wgmma, members would be unused.
+// A stage: a page's keys, then values. In the unnamed namespace, unused members would warn without wgmma.
 struct PageStages {
   static constexpr int kStages{8}, kStageBytes{2 * kPageBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
   // Stages whose copies may be in flight while a loading warp starts the next page.
@@ -98,7 +98,7 @@ class PageBringer {
   static constexpr int kAtOnce{32 / kPieces}, kLoads{kPositions / kAtOnce};
   static_assert(kPositions == kRowsOfSwizzle && kAtOnce == 4);
 
-  // Makes writes visible to the async proxy, by which products read shared memory. Loading warps have time.
+  // Makes writes visible to the async proxy, by which products read shared memory; loading warps have time.
   __device__ void tell_full(unsigned stage) const {
     show_to_products();
     stages_.tell_full(stage);
@@ -235,7 +235,7 @@ class PageExponentials {  // a lane's exponentials of a page, from its scores
   uint32_t scaled[2][4];
   float before[2];  // factors for the sums of the chunk's earlier pages
 
-  __device__ void compute(const TileLane& lane, int page) {  // relative to the page's own R
+  __device__ void compute(const TileLane& lane, int page) {  // exponentials relative to the page's R
     hold(scores);
     lane.mask(page, scores);
     // Of a pair of adjacent lanes, one reduces the upper row for both, the other the lower row.

@@ -98,7 +98,7 @@ class DealtHands {
 
   static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
   __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
-  // Requests hand k after the answer for hand k - 1, so hands past the matrix's end come last.
+  // Requests hand k after the answer for hand k - 1: after a hand past the matrix's end, all are past it.
   __device__ void ask_for(int k) const {
     number_of(k - 1);
     const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);

@@ -13,7 +13,7 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: a block of rows with a block of tokens. Adjacent items share rows, read once.
+// Items of a dense matrix: blocks of rows x blocks of tokens. Items of the same rows are adjacent: one read.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // weights: blocks of tokens share them

@@ -8,7 +8,7 @@
 
 namespace nibble::cuda {
 
-// CTAs that share a dense matrix: each gets at least one unit.
+// Number of CTAs that share a dense matrix: each gets at least one unit.
 inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
   return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
 }

@@ -235,7 +235,7 @@ void project(const LaunchContext& gpu, const ProjectArgs& args) {
   if (gpu.target.family != Family::kSm90) launched.attended_chunks = 0;  // not measured on other families
   launch_project(gpu, {Operation::kProject, "project"}, launched);
 }
-// The product of project(), with norms as activations and without a residual.
+// Like project(), with norms as activations and without a residual.
 void qkv_normed(const LaunchContext& gpu, const QkvArgs& args) {
   ResidualInput none;
   none.hidden = args.weights.rows;

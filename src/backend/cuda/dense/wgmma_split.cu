@@ -57,10 +57,10 @@ constexpr int kJoinThreads{64};  // few, so that 16 tokens of 2,880 rows have 19
 
 constexpr int kFour{4};
 
-// Each thread adds up four adjacent rows of a token; row counts are multiples of 4 (heads of 64, or of 32).
+// Each thread adds up four adjacent rows of a token; row counts are multiples of 4 (heads of 64, or 32 n).
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
-  constexpr int kRun{16};  // requested at once: all segments of 4,096 columns
+  constexpr int kRun{16};  // segments requested at once: all of 4,096 columns
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
   const DenseOutput& to = args.to;

@@ -52,7 +52,7 @@ struct DraftInputArgs {
   const __nv_bfloat16* embedding;  // [V, H]
   const float *token_norm, *hidden_norm;
   float eps;
-  const DraftSlot* slots;      // of the rows; null: row n continues chain n, after its draft in `chosen`
+  const DraftSlot* slots;      // the rows' slots; null: row n continues chain n after `chosen`
   const SampleResult* chosen;  // token ids are the head's own
   const int* tokens;           // [draft vocabulary]: token ids of the model
   __nv_bfloat16* z;            // [rows, 2 H], or null

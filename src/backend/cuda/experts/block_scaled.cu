@@ -54,7 +54,7 @@ class Gathered {
   __nv_bfloat16* numbers_;
 };
 
-// Items begin at strip 12 n and matrices have whole blocks: either all four warps of a block have a strip or
+// Items begin at strip 12 n and matrices have whole blocks: all of a block's four warps have a strip, or
 // none.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)

@@ -1,5 +1,5 @@
 // Items of the experts' products (pipeline.cuh): a group with a block of its expert's rows. A group's items
-// are adjacent, so memory delivers its activations once, and strips once or again soon (several groups).
+// are adjacent: memory delivers activations once, and strips again soon if an expert has several groups.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -11,8 +11,8 @@
 
 namespace nibble::cuda {
 
-// `first_column`: where the group's pairs begin in Groups::pairs. A lane has the pairs of its warp's columns
-// number `lane` of each 32, loaded with the item: a load at the item's end would delay what it indexes.
+// `first_column`: where the group's pairs begin in Groups::pairs. The lane's pairs, of its warp's columns 32
+// n + lane, are loaded with the item, so that the item's end does not wait for them or for what they index.
 template <typename Shape>
 struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};

@@ -10,7 +10,7 @@ namespace nibble::cuda {
 // CTA, so shares are even if a crossing counts as kCrossingStrips strips.
 inline constexpr int kCrossingStrips{2};
 
-// Places: the strips of all groups, and the crossings between them.
+// Number of places: the strips of all groups, and the crossings between them.
 constexpr unsigned num_places(const Strips& weights, int num_groups) {
   return num_groups == 0
              ? 0
@@ -19,7 +19,7 @@ constexpr unsigned num_places(const Strips& weights, int num_groups) {
 // Returns the first strip of a share that begins at `place`.
 constexpr int first_strip_at(const Strips& weights, unsigned place) {
   const int pitch = weights.num_strips + kCrossingStrips;
-  // `group`: the place's, or a later one because crossings take places too.
+  // The quotient is the place's group or a later one, because crossings take places too.
   auto group = static_cast<int>(weights.by_strips.quotient(place));
   while (group * pitch > static_cast<int>(place)) --group;
   const int strip = static_cast<int>(place) - group * pitch;
@@ -35,7 +35,7 @@ constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta
 // So shares shrink evenly from turn to turn (gain: docs/decisions/0016).
 class TurnShares {
  public:
-  // The first share is above the mean by slope / kSlopeOne (below 1) of it, and the last as much below.
+  // The first share exceeds the mean by slope / kSlopeOne (below 1) of it; the last is as much smaller.
   constexpr TurnShares(unsigned num_ctas, unsigned slope)
       : slope_(slope),
         first_(num_ctas * (kSlopeOne + slope)),

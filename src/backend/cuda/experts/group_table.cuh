@@ -22,7 +22,7 @@ struct Group {
 };
 
 // The data by which a CTA finds its groups, loaded all at once: each load takes as long as a strip's weights.
-// Few pairs (are_matched) are grouped here: of the lanes whose pairs share an expert, the first holds all.
+// Few pairs (are_matched) are grouped here: of lanes whose pairs share an expert, the first has the group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const Piece piece = piece_from(weights, share, from);
     const Group group = table.group(piece.group);
     const bool is_first = from == share.first;
-    // Activations are requested before the weights: otherwise their loads would queue after those.
+    // Activations are requested before the weights, or their loads would queue after those of the weights.
     if (!ranks && is_first) rows.prefetch(normed, group.count, row_at(group));
     if (is_first) {
       stream.start_prefetch();
@@ -127,7 +127,7 @@ class DownCta {
     return {args.weights, matrices, share.first, share.last, ring_};
   }
   __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
-  // Multiplies a piece. The first waits for the previous launch. prefetch_next(): rows are in shared memory.
+  // Multiplies a piece; a CTA's first waits for the previous launch. prefetch_next(): when its rows are in.
   template <typename Stream, typename PrefetchNext>
   __device__ void multiply(Stream& stream, const Piece& piece, const Group& group, bool is_first,
                            const PrefetchNext& prefetch_next) {
@@ -162,7 +162,7 @@ class DownCta {
   GroupRows<warps, has_two> rows_;
 };
 
-// Of one token. Weights are requested early: route_and_experts_up publishes its choice long before it ends.
+// experts_down() of one token: requests weights early, once route_and_experts_up has published its choice.
 template <bool has_all, typename Cta>
 __device__ void multiply_token(Cta& cta, const TurnShares& shares) {
   const ExpertsDownArgs& args = cta.args;

@@ -32,7 +32,7 @@ struct ChainStart {
   int32_t token;     // the token it chose, which the drafts follow; -1: none, and the chain does not exist
 };
 
-// The chains of a step, for the next step.
+// The draft chains of a step, read by the next step.
 struct MadeDrafts {
   const ChainStart* starts;     // [chains]
   const SampleResult* results;  // token ids are the head's own

@@ -12,8 +12,8 @@ enum class RowOrder {
   kGateAndUp,
 };
 
-// Packs `rows` rows as rows first_row and following of the matrix `to`; both must be whole strips. Padding
-// becomes zero. If stored_cols is larger than `cols`, packs only `cols` columns from first_col on.
+// Packs `rows` rows into the matrix `to` from row first_row on; both must be whole strips. Padding becomes
+// zero. If stored_cols is larger than `cols`, packs only `cols` columns from first_col on.
 struct PackBf16Args {
   const uint16_t* from;  // [rows, stored_cols]
   int first_row, rows, cols;
@@ -24,7 +24,7 @@ struct PackBf16Args {
 void pack(Stream stream, const PackBf16Args& args);
 
 // Packs `num_matrices` contiguous matrices, or only `rows` x `cols` of each from first_row and first_col on.
-// Raises *largest_scale to the largest E8M0 scale: refuse results above kLargestScale.
+// Raises *largest_scale to the largest E8M0 scale; the caller must refuse results above kLargestScale.
 struct PackMxfp4Args {
   const uint8_t* codes;   // [num_matrices, stored_rows, stored_cols / 2], even column in the low nibble
   const uint8_t* scales;  // [num_matrices, stored_rows, stored_cols / 32]

@@ -37,7 +37,7 @@ class Uploader {
   void vectors(const Vector& first, int num, const IndexRange& part, float* to);
   void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
-  // Packs a slice of `from` as rows from first_row on; transfers whole rows of recipes and of BF16 columns.
+  // Packs a slice of `from` as rows from first_row on. Recipes and slices of columns transfer whole rows.
   void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);

@@ -50,7 +50,7 @@ struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
   ActivationRoom attended, normed, gated;
-  // Image of gathered pairs (ExpertsUpArgs); shares memory with qkv_parts, which is read only before.
+  // Image of gathered pairs (ExpertsUpArgs), in the memory of qkv_parts, which is no longer read by then.
   Activations gathered;
   // Scratch of qkv_split() and project_split(); shares memory with attend_partials, used only by attention.
   float* segment_sums{nullptr};

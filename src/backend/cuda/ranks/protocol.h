@@ -1,4 +1,4 @@
-// Messages of ranks: places in an inbox, and tags. Followed by this folder's kernels, and without a GPU by
+// Messages between ranks: places in an inbox, and tags. Used by this folder's kernels and, without a GPU, by
 // host threads in tests/backend/cuda/ranks/protocol_test.cpp. C++17, for device code.
 //
 // All-reduce of few rows, as tagged words: each rank sends its terms to all others and adds up all rows. Sums
@@ -19,7 +19,7 @@ inline constexpr int kMaxRanks{8};
 // cross the link once, but (N - 1) R H words of 8 bytes leave each rank, for N ranks and R rows of H numbers;
 // with owners, (N - 1) / N R H numbers of 4 bytes and as many of 2 bytes. Computed, not measured, for NVLink
 // (387 GB/s), N = 2, H = 2,880: 0.060 and 0.022 us per row after a latency of 3 and 10 us. Break-even: 188
-// rows for two ranks, 78 for three, 48 for four, 18 for eight; less with slower links, so less is safe.
+// rows for 2 ranks, 78 for 3, 48 for 4, 18 for 8. Slower links lower it, so a smaller limit is safe.
 constexpr int tagged_rows(int num_ranks) { return 128 / (num_ranks - 1); }
 // The maximum rows of one sum, which sizes the inbox; a step with more rows runs several sums.
 inline constexpr int kSumRows{8192};

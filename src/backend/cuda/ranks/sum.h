@@ -70,7 +70,8 @@ struct SumArgs {
 // out = x + the sum over ranks of the sum of their parts, for up to tagged_rows() rows. If args.norm has
 // weights, also stores the norm of `out` in this rank's SumOutputs::normed.
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
-// Like sum_words() for any number of rows. x and out: SumOutputs::x, valid in owned rows (without norm: all).
+// Like sum_words(), for any number of rows. x and out are SumOutputs::x, valid only in rows that the rank
+// owns; after a sum without a norm, in all rows.
 void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 

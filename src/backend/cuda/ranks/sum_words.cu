@@ -11,7 +11,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kFewThreads{128}, kMeetThreads{256};
-// One CTA per row. Polling CTAs must all be resident; with two per SM, each has too few registers.
+// The kernel with one CTA per row. Polling CTAs must all be resident; two per SM would lack registers.
 constexpr int kWarps{16}, kResidents{1};
 constexpr int kPartsAtOnce{3};  // after part 0: 1 + 3 are gpt-oss's experts per token
 using WordRow = RowOfCta<kWarps>;

@@ -8,7 +8,7 @@
 
 namespace nibble::cuda {
 
-// Returns experts by descending logit, ties to the lower one. A whole warp constructs it and gets results.
+// Returns experts by descending logit, ties to the lower expert. A whole warp constructs and calls it.
 class Ranking {
  public:
   struct Place {
@@ -23,7 +23,7 @@ class Ranking {
       keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
   }
 
-  // The next expert. A lane sees alone whether its best is the best: a short dependency on the previous call.
+  // The next expert. A lane decides alone whether its best is the best: a short dependency between calls.
   __device__ Place next() {
     uint32_t of_lane = 0;
 #pragma unroll

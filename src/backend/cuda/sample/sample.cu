@@ -40,7 +40,7 @@ constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // a warp can hold one value per warp, one in each lane
 
-// Tokens further below the largest logit are never drawn: exp(-32) is under half a unit. top_k starts here.
+// Tokens further below the largest logit are never drawn: exp(-32) is under half a unit. top_k begins here.
 constexpr float kReach{32};
 
 // The CTAs that work on a row: a cluster, or a single CTA.
@@ -387,8 +387,7 @@ class Row {
     return reduce_neighbours<Cluster::kCtas>(*Cluster::of_cta(exchange, lane_ % Cluster::kCtas), op);
   }
 
-  // Adds up amounts in bins set by amount_of(token, logit, bin); finds the bin where the sum reaches the
-  // target.
+  // Adds up amounts in bins (amount_of(token, logit, bin) sets `bin`); finds the bin that reaches the target.
   template <typename AmountOf>
   __device__ Place count(const AmountOf& amount_of, uint64_t share, uint64_t more) {
     uint64_t* const bins = next_exchange();

@@ -53,7 +53,7 @@ struct StepShape {
 
 struct InputParts {
   RowInput* rows;  // [num_tokens]
-  // Rows whose positions and pages attention reads, by tile: [num_own_rows] if set, otherwise `rows`.
+  // Rows that tiles index, and whose positions and pages attention reads: [num_own_rows], or `rows` if 0.
   RowInput* attention_rows;
   TileInput* tiles;      // [num_tiles]
   SampleRow* sample;     // [num_outputs]
