@@ -28,7 +28,7 @@ struct KernelTrial {
 
 struct KernelTrials {
   std::vector<KernelTrial> trials;
-  // Kernels by number of rows: `chosen` by the table, `fastest` by time. A kernel's adjacent ranges are
+  // Kernels by number of rows: `chosen` by the table, `fastest` by time; a kernel's adjacent ranges are
   // merged.
   std::vector<KernelChoice> chosen, fastest;
 };

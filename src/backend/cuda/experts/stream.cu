@@ -127,7 +127,8 @@ class DownCta {
     return {args.weights, matrices, share.first, share.last, ring_};
   }
   __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
-  // Multiplies a piece; a CTA's first waits for the previous launch. prefetch_next(): when its rows are in.
+  // Multiplies a piece; a CTA's first waits for the previous launch. prefetch_next() follows its rows'
+  // arrival.
   template <typename Stream, typename PrefetchNext>
   __device__ void multiply(Stream& stream, const Piece& piece, const Group& group, bool is_first,
                            const PrefetchNext& prefetch_next) {
