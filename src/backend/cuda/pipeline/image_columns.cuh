@@ -31,8 +31,7 @@ struct ImageRows {
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
-// Calls f(item) for this CTA's items, begin() once the first is known. Reads items early: it takes a stage's
-// time.
+// Calls f(item) for this CTA's items, begin() once the first is known. Reads items one ahead: it takes time.
 template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
@@ -244,8 +243,7 @@ struct ImageShape {
         mma_bf16(sums, a[1], b[2], b[3]);
       }
     };
-    // The loop over a whole segment has no branch, so the next tile's loads overlap with this tile's
-    // products.
+    // No branch in the loop over a whole segment: the next tile's loads overlap with this tile's products.
     if (num_tiles == kMaxSegmentTiles) {
 #pragma unroll
       for (int tile = 0; tile < kMaxSegmentTiles; ++tile) add_tile_of_few(tile);

@@ -2,8 +2,8 @@
 // wait_for_predecessor() it may read only weights and data of earlier steps; then it sees all writes of
 // earlier kernels (PTX ISA: griddepcontrol). It may also read the step's input early, unless it follows
 // embed, which copies that input: a kernel starts once the previous one has passed its wait, so the one
-// before that has ended. The kernel after attend_rows() starts when qkv() has passed its wait, and embed has
-// ended then.
+// before that has ended. Only the kernel after attend_rows() starts earlier, once qkv() has passed its wait;
+// by then embed has ended too.
 #pragma once
 
 #include <cuda_runtime.h>

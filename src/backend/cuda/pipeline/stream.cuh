@@ -149,9 +149,8 @@ struct OneMatrix {
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-// `is_short`: a warp has one or two units. Then a loop over a slot's tiles beats unrolled code, which is
-// fetched to run once: an MXFP4 step of one row took 1,387 us instead of 1,402 on an H200
-// (docs/decisions/0016).
+// `is_short`: a warp has one or two units. Then a loop over a slot's tiles beats unrolled code, which runs
+// once per fetch: an MXFP4 step of one row took 1,387 us, not 1,402, on an H200 (docs/decisions/0016).
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:

@@ -18,8 +18,7 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
 }
 
 // To find a single 1 in one operand, rows (columns) 0-5 of the other have ones where that bit of k is set,
-// and row 6 has only ones. So the nonzero row (column) of D is that of the single 1, and its values spell its
-// place k.
+// row 6 only ones: D's nonzero row (column) is that of the single 1, and its values spell its place k.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
 // A single 1 at each place of each register of A, and of B.
