@@ -31,7 +31,8 @@ struct ImageRows {
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
-// Calls f(item) for this CTA's items, begin() once the first is known. Reads items one ahead: it takes time.
+// Calls f(item) for each item of this CTA, and begin() once the first item is known. Each item is read while
+// the one before it is multiplied, because reading it takes as long as a stage.
 template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
