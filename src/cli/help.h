@@ -9,7 +9,7 @@ namespace nibble::cli {
 
 inline constexpr size_t kHelpColumns{100};  // maximum width; less on a narrower terminal
 
-// Breaks lines only at spaces. A line break in `text` counts as a space.
+// Wraps `text`, breaking lines only at spaces. A line break in `text` counts as a space.
 std::string wrap(std::string_view text, size_t width);
 
 // Wraps each paragraph, but not indented lines (examples). A line that ends in a colon ends its paragraph.

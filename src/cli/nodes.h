@@ -7,7 +7,7 @@
 
 namespace nibble::cli {
 
-// For commands with --nodes, called before the model is used. On a node other than the head, runs the head's
+// Commands with --nodes call this before they use the model. On a node other than the head, runs the head's
 // steps and returns the exit code when the head ends. Otherwise returns nullopt at once. If a node is lost,
 // the process exits with kNodeLost, the head after two seconds in which clients receive the error.
 std::optional<int> follow_head(ResolvedSettings& setup, const std::string& model);

@@ -13,13 +13,11 @@
 
 namespace nibble::cli {
 
-// Bytes that a step reads.
 struct StepBytes {
   std::vector<OperationCost> operations;  // of the model
   size_t of_drafts{0};                    // of a draft head
 };
 
-// One part of a step, over all repetitions.
 struct PartTime {
   std::string_view part;
   double microseconds{0};  // median
@@ -28,8 +26,8 @@ struct PartTime {
   size_t bytes{0};  // weights and KV cache that it has to read
 };
 
-// The parts in table order, then "gaps" (no launch ran); a draft head's part only if it ran. Each part is a
-// median of its own, so the sum differs from the step's median. `repetitions` must not be empty.
+// Returns the parts in table order, then "gaps", when no kernel ran; a draft head's part only if it ran. Each
+// part is a median, so the sum differs from the step's median. `repetitions` must not be empty.
 std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions, const StepBytes& bytes);
 
 // Bytes that each repetition reads again, to compare with the size of the caches.

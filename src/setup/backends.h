@@ -60,7 +60,7 @@ struct BackendMaking {
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
 };
 
-// The memory from which a backend decodes. All backends have these functions.
+// Memory plan and read bandwidth. All backends have these functions.
 struct BackendMemory {
   // Memory plan of the fullest GPU, or of the host.
   MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);

@@ -73,8 +73,8 @@ AcceptanceProfile read_profile(const std::string& text) {
 
 TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }  // 0: the first timed token
 
-// Drafts the tokens of token_at() up to a miss, wrong tokens after it. Misses are drawn per position, not per
-// step: all numbers of drafts meet the same draws. No draw is used twice: a step ends at its first miss.
+// Drafts the tokens of token_at() up to a miss and wrong tokens after it. Misses are drawn per position, so
+// that all numbers of drafts meet the same draws. No draw is used twice, as a step ends at its first miss.
 class ForcedDrafter final : public speculative::Drafter {
  public:
   ForcedDrafter(const AcceptanceProfile& profile, uint64_t draw_seed)

@@ -41,7 +41,7 @@ struct RequestLoad {
   Arrivals arrivals{};
   std::function<nlohmann::ordered_json(int)> body_of{};  // called with i right before request i is sent
 };
-// Waits for all answers. A failed request returns an answer with an error.
+// Sends the requests and waits for all answers. A failed request returns an answer with an error.
 std::vector<TimedAnswer> run_requests(const Endpoint& endpoint, const RequestLoad& load,
                                       double timeout_seconds);
 

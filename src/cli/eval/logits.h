@@ -10,7 +10,7 @@ namespace nibble::cli {
 // log sum_v exp(l[v]); a token's log-probability is its logit minus this.
 double log_sum_exp(std::span<const float> logits);
 
-// Of equal logits the lowest id wins, as in sampling at temperature 0.
+// Returns the likeliest token. Of equal logits the lowest id wins, as in sampling at temperature 0.
 TokenId likeliest(std::span<const float> logits);
 
 // KL(p || q) in nats of two rows of logits over the same vocabulary.

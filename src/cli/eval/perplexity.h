@@ -28,7 +28,7 @@ struct TextWindows {
   }
   size_t num_scored() const { return count * (length - 1); }  // all tokens of a window except the first
 };
-// At most `limit` windows of `window` tokens. Throws InputError for a text of fewer than 2 tokens.
+// Cuts at most `limit` windows of `window` tokens. Throws InputError for a text of fewer than 2 tokens.
 TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int window,
                         std::optional<int> limit);
 

@@ -99,7 +99,7 @@ PredictedTest predict_test(const BenchTest& test, int num_sequences, int max_bat
   return mean_of(test, steps, num_sequences);
 }
 
-// Bytes per GPU that weights and KV cache may take.
+// Returns the bytes of each GPU that weights and KV cache may take.
 std::vector<size_t> budgets_of(const ResolvedSettings& setup, size_t memory_bytes) {
   return std::vector<size_t>(
       setup.own.cuda.parts.size(),

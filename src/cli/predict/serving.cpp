@@ -8,8 +8,8 @@
 namespace nibble::cli {
 namespace {
 
-// Share of prefixes requested among the last T requests, where the pages of T requests fill `room` pages.
-// `pages`: of a prefix. `own_pages`: that a request leaves in the cache besides its prefix.
+// Returns the share of prefixes among the last T requests, where the pages of T requests fill `room` pages. A
+// request leaves `own_pages` in the cache besides the `pages` of its prefix.
 double share_that_fits(double room, double num_prefixes, double pages, double own_pages) {
   if (room <= 0) return 0;
   const auto share = [&](double requests) { return 1 - std::exp(-requests / num_prefixes); };
@@ -31,7 +31,7 @@ double share_that_fits(double room, double num_prefixes, double pages, double ow
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running) {
   // Full pages of a sequence: those after its prefix; prefixes are counted once for all sequences. Sliding
-  // pages: in the window and in that at the prompt's end, which stay marked as used (docs/decisions/0008).
+  // pages: those in its window and in that at its prompt's end, which stay in use (docs/decisions/0008).
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
                       first_reached_page(request.prompt_tokens, config.window);

@@ -27,8 +27,8 @@ struct Listener {
   std::function<bool()> wants_to_stop;  // called for each event, and at least ten times a second
 };
 
-// Both wait for the end of the request. The answer ends before the first of the `stop` strings; in a harmony
-// answer only text for the user is searched. Throw InputError if the engine refuses the request.
+// Both functions wait for the end of the request. The answer ends before the first of the `stop` strings; in
+// a harmony answer only text for the user is searched. Throw InputError if the engine refuses the request.
 Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<std::string>& stop,
                   const Listener& listener);
 Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,

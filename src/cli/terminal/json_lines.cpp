@@ -58,7 +58,7 @@ std::vector<TokenId> token_ids(const Json& list, const Tokenizer& tokenizer) {
   if (!list.is_array()) throw InputError("{} is not a list of token ids", list.dump());
   std::vector<TokenId> ids;
   for (const Json& id : list) {
-    // As int64, because a number in a file may exceed a TokenId.
+    // Compare as int64, because a number in a file may exceed a TokenId.
     if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= tokenizer.num_tokens())
       throw InputError("{} is not a token id; expected 0 to {}", id.dump(), tokenizer.num_tokens() - 1);
     ids.push_back(id.get<TokenId>());

@@ -15,7 +15,7 @@ struct CompletionRequest {
   GenerationParams params;
   std::vector<Prompt> prompts;
   bool echo{false};
-  int num_kept{1};  // how many of params.num_choices answers, the likeliest, are returned
+  int num_kept{1};  // the `num_kept` likeliest of params.num_choices answers are returned
 };
 
 inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default for max_tokens in /v1/completions

@@ -25,7 +25,7 @@ function toApi(message) {
   if (message.role !== "assistant") return message;
   const told = { role: "assistant", content: message.content || null };
   if (!message.calls?.length) return told;
-  // The turn continues after the calls, so the model needs its reasoning again.
+  // After tool calls the model continues its turn, so it needs its reasoning again.
   return { ...told, tool_calls: message.calls, reasoning_content: message.reasoning };
 }
 
