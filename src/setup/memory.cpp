@@ -41,7 +41,7 @@ size_t planned_bytes(const MemoryPlan& plan) {
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
   const MemoryPlan plan = setup.backend->memory.plan(config_here(model.config, setup), options, setup.own);
   size_t planned = planned_bytes(plan);
-  // Terms of an all-reduce from all nodes; a device's plan includes them.
+  // Add the terms of an all-reduce from all nodes, which a device's plan includes already.
   if (setup.nodes && !setup.backend->device)
     planned += setup.nodes->parts.size() * static_cast<size_t>(options.max_batch_tokens) *
                static_cast<size_t>(model.config.hidden) * sizeof(float);

@@ -185,7 +185,7 @@ class Inline {
     element.append(plain);
   }
 
-  // Not brackets: models write formulas with them, which are shown unchanged.
+  // Brackets are no escapes: models write formulas with \( and \[, which are shown unchanged.
   escapeAt(at) {
     if (this.text[at] !== "\\" || !"\\`*_#+-.!|~<>".includes(this.text[at + 1] ?? "x")) return undefined;
     return { node: this.text[at + 1], end: at + 2 };
