@@ -46,7 +46,7 @@ double tie_term(std::span<const double> a, std::span<const double> b) {
   return sum;
 }
 
-// Probability that samples of one distribution are at least this far apart. `won`: number of pairs with a > b.
+// Probability that samples of one distribution are at least this far apart. `won`: pairs with a > b.
 double chance_of(double won, double num_a, double num_b, double ties) {
   const double all = num_a + num_b;
   const double variance = num_a * num_b / 12 * (all + 1 - ties / (all * (all - 1)));
