@@ -8,8 +8,8 @@
 namespace nibble::cli {
 namespace {
 
-// Returns the share of prefixes among the last T requests, where the pages of T requests fill `room` pages. A
-// request leaves `own_pages` in the cache besides the `pages` of its prefix.
+// Returns the share of all prefixes that occur among the last T requests, where T requests fill `room` pages.
+// A request leaves `own_pages` in the cache besides the `pages` of its prefix.
 double share_that_fits(double room, double num_prefixes, double pages, double own_pages) {
   if (room <= 0) return 0;
   const auto share = [&](double requests) { return 1 - std::exp(-requests / num_prefixes); };

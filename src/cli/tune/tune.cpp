@@ -173,7 +173,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
   const auto many = std::find_if(kernels.begin(), kernels.end(),
                                  [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
   if (many != kernels.end()) {  // this kernel runs from a number of tokens on: tune that number
-    // In the test kFewTokens, each expert gets a few of the prompt's 64 tokens.
+    // The test kFewTokens has a prompt of 64 tokens, so that each expert gets only a few.
     std::vector<int> values{many->from_rows};
     for (const int value : {4, 8, 16, 32})
       if (value != values.front()) values.push_back(value);
