@@ -23,7 +23,7 @@ class Signals {
   Signals& operator=(const Signals&) = delete;
 
   // Ends the process with `code` unless this object is destroyed within `limit`. The last call counts.
-  void leave_after(std::chrono::milliseconds limit, int code);
+  void leave_after(std::chrono::milliseconds limit, int code);  // any thread may call it
 
  private:
   struct Impl;
