@@ -47,8 +47,7 @@ void PagePool::reclaim_one() {
   forget(oldest);
 }
 
-// Takes a page without kept content, the one given back last: it is the likeliest to still be in a hardware
-// cache. If all free pages are kept, reclaims one.
+// Prefers the page given back last: it is the likeliest to be in a hardware cache still.
 std::optional<PageId> PagePool::take(LayerKind kind) {
   if (num_free_ == 0) return std::nullopt;
   if (worthless_.empty()) reclaim_one();

@@ -1,10 +1,7 @@
-// Reference counts of the pages of a KV cache, and the set of pages whose content is cached. Handles page
-// numbers only; the storage belongs to the backend.
-//
-// Pages of full and of sliding layers have the same size, so one pool serves both kinds: any page can be taken
-// for either. Any number of sequences can hold a page. A page whose content is worth keeping (prefix_cache.h)
-// stays intact after its last holder gives it back, until a sequence needs a page and no other is free. Then a
-// kept page is reclaimed, the least recently used one of its kind.
+// Reference counts of the pages of a KV cache; the backend owns the storage. Pages of full and of sliding layers
+// have the same size, so any page can be taken for either. Sequences can share a page. A page whose content is
+// worth keeping (prefix_cache.h) stays intact after its last holder gives it back, until no other page is free.
+// Then the least recently used one of its kind is reclaimed.
 #pragma once
 
 #include <array>
@@ -20,22 +17,20 @@ namespace nibble {
 
 class PagePool {
  public:
-  // The pages are numbered [first_page, first_page + num_pages). `most_kept_sliding`: how many kept sliding
-  // pages without a holder survive while there are kept full pages to reclaim; by default num_pages /
-  // kPagesPerKeptSliding.
+  // `most_kept_sliding`: kept sliding pages without a holder that are spared while kept full pages can be
+  // reclaimed; by default num_pages / kPagesPerKeptSliding.
   explicit PagePool(int num_pages, int first_page = 0, std::optional<int> most_kept_sliding = {});
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
-  std::optional<PageId> take(LayerKind kind);  // nullopt: all pages are held (the scheduler handles this)
+  std::optional<PageId> take(LayerKind kind);  // nullopt: all pages are held
   void share(PageId page);                     // adds a holder to a page that is held or kept
   void give_back(PageId page);                 // removes a holder; the page must have one
 
   void keep(PageId page);    // marks the content of a held page as worth keeping
   void forget(PageId page);  // removes the mark of keep()
   void touch(PageId page);   // marks a kept page as most recently used
-  // Sets a function that is called with each kept page that take() is about to reuse, just before the page is
-  // forgotten. It may forget other pages.
+  // `reclaim` is called with each kept page that take() is about to reuse. It may forget other pages.
   void on_reclaim(std::function<void(PageId, LayerKind)> reclaim) { reclaim_ = std::move(reclaim); }
 
   int num_pages() const { return static_cast<int>(pages_.size()) - kNumKinds; }
@@ -67,7 +62,7 @@ class PagePool {
   void unlink(size_t index);
   void reclaim_one();
 
-  // All pages, then for each kind a sentinel that closes the ring of its kept pages without a holder.
+  // All pages, then for each kind the sentinel of the circular list of its kept pages without a holder.
   std::vector<Page> pages_;
   size_t first_page_;
   std::vector<PageId> worthless_;  // free pages that are not kept

@@ -1,5 +1,4 @@
-// nibble bench clients: measures the engine under the load of many clients, without HTTP. The difference
-// from bench serve is the cost of HTTP.
+// nibble bench clients: measures the engine under many clients, without HTTP (bench serve includes HTTP).
 #pragma once
 
 #include <string>
@@ -17,9 +16,8 @@ struct ClientsOptions {
   int num_repetitions{5};
 };
 
-// Runs the measurement and returns its table and record. Throws InputError.
 RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
-                        const std::string& command_line);
+                        const std::string& command_line);  // throws InputError
 
 Action define_bench_clients(CLI::App& command, Settings& settings);
 

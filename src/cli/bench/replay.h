@@ -1,5 +1,4 @@
-// nibble bench replay: runs the same requests through an engine, alternating between no drafts and the
-// drafts of --speculate.
+// nibble bench replay: runs the same requests through an engine with and without drafts, in alternation.
 #pragma once
 
 #include <string>
@@ -16,8 +15,8 @@ struct ReplayOptions {
   int num_repetitions{5};
 };
 
-// Runs the measurement and returns its table and record. Throws InputError.
-RunOutput replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line);
+RunOutput replay(const ReplayOptions& options, const Settings& settings,
+                 const std::string& command_line);  // throws InputError
 
 Action define_bench_replay(CLI::App& command, Settings& settings);
 

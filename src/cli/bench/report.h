@@ -1,5 +1,4 @@
-// Reports a run of bench as a JSON record with all samples, as CSV, and as the
-// text below its table (table.h).
+// Reports a bench run as JSON with all samples, as CSV, and as the text below its table (table.h).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +17,6 @@
 
 namespace nibble::cli {
 
-// The conditions shared by all figures of a run.
 struct BenchSetup {
   RunRecord record;
   std::string model;
@@ -32,7 +30,7 @@ struct BenchSetup {
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };
 
-// Figures of one test. Bytes and share are computed from the mean speed of the repetitions.
+// Bytes per second and share are computed from the mean speed of the repetitions.
 struct Figures {
   SampleStatistics speed;  // tokens per second
   double bytes_per_second{0};
@@ -43,7 +41,7 @@ Figures figures_of(const BenchSetup& setup, const BenchResult& result);
 
 std::string markdown_footer(const BenchSetup& setup);
 
-// One CSV row per test: its figures and the machine, program and settings that they were measured with.
+// One row per test: its figures and the machine, program and settings that they were measured with.
 std::string csv_header();
 std::string csv_row(const BenchSetup& setup, const BenchResult& result);
 

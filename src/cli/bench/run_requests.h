@@ -1,4 +1,4 @@
-// Runs requests through an engine like a server, but without HTTP: for bench replay and bench clients.
+// Runs requests through an engine, without HTTP.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ struct RequestsRun {
   speculative::DraftCounts drafts{};
 };
 
-// Runs `num_clients` requests at a time; when one ends, the next begins. Throws InputError if one fails.
+// Keeps `num_clients` requests running. Throws InputError if a request fails.
 RequestsRun run_requests(Engine& engine, std::span<const GenerationRequest> requests, int num_clients);
 
 }  // namespace nibble::cli

@@ -70,7 +70,6 @@ std::vector<BenchLoad> loads_of(const BenchServeOptions& options) {
   return loads;
 }
 
-// Returns the number of requests of a load: by default enough for each client to send several.
 int num_requests_of(const BenchLoad& load, const BenchServeOptions& options) {
   constexpr int kLeast{64}, kTurns{8};
   return options.num_requests.value_or(std::max(kLeast, kTurns * load.num_clients));

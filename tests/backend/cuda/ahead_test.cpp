@@ -77,7 +77,7 @@ class CudaAhead : public testing::TestWithParam<int> {
 // The times of steps launched one after another: each begins when the previous one has ended.
 TEST_P(CudaAhead, StepsBeginAndEndOneAfterAnotherByTheDevicesClock) {
   const std::unique_ptr<Backend> tested = backend();
-  const PageId page{0};
+  const PageId full_page{0}, sliding_page{1};
   const TokenId token{33};
   const SampleParams greedy, drawn{.temperature = 1};
   uint64_t last_end = 0;
@@ -96,8 +96,8 @@ TEST_P(CudaAhead, StepsBeginAndEndOneAfterAnotherByTheDevicesClock) {
     const OutputRow output{.token_index = 0, .sample = n % 3 == 0 ? &drawn : &greedy};
     const nibble::Run run{.tokens = {&token, 1},
                           .first_position = n,
-                          .full = {.pages = {&page, 1}},
-                          .sliding = {.pages = {&page, 1}},
+                          .full = {.pages = {&full_page, 1}},
+                          .sliding = {.pages = {&sliding_page, 1}},
                           .outputs = {&output, 1}};
     tested->launch({.runs = {&run, 1}});
     if (++num_under_way == 2) wait();

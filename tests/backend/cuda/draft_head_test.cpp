@@ -108,7 +108,7 @@ class DraftFeeder {
     for (size_t p = 0; p < parts.size(); ++p) {
       const DraftingPart& part = parts[p];
       while (std::ssize(sequences_) <= part.sequence)
-        sequences_.push_back(std::make_unique<SequencePages>(full_, sliding_, backend_->config().window));
+        sequences_.push_back(std::make_unique<SequencePages>(pool_, backend_->config().window));
       SequencePages& pages = *sequences_[static_cast<size_t>(part.sequence)];
       const auto num_tokens = static_cast<int>(part.tokens.size());
       EXPECT_TRUE(pages.reserve(num_tokens + more_pages * kPageTokens));
@@ -133,7 +133,7 @@ class DraftFeeder {
  private:
   const SampleParams greedy_{};
   std::unique_ptr<Backend> backend_;
-  PagePool full_{kPages}, sliding_{kPages};
+  PagePool pool_{kPages};
   std::vector<std::unique_ptr<SequencePages>> sequences_;
 };
 

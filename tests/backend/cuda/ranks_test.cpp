@@ -281,12 +281,13 @@ TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) 
     for (int n = 0; n < count; ++n) texts.push_back(random_ids(3 + n, weights->config.vocab, n + 1));
     for (int first = 0; first < count; first += at_once)
       for (int step = 0; step < 6; ++step) {
-        std::vector<std::array<PageId, 1>> pages;
+        std::vector<std::array<PageId, 2>> pages;  // of full and of sliding layers
         std::vector<OutputRow> outputs;
         const int end = std::min(count, first + at_once);
         for (int n = first; n < end; ++n) {
           // Most sequences belong to the second rank.
-          pages.push_back({static_cast<PageId>(n % 4 == 0 ? n : kPages + n)});
+          const int page = n % 4 == 0 ? n : kPages + n;
+          pages.push_back({static_cast<PageId>(page), static_cast<PageId>(page + kSequences)});
           const auto last = static_cast<int>(texts[n].size()) - 1;
           outputs.push_back({.token_index = step == 0 ? last : 0, .sample = &greedy});
         }
@@ -294,8 +295,11 @@ TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) 
         for (int n = first; n < end; ++n) {
           const std::span<const TokenId> text(texts[n]);
           const size_t known = step == 0 ? 0 : text.size() - 1;
-          const PageTableView table{pages[n - first]};
-          runs.push_back({text.subspan(known), static_cast<int>(known), table, table,
+          const std::span<const PageId> tables(pages[n - first]);
+          runs.push_back({text.subspan(known),
+                          static_cast<int>(known),
+                          {tables.first(1)},
+                          {tables.last(1)},
                           std::span(outputs).subspan(n - first, 1)});
         }
         const StepResult result = backend->step({.runs = runs});
