@@ -27,7 +27,10 @@ struct BackendOptions {
   // More than 1 if each rank has its own sequences: all pages of a run are in one of the caches. Page ids of
   // cache c start at c * num_pages.
   int num_kv_caches{1};
-  int num_pages{0};           // of each KV cache, for both kinds of layer
+  int num_pages{0};  // of each KV cache, for both kinds of layer
+  // The most pages in the page tables of a step's runs. Sequences share pages, so it can exceed num_pages,
+  // which is the minimum.
+  int max_table_pages{0};
   int max_batch_tokens{512};  // the largest number of rows in a step
   int num_threads{0};         // 0: all cores that the process may use
   DenseFormats dense{};       // formats to which these matrices are quantised at load

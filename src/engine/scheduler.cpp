@@ -29,15 +29,6 @@ typename std::list<T>::iterator insert_in_order(std::list<T>& sequences, T seque
   return sequences.insert(place, std::move(sequence));
 }
 
-// Returns how many sliding pages of ended texts survive while full pages can be reclaimed: at least those of
-// which every running sequence could continue a text (in a window and its next page, twice: a prompt's end and
-// an answer's end), but no more than a third of a small pool.
-int most_kept_sliding(const SchedulerOptions& options) {
-  const int for_texts = options.max_sequences * (2 * max_sliding_pages(options.window, 1) + 2);
-  return std::max(options.num_pages / PagePool::kPagesPerKeptSliding,
-                  std::min(options.num_pages / 3, for_texts));
-}
-
 }  // namespace
 
 int needed_pages(int num_prompt_tokens, int max_output_tokens, int window) {
@@ -45,7 +36,7 @@ int needed_pages(int num_prompt_tokens, int max_output_tokens, int window) {
 }
 
 Scheduler::KvCache::KvCache(const SchedulerOptions& options, int number)
-    : pool(options.num_pages, number * options.num_pages, most_kept_sliding(options)) {
+    : pool(options.num_pages, number * options.num_pages) {
   if (options.prefix_cache) prefixes.emplace(pool, options.window);
 }
 
@@ -80,6 +71,7 @@ void Scheduler::remove(RequestId request) {
   if (found == running_.end()) return;
   try {
     add_to_cache(*found);
+    mark_end(*found, found->pages.length());
   } catch (const std::bad_alloc&) {  // later prompts find less of the sequence in the cache
   }
   --found->cache->num_running;
@@ -268,22 +260,24 @@ void Scheduler::share_rows() {
   for (Running* prompt : prompts) give(*prompt, num_left);
 }
 
-// Frees pages that the window has passed. The next turn of a chat continues at the end of this prompt,
-// without the reasoning that is being generated now. So the sliding pages at the prompt's end are worth more
-// to the prefix cache than the freed ones: marks them as just used. The next prompt may match a few tokens
-// beyond that end, which can reach into the next page.
+// Marks the cached sliding pages with which another text can continue this one at its first `num_tokens`
+// tokens. It may match a few tokens more, which can reach into the next page.
+void Scheduler::mark_end(const Running& sequence, int num_tokens) {
+  const int last = num_tokens / kPageTokens;
+  const int first = first_reached_page(last * kPageTokens, options_.window);
+  const int end = std::min(last + 1, sequence.pages.length() / kPageTokens);
+  if (sequence.cache->prefixes && first < end)
+    sequence.cache->prefixes->touch_sliding(
+        sequence.pages.full().pages.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)));
+}
+
+// Frees pages that the window has passed. The next turn of a chat continues at the end of this prompt, without the
+// reasoning that is being generated now. So the sliding pages at the prompt's end are worth keeping.
 int Scheduler::make_room(Running& sequence) {
   const int num_sliding_before = sequence.pages.sliding().first_page;
   const int num_tokens = sequence.pages.make_room();
-  auto& prefixes = sequence.cache->prefixes;
-  if (prefixes && sequence.pages.sliding().first_page > num_sliding_before) {
-    const int last = sequence.num_prompt_tokens / kPageTokens;
-    const int first = first_reached_page(last * kPageTokens, options_.window);
-    const int end = std::min(last + 1, sequence.pages.length() / kPageTokens);
-    if (first < end)
-      prefixes->touch_sliding(
-          sequence.pages.full().pages.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)));
-  }
+  if (sequence.pages.sliding().first_page > num_sliding_before)
+    mark_end(sequence, sequence.num_prompt_tokens);
   return num_tokens;
 }
 
@@ -302,6 +296,7 @@ void Scheduler::preempt(std::list<Running>::iterator sequence) {
                                                           true,
                                                           sequence->needs});
   put_back->tokens = std::move(sequence->tokens);  // nothing can fail from here on
+  mark_end(*sequence, sequence->pages.length());
   --sequence->cache->num_running;
   running_.erase(sequence);
   ++counts_.num_preemptions;

@@ -222,6 +222,7 @@ class Scheduler {
   bool has_room(const KvCache& cache, const Waiting& sequence, const Prefix& known) const;
   PageCounts pages_for(size_t num_tokens, int num_filled) const;
   void share_rows();
+  void mark_end(const Running& sequence, int num_tokens);
   int make_room(Running& sequence);
   int num_places(const Slice& slice, const Running& sequence) const;
   int most_drafts(const Running& sequence, const Slice& slice) const;

@@ -34,8 +34,8 @@ struct Prefix {
 
 class PrefixCache {
  public:
-  // `window`: positions that a sliding layer attends to. The pool must outlive the cache, and calls it for each
-  // page that it reclaims. Tests pass a hash that collides.
+  // `window`: positions that a sliding layer attends to. The pool must outlive the cache, and calls it for
+  // each page that it reclaims. Tests pass a hash that collides.
   PrefixCache(PagePool& pool, int window, PageHash hash = page_hash);
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;

@@ -12,7 +12,7 @@ namespace nibble::nodes {
 
 // Upper limits of a batch. All nodes create their backends with the same limits.
 struct Room {
-  int num_pages{0};
+  int num_pages{0}, max_table_pages{0};
   int max_batch_tokens{0};
   friend bool operator==(const Room&, const Room&) = default;
 };

@@ -9,7 +9,7 @@
 namespace nibble::nodes {
 namespace {
 
-constexpr uint64_t kMagic{0x0002'656c'6262'696e};  // "nibble" and the protocol version
+constexpr uint64_t kMagic{0x0003'656c'6262'696e};  // "nibble" and the protocol version
 constexpr uint32_t kNoRank{0xffff};  // received ranks are clamped to this, which is above every rank
 constexpr std::string_view kFollowerProof{"nibble follower"}, kHeadProof{"nibble head"};
 constexpr size_t kDigestBytes{sizeof(Digest)}, kHelloBytes{8 + 4 + kDigestBytes},
@@ -100,7 +100,7 @@ asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head) {
 
   writer.number(static_cast<uint32_t>(answer));
   put(writer, has_secret ? head.facts : Facts{});
-  for (const int number : {head.room.num_pages, head.room.max_batch_tokens})
+  for (const int number : {head.room.num_pages, head.room.max_table_pages, head.room.max_batch_tokens})
     writer.number(static_cast<uint32_t>(has_secret ? number : 0));
   writer.raw(has_secret ? head.group : GroupId{});
   const Bytes reply = writer.take();
@@ -148,12 +148,12 @@ asio::awaitable<Invitation> join_head(tcp::socket& socket, Secret secret, Facts 
     throw InputError("--head {}: {}", address, *differs);
   if (answer != Answer::kWelcome) throw InputError("--head {}: {}", address, refusal(answer, joining.rank));
   const auto number = [&] { return static_cast<int>(reader.number<uint32_t>()); };
-  const Room room{number(), number()};
+  const Room room{number(), number(), number()};
   constexpr int kMostPages{1 << 24}, kMostRows{1 << 16};
-  if (room.num_pages < 1 || room.num_pages > kMostPages || room.max_batch_tokens < 1 ||
-      room.max_batch_tokens > kMostRows)
-    throw InputError("--head {}: the head sent invalid limits: {} pages, {} rows", address, room.num_pages,
-                     room.max_batch_tokens);
+  if (room.num_pages < 1 || room.num_pages > kMostPages || room.max_table_pages < 0 ||
+      room.max_table_pages > kMostPages || room.max_batch_tokens < 1 || room.max_batch_tokens > kMostRows)
+    throw InputError("--head {}: the head sent invalid limits: {} pages, {} in tables, {} rows", address,
+                     room.num_pages, room.max_table_pages, room.max_batch_tokens);
   GroupId group;
   std::ranges::copy(reader.raw(group.size()), group.begin());
   co_return Invitation{room, group};

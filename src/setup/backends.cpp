@@ -121,7 +121,7 @@ double cuda_bandwidth(const OwnOptions& own) {
 BatchSizes cuda_batch_sizes(std::optional<size_t> device_bytes) {
   constexpr size_t kMuch{size_t{64} << 30};
   if (!device_bytes && cuda::why_not().empty()) device_bytes = cuda::device_caps().total_bytes;
-  return device_bytes >= kMuch ? BatchSizes{8192, 64} : BatchSizes{2048, 16};
+  return device_bytes >= kMuch ? BatchSizes{8192, 256} : BatchSizes{2048, 64};
 }
 std::vector<KernelCheck> check_cuda(const OwnOptions& own) { return cuda::verify::kernel_checks(own.cuda); }
 RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,

@@ -37,6 +37,7 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
       std::min(num_sequences * pages,
                std::max(most, num_sequences * per_sequence + 2 * num_pages_for(options.max_batch_tokens)));
   options.num_pages = num_sequences * pages + num_sliding;
+  options.max_table_pages = capacity.num_sequences * (pages + std::min(pages, most));
   return options;
 }
 

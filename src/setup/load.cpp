@@ -76,7 +76,8 @@ std::unique_ptr<Backend> load(const Model& model, const ResolvedSettings& setup,
   if (!setup.nodes) return load_here(model, setup, options);
   nodes::NodeOptions node = node_options(model, setup);
   node.group = setup.backend->nodes->new_group(setup.own);
-  const auto links = nodes::NodeLinks::lead(node, {options.num_pages, options.max_batch_tokens});
+  const auto links =
+      nodes::NodeLinks::lead(node, {options.num_pages, options.max_table_pages, options.max_batch_tokens});
   return nodes::lead_backend(load_rank(model, setup, options, links), links, model.config);
 }
 
@@ -84,6 +85,7 @@ void follow(const Model& model, const ResolvedSettings& setup) {
   const auto links = nodes::NodeLinks::join(node_options(model, setup));
   BackendOptions options = setup.options;
   options.num_pages = links->room().num_pages;
+  options.max_table_pages = links->room().max_table_pages;
   options.max_batch_tokens = links->room().max_batch_tokens;
   const std::unique_ptr<Backend> backend = load_rank(model, setup, options, links);
   nodes::follow(*backend, *links, model.config);

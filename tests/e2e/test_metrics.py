@@ -40,7 +40,7 @@ def test_what_was_done_is_counted():
     with serving("--speculate", "off") as server:  # so that each token takes one row
         _, before = scrape(server)
         assert before[("nibble:num_requests_running",)] == 0
-        assert before[("nibble:kv_cache_pages", ("layers", "full"))] > 0
+        assert before[("nibble:kv_cache_pages",)] > 0
         client = server.client()
         reply = client.chat.completions.create(model="tiny", messages=QUESTION, temperature=0)
         cut = client.chat.completions.create(model="tiny", messages=QUESTION, max_tokens=5, n=2)

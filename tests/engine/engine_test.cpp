@@ -445,7 +445,7 @@ TEST_P(EnginePrefix, RequestsShareTheirTextsWithThoseOfTheSameSaltOnly) {
 }
 
 // The next turn's prompt is the last prompt and answer without the reasoning. The reasoning is longer than
-// the window and than the sliding pool.
+// the window.
 TEST_P(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
   EngineOptions one = options();
   one.max_sequences = 1;

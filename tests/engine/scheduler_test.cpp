@@ -639,7 +639,8 @@ TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNoSequenceWaits) {
 }
 
 // The next turn of a chat continues at the end of this turn's prompt, without the reasoning in between. The
-// reasoning fills more sliding pages than the cache has, but the pages at the end of the prompt are still cached.
+// reasoning fills more sliding pages than the cache has, but the pages at the end of the prompt are still
+// cached.
 TEST(SchedulerPrefix, TheEndOfAPromptOutlivesItsAnswer) {
   SchedulerOptions one = scheduler_options();
   // Enough for the full pages of 1,100 tokens, and in sliding layers 5 for the window, 6 for the end of the

@@ -35,10 +35,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   const std::string address = "127.0.0.1:7000";
   if (data[0] % 2 == 0)
-    asio::co_spawn(
-        io,
-        receive_follower(socket, {secret, {}, {1, 1}, {}, [](const Joining&) { return Answer::kWelcome; }}),
-        note);
+    asio::co_spawn(io,
+                   receive_follower(
+                       socket, {secret, {}, {1, 1, 1}, {}, [](const Joining&) { return Answer::kWelcome; }}),
+                   note);
   else
     asio::co_spawn(io, join_head(socket, secret, {}, {1, Channel::kControl}, address), note);
   io.run();

@@ -114,7 +114,8 @@ TEST(MaxSlidingPages, IsWhatTheWorstAlignmentNeeds) {
   EXPECT_EQ(max_sliding_pages(128, 1), 5);  // 128 positions that begin inside a page
 }
 
-// A sequence alone in a cache of least_pages() runs to its end one token at a time. most_tokens() is the inverse.
+// A sequence alone in a cache of least_pages() runs to its end one token at a time. most_tokens() is the
+// inverse.
 TEST(LeastPages, AreWhatASequenceNeedsInStepsOfOneToken) {
   for (const int window : {1, 16, 33, 128})
     for (const int num_positions : {1, 32, 33, 100, 160, 161, 700}) {

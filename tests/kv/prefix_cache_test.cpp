@@ -9,7 +9,6 @@
 #include <list>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <random>
 
 #include "kv/page_table.h"
@@ -30,8 +29,8 @@ Tokens operator+(Tokens a, const Tokens& b) {
 }
 
 struct Kv {
-  Kv(int num_pages, int given_window, PageHash hash = page_hash, std::optional<int> most_kept_sliding = {})
-      : pool(num_pages, 0, most_kept_sliding), window(given_window), cache(pool, window, hash) {}
+  Kv(int num_pages, int given_window, PageHash hash = page_hash)
+      : pool(num_pages), window(given_window), cache(pool, window, hash) {}
 
   // Reuses the cached prefix of the tokens and runs the rest in chunks.
   SequencePages run(const Tokens& tokens, int chunk = 20, std::string_view salt = {}) {
@@ -131,8 +130,8 @@ TEST(PrefixCache, GoingOnNeedsTheSlidingPagesOfTheWindowAndNoOthers) {
   EXPECT_EQ(known.first_sliding_page(), 8);
 }
 
-// The full pages of the text leave room for little more than one window of sliding pages, so only the end of the
-// text can be continued.
+// The full pages of the text leave room for little more than one window of sliding pages, so only the end
+// of the text can be continued.
 TEST(PrefixCache, WhereTheSlidingPagesAreGoneNothingIsShared) {
   Kv kv(32 + 4, 64);
   kv.run(text(1000), 8);
@@ -155,8 +154,11 @@ TEST(PrefixCache, WhatIsTouchedOutlivesWhatWasUsedLater) {
 }
 
 TEST(PrefixCache, ATextIsForgottenFromItsEnd) {
-  Kv kv(20, 16, page_hash, 10);
-  kv.run(text(320));  // 10 pages of each kind: all
+  Kv kv(20, 16);
+  {
+    const SequencePages pages = kv.run(text(320));  // 10 pages of each kind: all
+    kv.cache.touch_sliding(pages.full().pages);
+  }
   EXPECT_EQ(kv.num_found(text(400)), 320);
   kv.run(text(64, 9000));  // reclaims two of each kind
   EXPECT_EQ(kv.pool.num_free(), 20);
@@ -165,16 +167,25 @@ TEST(PrefixCache, ATextIsForgottenFromItsEnd) {
 }
 
 // To continue a long text, the full pages must all be cached, but of the sliding pages only those of its end.
-TEST(PrefixCache, SlidingPagesThatNoLongerCountGoBeforeFullPages) {
-  Kv kv(20, 16, page_hash, 4);
+TEST(PrefixCache, SlidingPagesThatWereNotUsedAgainGoBeforeFullPages) {
+  Kv kv(20, 16);
   kv.run(text(320));
   kv.run(text(96, 9000), 32);  // three pages of each kind, of which sliding layers need one at a time
   EXPECT_EQ(kv.num_found(text(400)), 320);
   EXPECT_EQ(kv.num_found(text(97, 9000)), 96);
 }
 
+// The first text is found again at position 320, so its sliding pages there outlive many new texts.
+TEST(PrefixCache, APrefixThatWasFoundIsFoundAgainAsLongAsItsFullPagesLast) {
+  Kv kv(60, 16);
+  kv.run(text(330));
+  kv.run(text(320) + text(10, 500));
+  for (TokenId n = 1; n <= 4; ++n) kv.run(text(160, 1000 * n));  // 40 pages
+  EXPECT_EQ(kv.num_found(text(400)), 320);
+}
+
 TEST(PrefixCache, OfTwoTextsTheOneUsedLongerAgoIsForgottenFirst) {
-  Kv kv(20, 128, page_hash, 10);
+  Kv kv(20, 128);
   kv.run(text(128));
   kv.run(text(128, 5000));
   kv.run(text(128));         // used again, so the other text is now older
@@ -215,7 +226,7 @@ TEST(PrefixCache, ATextIsKnownUnderItsOwnSaltOnly) {
 // must hold the fingerprint of its own text.
 class Random {
  public:
-  explicit Random(PageHash hash, int window) : kv_(48, window, hash, 16), random_(1) {}
+  explicit Random(PageHash hash, int window) : kv_(48, window, hash), random_(1) {}
 
   void run(int num_rounds) {
     for (int round = 0; round < num_rounds && !testing::Test::HasFatalFailure(); ++round) {

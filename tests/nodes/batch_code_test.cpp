@@ -70,11 +70,11 @@ TEST(BatchCode, RefusesWhatABackendCouldNotRun) {
   steps.prompt[0] = 1000;
   EXPECT_THAT(refusal_of(steps), HasSubstr("token 1000"));
   steps = {};
-  steps.full[1] = PageId{20};
-  EXPECT_THAT(refusal_of(steps), HasSubstr("page 20"));
+  steps.full[1] = PageId{30};
+  EXPECT_THAT(refusal_of(steps), HasSubstr("page 30"));
   steps = {};
-  steps.sliding[0] = PageId{10};
-  EXPECT_THAT(refusal_of(steps), HasSubstr("page 10"));
+  steps.sliding[0] = PageId{31};
+  EXPECT_THAT(refusal_of(steps), HasSubstr("page 31"));
   steps = {};
   steps.runs[0].first_position = 61;  // its last token would be in a third page
   EXPECT_THAT(refusal_of(steps), HasSubstr("pages 0 to 1 do not cover positions"));

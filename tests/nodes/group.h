@@ -114,7 +114,8 @@ class SharedBackend final : public Backend {
     nodes[0].group = group;
     followers_ =
         std::make_unique<Followers>(whole, std::vector(nodes.begin() + 1, nodes.end()), options, make_rank);
-    const auto links = NodeLinks::lead(nodes[0], {options.num_pages, options.max_batch_tokens});
+    const auto links =
+        NodeLinks::lead(nodes[0], {options.num_pages, options.max_table_pages, options.max_batch_tokens});
     options.links = links;
     backend_ = lead_backend(make_rank(whole, options), links, whole->config);
   }

@@ -30,9 +30,11 @@ TEST(Capacity, TheContextIsAsRequestedUpToTheModelsMaximum) {
 TEST(Capacity, PagesCoverTheContextOfEverySequence) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = backend_options(config, resolve({}), {1025, 3});
-  // Full layers: 1,025 positions take 33 pages of 32. Sliding layers: a window of 128 spans up to 5 pages, and
-  // chunks share the step's 512 rows, 16 pages.
+  // Full layers: 1,025 positions take 33 pages of 32. Sliding layers: a window of 128 spans up to 5 pages,
+  // and chunks share the step's 512 rows, 16 pages.
   EXPECT_EQ(options.num_pages, 3 * 33 + 3 * (5 + 5 + 2) + 2 * 16);
+  // Three sequences that share all their pages still have a page table each.
+  EXPECT_GE(options.max_table_pages, 3 * (33 + 5));
   // A window and a chunk of 512 span at most 127 + 512 positions: 20 pages, and one more if they do not begin
   // at a page boundary.
   EXPECT_GE(backend_options(config, resolve({}), {1025, 1}).num_pages, 33 + 21);

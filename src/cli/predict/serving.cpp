@@ -36,19 +36,30 @@ CacheRoom room_beside(const BackendOptions& options, const Config& config, const
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
                       first_reached_page(request.prompt_tokens, config.window);
-  // Kept sliding pages beyond their share are reclaimed first (kv/page_pool.h).
   const double free = options.num_pages - num_running * (full + sliding),
-               kept_sliding =
-                   std::min(free, static_cast<double>(options.num_pages / PagePool::kPagesPerKeptSliding));
-  return {free - kept_sliding, kept_sliding, config.window};
+               unused = std::min(free, static_cast<double>(options.num_pages / PagePool::kPagesPerUnused));
+  return {free - unused, unused, config.window};
 }
 
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes) {
   const int pages = request.prefix_tokens / kPageTokens;  // the prefix cache holds only filled pages
-  const double own_pages = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
-  const int reached = pages - first_reached_page(pages * kPageTokens, room.window);
-  return std::min(share_that_fits(room.full_pages, num_prefixes, pages, own_pages),
-                  share_that_fits(room.sliding_pages, num_prefixes, reached, own_pages));
+  const double own = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
+  const int in_window = pages - first_reached_page(pages * kPageTokens, room.window);
+  // Of a request's own sliding pages, those in the windows at the ends of its prompt and of its answer are kept with the
+  // full pages.
+  const int window_pages = max_sliding_pages(room.window, 1);
+  const double own_ends =
+      std::min<double>(own, window_pages + std::min(window_pages, request.answer_tokens / kPageTokens));
+  const double again = share_that_fits(room.pages, num_prefixes, pages + in_window, own + own_ends);
+  // A prefix that was found stays, and is found again, as long as its full pages last. The sliding pages of one that
+  // was missed are unused until it is requested again. A miss leaves those of the whole prefix, a hit none.
+  double found = again;
+  for (int round = 0; round < 60; ++round) {
+    const double first_again =
+        share_that_fits(room.unused_sliding, num_prefixes, 0, own - own_ends + (1 - found) * pages);
+    found = first_again > 0 ? first_again / (first_again + 1 - again) : 0;
+  }
+  return std::min(found, again);
 }
 
 ServingRound round_of(const Request& request, int num_running, double found, int max_batch_tokens,

@@ -18,8 +18,10 @@ struct Request {
   int num_tokens() const { return prompt_tokens + answer_tokens; }
 };
 
-struct CacheRoom {  // KV cache pages of a replica besides those of running sequences
-  double full_pages{0}, sliding_pages{0};
+// KV cache pages of a replica besides those of running sequences: for texts and the sliding pages in the
+// windows at their ends, and for sliding pages that no sequence has used again (kv/page_pool.h).
+struct CacheRoom {
+  double pages{0}, unused_sliding{0};
   int window{0};  // window of the sliding layers
 };
 // `options` must be those of one replica.
@@ -27,10 +29,9 @@ CacheRoom room_beside(const BackendOptions& options, const Config& config, const
                       int num_running);
 
 // Share of requests whose prefix is still cached, in steady state, on a replica with random requests of
-// `num_prefixes` prefixes. Least recently used pages are evicted first, so a prefix is found if it was among
-// the last T requests (Che's approximation). T: the number of requests whose prefixes and other pages fill
-// the room, for full and for sliding pages: a hit needs all full pages of the prefix and the sliding pages in
-// the window at its end. Within 15 points of the scheduler's share (tests/cli/predict/serving_test.cpp).
+// `num_prefixes` prefixes. A prefix is found if it was among the last T requests, whose pages fill the room (Che's
+// approximation); after a miss, if it was among the fewer requests whose unused sliding pages fill their share.
+// Within 15 points of the scheduler's share (tests/cli/predict/serving_test.cpp).
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes);
 
 using StepSeconds = std::function<double(const PredictedStep&)>;

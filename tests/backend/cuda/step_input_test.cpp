@@ -255,6 +255,33 @@ TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
   for (int run = 4; run < 16; ++run) EXPECT_EQ(in.draft_runs[run].num_rows, 0);
 }
 
+// Sequences with a common prefix share its pages, so the tables of a step can have more entries than the
+// cache has pages.
+TEST_F(StepInputs, SequencesThatShareAllTheirPagesHaveATableEach) {
+  BackendOptions options = options_;
+  options.num_pages = 200;
+  options.max_table_pages = 8 * 200;
+  StepExchange exchange = work_.exchange;
+  std::array<PinnedBuffer, 2> inputs;
+  for (size_t turn : {0, 1}) {
+    inputs[turn] = PinnedBuffer(sizeof(InputHeader) + max_input_bytes(options));
+    exchange.inputs[turn] = inputs[turn].as<InputHeader>();
+  }
+  InputUpload upload(config_, options, exchange, work_.step);
+  std::vector<PageId> pages;
+  for (uint32_t page = 0; page < 200; ++page) pages.push_back(PageId{page});
+  const std::span<const PageId> all(pages);
+  const TokenId token{1};
+  const SampleParams greedy;
+  const OutputRow output{.token_index = 0, .sample = &greedy};
+  const std::vector<nibble::Run> runs(8, {.tokens = {&token, 1},
+                                          .first_position = 100 * kPageTokens - 1,
+                                          .full = {.pages = all.first(100)},
+                                          .sliding = {.pages = all.last(100)},
+                                          .outputs = {&output, 1}});
+  EXPECT_EQ(upload.upload({.runs = runs}, stream_).num_tokens, 8);
+}
+
 using StepInputsDeathTest = StepInputs;
 TEST_F(StepInputsDeathTest, AStepIsCountedOnce) {
   EXPECT_DEATH(upload_->count_launch(), "step 1 has no input");

@@ -49,7 +49,8 @@ TEST(Serving, PrefixesAreFoundAsOftenAsTwoReplicasFoundThem) {
   const auto shares = measured_shares();
   ASSERT_EQ(shares.size(), 4u);
   for (const auto& [setup, measured] : shares) {
-    const BackendOptions options = backend_options(config, resolve({}), {1024, setup.is_large ? 64 : 16});
+    const int max_sequences = setup.is_large ? 64 : 16;
+    const BackendOptions options = backend_options(config, resolve({}), {1024, max_sequences});
     const double num_prefixes = setup.by_prefix ? 20 : 40, first = 2 * num_prefixes / kNumRequests,
                  found =
                      found_share(room_beside(options, config, chat, kClientsOfReplica), chat, num_prefixes),
@@ -106,7 +107,7 @@ TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
   for (const int num_prefixes : {20, 100})
     for (const int num_running : {4, 16, 32})
       for (const int max_batch_tokens : {512, 8192})
-        for (const int num_pages : {2000, 22000}) {
+        for (const int num_pages : {2000, 4000, 8000}) {
           const Request request{1024, 64, 768, num_prefixes};
           ResolvedSettings setup = resolve({});
           setup.options.max_batch_tokens = max_batch_tokens;
@@ -123,20 +124,27 @@ TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
   EXPECT_GT(most, 0.95);
 }
 
-// The pools hold 100 prefixes of 10 full pages, and sliding pages for all of them.
+// The pools hold 100 prefixes of 10 full pages and the 4 sliding pages from position 193 on, which resuming at
+// position 320 needs.
 constexpr Request kShared{
     .prompt_tokens = 320, .answer_tokens = 0, .prefix_tokens = 320, .num_prefixes = 100};
 
 TEST(Serving, APrefixIsFoundWhereAllHaveRoom) {
-  EXPECT_EQ(found_share({1000, 1000, 128}, kShared, 100), 1);
+  EXPECT_EQ(found_share({1400, 1000, 128}, kShared, 100), 1);
   EXPECT_EQ(found_share({0, 1000, 128}, kShared, 100), 0);
-  EXPECT_EQ(found_share({1000, -5, 128}, kShared, 100), 0);
+  EXPECT_EQ(found_share({1400, -5, 128}, kShared, 100), 0);
   // Requests leave no pages of their own. So half of the room holds half of the prefixes, or all of them if
-  // they are divided between two replicas.
-  EXPECT_NEAR(found_share({500, 1000, 128}, kShared, 100), 0.5, 1e-6);
-  EXPECT_EQ(found_share({500, 1000, 128}, kShared, 50), 1);
-  // Resuming at position 320 needs the sliding pages from position 193 on: 4 pages.
-  EXPECT_NEAR(found_share({1000, 100, 128}, kShared, 100), 0.25, 1e-6);
+  // they are divided between two replicas. Unused sliding pages have room for every prefix.
+  EXPECT_NEAR(found_share({700, 10000, 128}, kShared, 100), 0.5, 1e-6);
+  EXPECT_EQ(found_share({700, 10000, 128}, kShared, 50), 1);
+}
+
+// Each request misses, and leaves 10 sliding pages. A prefix is found if it is among the last T = 3 requests, whose
+// pages fill the room of 30: 1 - e^(-3 / 100). Then it stays, because full pages have room.
+TEST(Serving, APrefixThatWasFoundOnceStays) {
+  const double once = 1 - std::exp(-0.03), found = found_share({1400, 30, 128}, kShared, 100);
+  EXPECT_GT(found, once);
+  EXPECT_LE(found, 1);
 }
 
 TEST(Serving, PagesLeftByRequestsTakeRoomFromPrefixes) {
@@ -144,13 +152,13 @@ TEST(Serving, PagesLeftByRequestsTakeRoomFromPrefixes) {
   double last = 1.1;
   for (const int own : {0, 32, 64, 640}) {
     request.prompt_tokens = 320 + own;
-    const double share = found_share({1000, 10000, 128}, request, 100);
+    const double share = found_share({1400, 100000, 128}, request, 100);
     EXPECT_LT(share, last) << own;
     last = share;
   }
-  // With 20 pages per request, a prefix is found if it was used within the last T requests, which fill the
-  // 1,000 pages: 100 (1 - e^(-T / 100)) 10 + 20 T = 1,000, T = 35.17.
-  EXPECT_NEAR(last, 1 - std::exp(-0.3517), 1e-4);
+  // A request leaves 20 full pages and 5 sliding pages in the window at its end. A prefix is found if it was used within
+  // the last T requests, which fill the 1,400 pages: 100 (1 - e^(-T / 100)) 14 + 25 T = 1,400, T = 38.21.
+  EXPECT_NEAR(last, 1 - std::exp(-0.3821), 1e-3);
 }
 
 // A step takes one second per row.

@@ -21,7 +21,8 @@ constexpr size_t kPathSlots{64};
 
 // Upper bound on a step's page ids: page tables of all runs, and paths.
 size_t max_page_ids(const BackendOptions& options) {
-  return static_cast<size_t>(options.num_pages) + kSparePages + (options.draft_head ? kMaxDraftingRuns : 0) +
+  return static_cast<size_t>(std::max(options.num_pages, options.max_table_pages)) + kSparePages +
+         (options.draft_head ? kMaxDraftingRuns : 0) +
          kPathSlots * static_cast<size_t>(options.max_batch_tokens);
 }
 
