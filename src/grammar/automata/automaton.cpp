@@ -6,7 +6,8 @@
 #include "core/error.h"
 
 namespace nibble::grammar {
-// First rows of a JSON string: dead, before the opening and after the closing quote. Other text: dead, start.
+// Rows below first_text_state_ are reserved: kDead and, for a quoted string, kStart (before the opening
+// quote) and kClosed. Without quotes, kStart is the row of `root`.
 Automaton::Automaton(Expressions& expressions, Expression root, Encoding encoding,
                      std::shared_ptr<const Alphabet> alphabet, size_t& memory)
     : expressions_(expressions),
