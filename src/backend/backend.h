@@ -24,10 +24,10 @@ namespace nibble {
 
 // Options that all backends share; those of one backend are in e.g. backend/cpu/cpu_options.h.
 struct BackendOptions {
-  // More than 1 if each rank has its own sequences: all pages of a run are in one of the caches. Page ids of
-  // cache c start at c * num_full_pages and c * num_sliding_pages.
+  // Number of KV caches: more than 1 if each rank has its own sequences and a cache for them. All pages of a
+  // run are in one cache. Page ids of cache c start at c * num_full_pages and c * num_sliding_pages.
   int num_kv_caches{1};
-  int num_full_pages{0}, num_sliding_pages{0};  // of each KV cache
+  int num_full_pages{0}, num_sliding_pages{0};  // pages of each KV cache, by kind
   int max_batch_tokens{512};                    // the largest number of rows in a step
   int num_threads{0};                           // 0: all cores that the process may use
   DenseFormats dense{};                         // formats to which these matrices are quantised at load
@@ -44,16 +44,16 @@ struct BackendOptions {
   double step_patience_seconds{120};
 };
 
-// Bytes that a backend will allocate besides the mapped weights. After loading, replaced_weight_bytes of the
-// mapped weights are not read again; released_weight_bytes of those are freed even if not mapped.
+// Bytes that a backend allocates besides the mapped weights. Of the weights (mapped or not), it no longer
+// reads replaced_weight_bytes after loading, and frees released_weight_bytes of those.
 struct MemoryPlan {
   size_t weight_bytes{0}, replaced_weight_bytes{0}, released_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
 
 inline constexpr int kAnyRows{std::numeric_limits<int>::max()};
 
-// One row of `inspect --kernels`. Formats are names (model/weights.h): `weights` of the weights, or of the KV
-// cache for kAppend and kAttend; `activations` of what is multiplied by them.
+// One row of `inspect --kernels`. `weights`: name of the format of the weights, or of the KV cache for
+// kAppend and kAttend. `activations`: name of the format of the activations that are multiplied by them.
 struct KernelChoice {
   Operation operation;
   std::string weights, activations, kernel, reason;

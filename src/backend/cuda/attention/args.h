@@ -35,32 +35,33 @@ struct RopeInput {
 struct AppendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
-  bool has_rest;       // it is in two parts
+  bool has_rest;       // whether `parts` has two partial sums to add
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). In an image, cells have natural column order.
+  // [T, Nq D] or null: rope(q) log2(e) / 8 for attend_tiles(). In an image, columns of a cell are not
+  // permuted.
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
-// out = softmax(rope(q) k / 8, sink) v over the positions (or the path, RowPath) that each single row sees.
+// out = softmax(rope(q) k / 8, sink) v for single rows, each over its positions or, in a tree, its RowPath.
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
-  bool has_rest;       // it is in two parts
+  bool has_rest;       // whether `parts` has two partial sums to add
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
   int window;          // 0: no window
   const float* sinks;  // [Nq]
-  // Whether attend_rows() also writes the rows' k and v, which must then be of different sequences.
+  // Whether attend_rows() also writes k and v of the rows. If so, no two rows may be of one sequence.
   int writes_kv;
   int first_row, max_chunks;
-  float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]
-  unsigned* tickets;  // [rows of the launch, Nkv], zero before and after every launch
+  float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]: one partial softmax per chunk
+  unsigned* tickets;  // [rows of the launch, Nkv]: finished CTAs; zero before and after every launch
   Activations out;    // [T, Nq D]
-  // [mailbox_partials, kPartialFloats], zero between launches: for up to mailbox_partials partial results.
+  // [mailbox_partials, kPartialFloats]: partial softmaxes as tagged words; zero between launches.
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };
@@ -81,7 +82,7 @@ struct AttendTilesArgs {
   int window;            // 0: no window
   const float* sinks;    // [Nq]
   Activations attended;  // [T, Nq D]: the queries as append() left them; overwritten by the result
-  // [kMostTileCtas, kTileTotals], zero before and after every launch: for totals of tiles shared by CTAs.
+  // [kMostTileCtas, kTileTotals]: sums of a tile that the next CTA continues; zero before and after a launch.
   float* mailbox{nullptr};
 };
 inline constexpr int kMostTileCtas{144};                    // multiprocessors of a full GH100

@@ -45,8 +45,8 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
   int cost = 0, before, of_head;
   for (int tile = first; tile < end; ++tile) cost += cost_of(tile);
   Scan(scan).ExclusiveSum(cost, before, of_head);
-  // Two cuts within a tile must differ. They do if a stretch is at least two chunks plus kTileCost long: a
-  // cut is less than one chunk before its ideal place, and a tile's last cut less than two before its end.
+  // Two cuts in one tile must differ. They do if a stretch costs at least two chunks plus kTileCost: rounding
+  // moves a cut by less than one chunk, or by less than two at the end of a tile.
   const int of_cta =
       max((of_head * args.num_kv_heads + num_ctas - 1) / num_ctas, 2 * kChunkPages + kTileCost);
   for (int i = 0; i < 2; ++i) {

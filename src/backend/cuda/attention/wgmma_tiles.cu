@@ -4,9 +4,9 @@
 // one multiplies while another computes exponentials. Within a warpgroup, a page's exponentials overlap the
 // product with the previous page's values.
 //
-// The bits equal those of attend_rows(), where a lane loads 8 adjacent columns of a key for two products, so
-// a product has the same 4 columns of four pieces of 8. The order of a product's columns does not change the
-// bits (docs/decisions/0014), but the set does. So keys are copied in half pieces, which makes a product's
+// The bits equal those of attend_rows(). There a lane loads 8 adjacent columns of a key for two products, so
+// one product covers 4 columns of each of four pieces of 8. Which columns share a product affects the bits;
+// their order does not (docs/decisions/0014). So keys are copied in half pieces, which makes a product's
 // columns contiguous. Values keep their order; 8 more columns of their product are ones, which sum the
 // exponentials.
 //
@@ -30,7 +30,7 @@ constexpr int kBringerRegisters{56}, kProductRegisters{152};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
 constexpr int kPageBytes{kPagePositions * kCellBytes};  // of a page's keys, or its values, in bfloat16
 
-// A stage: a page's keys, then values. In the unnamed namespace, unused members would warn without wgmma.
+// A stage: a page's keys, then its values. An unnamed namespace would cause warnings in builds without wgmma.
 struct PageStages {
   static constexpr int kStages{8}, kStageBytes{2 * kPageBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
   // Stages whose copies may be in flight while a loading warp starts the next page.
@@ -54,9 +54,9 @@ struct Part {
   unsigned first_stage;
 };
 
-// A warp that loads eight positions of each page. In a stage, a position is a row of 128 bytes, and piece p
-// (16 bytes) of row r is at p ^ (r % 8). So from a lane's piece of one row to its piece of another, the
-// address advances by whole rows, with some bits of the piece number flipped.
+// A warp that loads eight positions of each page. A stage stores a position as a row of 128 bytes, with piece
+// p (16 bytes) of row r at place p ^ (r % 8). A lane's addresses therefore differ by whole rows and, in some
+// bits, by the place within the row.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -81,7 +81,7 @@ class PageBringer {
       wait_for_copies<0>();
       for (int n = max(0, part.num_pages - PageStages::kUnderWay); n < part.num_pages; ++n)
         tell_full(stage_of(n));
-    } else {  // through registers, to convert to bfloat16
+    } else {  // FP8 passes through registers, to be converted to bfloat16
       load(part, 0);
       for (int n = 0; n < part.num_pages; ++n) {
         stages_.wait_until_empty(stage_of(n));
@@ -98,7 +98,7 @@ class PageBringer {
   static constexpr int kAtOnce{32 / kPieces}, kLoads{kPositions / kAtOnce};
   static_assert(kPositions == kRowsOfSwizzle && kAtOnce == 4);
 
-  // Makes writes visible to the async proxy, by which products read shared memory; loading warps have time.
+  // Makes writes visible to the async proxy, through which wgmma reads; loading warps have time to do this.
   __device__ void tell_full(unsigned stage) const {
     show_to_products();
     stages_.tell_full(stage);
@@ -129,7 +129,7 @@ class PageBringer {
   }
 
   __device__ void copy(const Part& part, int n) {
-    // Keys are copied in half pieces: a product takes the same half of four pieces, which become contiguous.
+    // Copies keys in half pieces: those of four pieces that one product takes become contiguous.
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
     const int row = lane_ / kHalves, half = lane_ % kHalves;
@@ -211,8 +211,8 @@ __device__ void start_scores(uint32_t stage, const uint32_t (&queries)[4][4], fl
   end_products();
 }
 
-// What to add to a descriptor of rows (describe_rows()) for rows num_bytes further on. The columns of ones do
-// not move, so the distance to them shrinks by num_bytes.
+// Returns what to add to a descriptor made by describe_rows() to move its rows by num_bytes. The columns of
+// ones stay where they are, so the distance to them, also in the descriptor, shrinks by num_bytes.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
 // Starts page = exponentials v. `values`: descriptor of the values, with 8 columns of ones for the sums.
