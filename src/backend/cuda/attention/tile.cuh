@@ -131,8 +131,7 @@ struct Tile {
 // A lane's two rows. If the tile has fewer, missing ones repeat its last row and are not stored.
 class TileLane {
  public:
-  // `page`: the caller's first page, relative to the tile's first page; the first page of a chunk in every
-  // row.
+  // `page`: the caller's first page, counted from the tile's first. A chunk of every row begins at this page.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
     if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
