@@ -10,7 +10,8 @@
 namespace nibble::cli {
 namespace {
 
-// The models alternate every 64 tokens, to keep few logits (51 MB for gpt-oss); no result changes.
+// Number of tokens after which the two models alternate. It bounds the logits kept in memory (51 MB for
+// gpt-oss) and does not affect results.
 constexpr size_t kChunk{64};
 
 // Returns the smallest value that 99 % of the samples do not exceed.

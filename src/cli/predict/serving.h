@@ -18,7 +18,7 @@ struct Request {
   int num_tokens() const { return prompt_tokens + answer_tokens; }
 };
 
-struct CacheRoom {  // KV cache pages of a replica besides those of running sequences
+struct CacheRoom {  // the KV cache pages of a replica that its running sequences do not use
   double full_pages{0}, sliding_pages{0};
   int window{0};  // window of the sliding layers
 };
@@ -26,21 +26,21 @@ struct CacheRoom {  // KV cache pages of a replica besides those of running sequ
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running);
 
-// Share of requests whose prefix is still cached, in steady state, on a replica with random requests of
-// `num_prefixes` prefixes. Least recently used pages are evicted first, so a prefix is found if it was among
-// the last T requests (Che's approximation). T: the number of requests whose prefixes and other pages fill
-// the room, for full and for sliding pages: a hit needs all full pages of the prefix and the sliding pages in
-// the window at its end. Within 15 points of the scheduler's share (tests/cli/predict/serving_test.cpp).
+// Predicts the share of requests that find their prefix in a replica's cache, in the steady state of random
+// requests with `num_prefixes` prefixes (Che's approximation). The least recently used pages are evicted
+// first, so a request hits if its prefix occurred in the last T requests, where T requests fill `room`. A hit
+// needs full and sliding pages, so the smaller share counts. Within 15 points of the scheduler's
+// (tests/cli/predict/serving_test.cpp).
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes);
 
 using StepSeconds = std::function<double(const PredictedStep&)>;
 
-// One wave: `num_running` requests prefill together (which yields their first tokens), then decode together.
+// One round: `num_running` requests prefill, which yields their first tokens, then decode together.
 struct ServingRound {
   double prompt_seconds{0}, answer_seconds{0};
   double seconds() const { return prompt_seconds + answer_seconds; }
 };
-// `found`: share of requests whose prefix is cached.
+// `found`: share of requests whose prefix is in the cache.
 ServingRound round_of(const Request& request, int num_running, double found, int max_batch_tokens,
                       const StepSeconds& step_seconds);
 
