@@ -24,7 +24,7 @@ class Recorder {
     bool is_draft;
   };
   std::vector<Launch> launches_;
-  DeviceBuffer times_;  // [3, kMaxLaunches]: Timestamps
+  DeviceBuffer times_;  // [3, kMaxLaunches]: begin, middle and end of each launch
 };
 
 }  // namespace nibble::cuda
