@@ -4,8 +4,7 @@
 // R is the page's largest score rounded up to a whole number. Partial softmaxes of a chunk (8 pages from the
 // row's first) are merged in order, then those of chunks. Rescaling to another R multiplies by a power of
 // two, which is exact. So decoding, which merges chunks computed in parallel relative to the largest R, and
-// prefill, which merges them serially, give the same bits, unless a sum falls below 2^-126 (float32 loses
-// bits).
+// prefill, which merges them serially, give the same bits unless a sum falls below 2^-126, which rounds.
 #pragma once
 
 #include <cuda_fp8.h>

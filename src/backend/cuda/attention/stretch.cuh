@@ -1,12 +1,11 @@
 // Divides the tiles of a launch evenly among its CTAs if there are more tiles than CTAs. The tiles of the
 // first head, then of the second and so on, form a sequence; each CTA takes a stretch of equal cost (pages,
 // plus kTileCost per tile). A stretch may begin and end inside a tile, after a whole chunk: the CTA with the
-// tile's first pages sends its totals to the CTA that continues it (ChunkTotals), so chunks are merged in
-// their usual order.
+// tile's first pages sends its totals (ChunkTotals) to the next CTA, so chunks are merged in the usual order.
 //
 // A CTA takes the tiles of its stretch last to first (McNaughton 1959): first the totals that the next CTA
 // waits for, last the tile that needs the previous CTA's totals, which have arrived by then, unless one tile
-// is longer than a stretch. A CTA waits only for the previous one, started earlier, so no deadlock is
+// is longer than a stretch. A CTA waits only for the previous, earlier started one, so no deadlock is
 // possible.
 //
 // With one CTA per tile, 688 tiles of 17,000 positions on 132 SMs would be 5.2 waves, as slow as 6.

@@ -1,8 +1,7 @@
 // Shared by both tiled attention kernels. A tile is up to 24 consecutive rows of one sequence and one
-// key/value head. Each of 12 warps has two of these rows. Its products have 16 rows: the (up to 8) query
-// heads of the warp's first row, then those of its second. In a lane, element [n][2 half + i] of the sums
-// belongs to query head g = lane / 4 of the first (half 0) or second row (half 1), and to column 8 n + 2 t +
-// i, where t = lane % 4.
+// key/value head; each of 12 warps has two of these rows. A warp's products have 16 rows: the (up to 8) query
+// heads of its first row, then those of its second. In a lane, element [n][2 half + i] of the sums belongs to
+// query head lane / 4 of the first (half 0) or second row, and to column 8 n + 2 (lane % 4) + i.
 //
 // Partial softmaxes are merged in the order of attend_rows(), and so to the same bits (page.cuh): each page
 // starts from zero; a chunk's pages are merged in order, then chunks. A lane keeps the sums of a page and a

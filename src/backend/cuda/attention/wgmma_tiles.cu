@@ -7,8 +7,7 @@
 // The bits equal those of attend_rows(). There a lane loads 8 adjacent columns of a key for two products, so
 // one product covers 4 columns of each of four pieces of 8. Which columns share a product affects the bits;
 // their order does not (docs/decisions/0014). So keys are copied in half pieces, which makes a product's
-// columns contiguous. Values keep their order; 8 more columns of their product are ones, which sum the
-// exponentials.
+// columns contiguous. Values keep their order; 8 more columns of ones in their product sum the exponentials.
 //
 // Work for 8 heads: 4 D FLOP per head, row and position, half in each product. Per page and warpgroup,
 // products take 136 clocks, exponentials 128, and instructions about 200 on each scheduler, which three

@@ -13,8 +13,7 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: blocks of rows x blocks of tokens. Items of the same rows are adjacent, for L2
-// hits.
+// Items of a dense matrix: blocks of rows x blocks of tokens. Items of the same rows are adjacent, to hit L2.
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // no: items of several token blocks read the same weights

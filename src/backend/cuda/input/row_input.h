@@ -36,7 +36,7 @@ struct TokenInput {
 
 struct alignas(16) RowInput {
   TokenInput token;
-  // For kDraftChain, before embed runs: offset from the first position after the drafts accepted last.
+  // For kDraftChain, embed makes it a position: before, it counts from the one after the last accepted draft.
   int32_t position;
   // Where the row's page tables begin in the step's page ids, minus their first_page: position p is in
   // page_ids[full_pages + p / kPagePositions].

@@ -26,8 +26,8 @@ struct SampleRow {
   Adjustment* adjustments;  // each token once
   const uint32_t* mask;     // bits of the allowed tokens, 32 per word; null: all are allowed
   int32_t num_adjustments;
-  // The step's row whose token, which the host does not know yet, counts as one more output token; -1: none.
-  // The row's adjustments are followed by space for one more, in case that token has none.
+  // Row of the step whose token, not yet known to the host, counts as one more output token; -1: none. If
+  // set, `adjustments` has space for one more entry, for the case that the token has none.
   int32_t follows;
   // Position of the token to sample. -1 - n: one after that of the step's row n, if only the device knows it.
   int32_t position;

@@ -89,7 +89,7 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
   uploader.rows(weights.embedding, "the embedding", device.embedding);
   const MatrixSlice q = share.q(whole), kv = share.k_and_v(whole), o = share.o(whole),
                     up = share.gate_up(whole), down = share.down(whole);
-  // A bias of an all-reduced sum is added by one rank; the others have zeros.
+  // One rank has the bias of an all-reduced sum, the others zeros, so that it is added once.
   const auto bias_added_once = [&](bool is_added_here, const Vector& first, int num, float* to) {
     if (is_added_here)
       uploader.vectors(first, num, {0, first.count}, to);

@@ -39,7 +39,7 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   memcpy(to, values, 16);
 }
 
-// The MXFP4 word (G, m) of a lane (strips.h): codes of rows g and g + 8, columns 4 m .. 4 m + 3 of its eight.
+// Returns MXFP4 word (G, m) of a lane (strips.h): codes of rows g and g + 8, columns 4 m .. 4 m + 3 of eight.
 __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]) {
   const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t other_a3) {
     const auto bit = [](uint32_t code, int i) { return code >> i & 1; };

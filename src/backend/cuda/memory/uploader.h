@@ -33,11 +33,11 @@ class Uploader {
   ~Uploader();
 
   void vector(const Vector& from, float* to) { vectors(from, 1, {0, from.count}, to); }
-  // Copies the same part of each of `num` consecutive vectors, starting with `first`.
+  // Copies elements `part` of each of `num` vectors that are contiguous in memory, starting with `first`.
   void vectors(const Vector& first, int num, const IndexRange& part, float* to);
   void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
-  // Packs a slice of `from` as rows from first_row on. Recipes and slices of columns transfer whole rows.
+  // Packs a slice of `from` as rows of `to` from first_row on. Recipes and column slices transfer whole rows.
   void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);
