@@ -40,8 +40,7 @@ size_t Expressions::complete_concat(Node& n) const {
   n.may_be_empty = a.may_be_empty || b.may_be_empty;
   n.min_length = add_lengths(a.min_length, b.min_length);
   n.max_length = add_lengths(a.max_length, b.max_length);
-  return std::max<size_t>(a.depth + size_t{1},
-                          b.depth);  // derive_concat() does not recurse into `b`
+  return std::max<size_t>(a.depth + size_t{1}, b.depth);  // derive_concat() does not recurse into `b`
 }
 
 size_t Expressions::complete_any_of(Node& n, std::span<const Expression> parts) const {
