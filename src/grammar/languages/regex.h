@@ -1,7 +1,7 @@
-// Regular expressions as text, in the dialect that all engines of the field read in the same way:
+// Regular expressions as text. Supported is the syntax that all common engines read in the same way:
 //   characters, `.`, [sets], \d \w \s \D \W \S, \p{Category}, escapes; groups with or without a name;
 //   |, * + ? {m} {m,} {m,n}, lazy or not; ^ and $
-// Automata do not support lookaround, backreferences, \b, inline flags or possessive quantifiers: refused.
+// Refused, as automata lack them: lookaround, backreferences, \b, inline flags, possessive quantifiers.
 #pragma once
 
 #include <string>

@@ -2,9 +2,10 @@
 
 namespace nibble::grammar {
 
-// How to read \d, \w, \s and the dot beyond ASCII: engines differ, and text should match in all of them.
+// How to read an expression where engines differ: \d, \w, \s and the dot beyond ASCII.
 enum class RegexReading {
-  // The whole text matches: `^` and `$` at the ends change nothing. The dot excludes only the line feed.
+  // The whole text must match, so `^` and `$` at the ends change nothing. The dot excludes only the line
+  // feed.
   kWhole,
   // Texts in which every engine finds the expression: JSON Schema's "pattern".
   kSearch,

@@ -20,7 +20,7 @@ inline Expression up_to(Expressions& e, uint32_t max_length, Expression texts) {
 // 0.0.0.0 to 255.255.255.255 without leading zeros: RFC 2673, 3.2.
 std::string ipv4_regex();
 
-// RFC 4291, 2.2: eight groups, the last two perhaps an IPv4 address; `::` is `least_missing` or more groups.
+// RFC 4291, 2.2. An IPv4 address may replace the last two of eight groups; `::`, `least_missing` or more.
 std::string ipv6_regex(int least_missing);
 
 }  // namespace nibble::grammar

@@ -23,7 +23,7 @@ std::string ipv4_regex() {
 std::string ipv6_regex(int least_missing) {
   const std::string ipv4 = ipv4_regex();
   std::string regex = fmt::format("(?:{0}:){{7}}{0}|(?:{0}:){{6}}{1}", kGroup, ipv4);
-  const int most = 8 - least_missing;  // groups other than the `::`
+  const int most = 8 - least_missing;  // limit on groups next to `::`
   for (int before = 0; before <= most; ++before) {
     regex += before == 0 ? "|::" : fmt::format("|{0}(?::{0}){{{1}}}::", kGroup, before - 1);
     if (before == most) continue;

@@ -1,4 +1,5 @@
-// Finds branches that no value satisfies, judged to a few levels, to see which oneOf members exclude others.
+// Finds branches that no value satisfies, looking a few levels deep; used for oneOf members that exclude
+// others.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"

@@ -1,4 +1,4 @@
-// Removes from a schema what can't be enforced: better one unchecked keyword than an unchecked tool call.
+// Drops from a schema what can't be enforced: one unchecked keyword is better than an unchecked tool call.
 #pragma once
 
 #include <set>
