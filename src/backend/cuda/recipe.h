@@ -25,7 +25,7 @@ enum class RoutingBy {
 enum class StreamIn {
   kX,             // Workspace::x
   kProjectParts,  // project's output buffer: its result, or the sum over ranks
-  kExpertsOut     // the experts' output buffer, if project_parts holds other rows
+  kExpertsOut     // the experts' output buffer, where project_parts holds only the rank's own rows
 };
 
 struct Sharing {
@@ -54,14 +54,14 @@ struct StepRecipe {
 
   StreamIn stream_after_attention;
   int num_stream_parts;      // partial sums of the stream after attention: 1 or 2
-  bool project_adds_stream;  // otherwise the all-reduce does
+  bool project_adds_stream;  // false: the all-reduce adds it
   // Whether the next reader of the stream adds the experts' outputs; otherwise the all-reduce does.
   bool reader_adds_experts;
 
   NormIn experts_norm;
   ActivationLayout expert_activations;
   RoutingBy routing;
-  int group_size, max_groups;  // pairs per group, and groups for any routing
+  int group_size, max_groups;  // pairs of a full group; groups that any routing may need
 
   // Shapes of the launches that stream weights past few columns; other kernels have a single shape.
   std::optional<DenseLaunch> qkv, project;

@@ -1,9 +1,9 @@
 // Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
 // key/value head with its query heads, and chunks of eight pages, one page per warp; the next chunk is loaded
 // as soon as the current one's registers are free. Scores and outputs are tensor-core products with 16 rows:
-// the (up to 8) query heads in the upper half, zeros in the lower (registers: row_pages.cuh). The row's
-// position alone decides which warp and chunk get a page and how they are merged, so a row has the same bits
-// in any batch.
+// the (up to 8) query heads in the upper half, zeros in the lower (registers: row_pages.cuh). A row's
+// position alone decides which warp gets a page and the order of merging, so a row gets the same bits in
+// every batch.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"

@@ -5,8 +5,7 @@
 //
 // A CTA takes the tiles of its stretch last to first (McNaughton 1959): first the totals that the next CTA
 // waits for, last the tile that needs the previous CTA's totals, which have arrived by then, unless one tile
-// is longer than a stretch. A CTA waits only for the previous, earlier started one, so no deadlock is
-// possible.
+// is longer than a stretch. A CTA waits only for the previous one, which started earlier: no deadlock.
 //
 // With one CTA per tile, 688 tiles of 17,000 positions on 132 SMs would be 5.2 waves, as slow as 6.
 #pragma once

@@ -69,8 +69,8 @@ struct Workspace {
   float* tile_totals{nullptr};       // [kMostTileCtas, kTileTotals], zero before the first step
   float* rope_frequencies{nullptr};  // [D / 2]
   float rope_concentration{1};
-  uint8_t* input{nullptr};  // step_input.h
-  StepExchange exchange;    // with the host: two inputs, and two outputs of max_batch_tokens rows
+  uint8_t* input{nullptr};  // a step's input (step_input.h)
+  StepExchange exchange;    // host memory: two inputs, and two outputs of max_batch_tokens rows
 };
 
 // `rows`: the kernel table, any row of which may run a step.
@@ -87,7 +87,7 @@ class OwnedWorkspace {
  private:
   Workspace work_;
   DeviceBuffer bytes_;
-  PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // of the exchange
+  PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // host memory of work_.exchange
 };
 
 size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind);

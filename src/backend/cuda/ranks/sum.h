@@ -64,18 +64,18 @@ struct SumArgs {
   SumNorm norm;
   // [T, num_parts]: parts of weight 0 are skipped, whatever their memory holds. null: none is.
   const float* weights{nullptr};
-  // [T]: the row of `parts` for each row of the step; -1: this rank has none. null: the same row.
+  // [T]: for each row of the step, its row in `parts`; -1: this rank has none. null: the same row.
   const int* part_rows{nullptr};
 };
 // out = x + the sum over ranks of the sum of their parts, for up to tagged_rows() rows. If args.norm has
 // weights, also stores the norm of `out` in this rank's SumOutputs::normed.
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
-// Like sum_words(), for any number of rows. x and out are SumOutputs::x, valid only in rows that the rank
-// owns; after a sum without a norm, in all rows.
+// Like sum_words(), for any number of rows. x and out are SumOutputs::x, in which afterwards only the rank's
+// own rows are valid; without a norm, all rows are.
 void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 
-// A barrier between ranks: all earlier writes to this rank become visible. The first rank may send words.
+// A barrier between ranks: makes all earlier writes to this rank visible. The first rank can also send words.
 struct MeetArgs {
   Links links;
   int number;

@@ -104,7 +104,7 @@ bool is_tiled(const Run& run) {
   return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.drafted.parents.empty();
 }
 
-// Whether the previous step's draft head makes the run's tokens or decides about its positions.
+// Whether the previous step's draft head determines the run's tokens or its positions.
 bool continues_chain(const Run& run) {
   return run.ahead && (run.ahead->num_unsure > 0 || run.drafted.count > 0);
 }
@@ -117,9 +117,9 @@ RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint
   return {token, run.first_position + i, full_pages, sliding_pages};
 }
 
-// Returns the chunks that attention needs for positions 0 to `position`, rounded up to a power of two: few
-// grid sizes, so that a graph serves many steps. Above 64 chunks, rounded up to a multiple of a quarter of
-// the next lower power of two: the next kernel begins only after the CTAs of unused chunks have run.
+// Returns the number of chunks for positions 0 to `position`, rounded up to a power of two: few grid sizes,
+// so that one graph serves many steps. Above 64, rounded up only to a multiple of a quarter of the next lower
+// power of two, since the CTAs of unused chunks delay the next kernel.
 int chunks_up_to(int position) {
   constexpr int kInQuartersFrom{64};
   const int needed = chunks_for(position / kPagePositions + 1);
