@@ -69,7 +69,7 @@ struct StepFact {
 
 // The kernels for a device that may be absent from this machine.
 struct RemoteKernels {
-  std::string device;   // one line
+  std::string device;   // description in one line
   std::string refusal;  // why nibble does not run the model on that device; empty if it does
   std::vector<KernelChoice> kernels;
   // How a step of `num_rows` rows runs. Null: all steps run the same way.
@@ -78,7 +78,7 @@ struct RemoteKernels {
 
 // The number of steps launched in one way (e.g. as a graph) since the backend was created.
 struct Counter {
-  std::string_view name;   // for people: "steps of a recorded graph"
+  std::string_view name;   // shown to people: "steps of a recorded graph"
   std::string_view label;  // label in metrics: "graph_replayed"
   size_t value{0};
 };

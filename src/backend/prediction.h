@@ -41,7 +41,7 @@ double total_of(std::span<const PredictedTime> operations);
 struct PredictedDevice {
   std::string description;       // one line
   double read_bandwidth{0};      // bytes per second, of the whole device
-  bool is_read_measured{false};  // else estimated
+  bool is_read_measured{false};  // false: estimated
   std::string read_source;
   size_t memory_bytes{0};
 };
@@ -57,7 +57,7 @@ struct PredictedSharing {
 struct PredictedLink {
   double bandwidth{0};      // bytes per second, in one direction
   double sum_seconds{0};    // fixed time of an all-reduce of one row, without its bytes
-  bool is_measured{false};  // else estimated
+  bool is_measured{false};  // false: estimated
   std::string source;
 };
 

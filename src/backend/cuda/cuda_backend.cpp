@@ -54,7 +54,7 @@ struct Card {
   }
 };
 
-// Timeout of a step that NCCL holds up.
+// Timeout of a step while NCCL waits for a rank.
 constexpr double kNcclPatienceSeconds{20};
 
 class CudaBackend final : public Backend {
@@ -70,7 +70,7 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // Rank::keep_drafts() moves drafts of all rows of a step, so it cannot support ranks with own rows.
+  // False if ranks have own rows: Rank::keep_drafts() moves drafts of all rows of a step.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
   // With the miniature's draft head, trees gain little and take longer than chains (docs/speculation.md).
   bool tries_trees() const override { return false; }

@@ -63,7 +63,7 @@ struct StepRecipe {
   RoutingBy routing;
   int group_size, max_groups;  // pairs of a full group; groups that any routing may need
 
-  // Shapes of the launches that stream weights past few columns; other kernels have a single shape.
+  // Shapes of launches that stream weights and multiply them by few columns; other kernels have fixed shapes.
   std::optional<DenseLaunch> qkv, project;
   std::optional<ExpertsUpLaunch> experts_up;  // also set if the launch is route_and_experts_up
   std::optional<ExpertsDownLaunch> experts_down;

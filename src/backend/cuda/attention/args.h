@@ -85,7 +85,7 @@ struct AttendTilesArgs {
   float* mailbox{nullptr};
 };
 inline constexpr int kMostTileCtas{144};                    // multiprocessors of a full GH100
-inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats
+inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats per CTA
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 

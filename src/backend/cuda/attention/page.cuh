@@ -95,7 +95,7 @@ __device__ inline uint32_t page_id(const LayerPages& pages, const StepInput& inp
   return input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
 }
 
-// The keys of one head on a page of a row. `args`: AppendArgs or AttendTilesArgs.
+// Returns the keys of one head in page number `page` of a row. `args`: AppendArgs or AttendTilesArgs.
 template <KvFormat format, typename Args>
 __device__ typename KvCodec<format>::Element* page_of(const Args& args, const RowInput& row, int page,
                                                       int kv_head) {

@@ -33,7 +33,7 @@ __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32
   mma_bf16(c, {a0, 0, a2, 0}, b0, b1);
 }
 
-// The row's rotated query heads in shared memory and, if the CTA writes them, its key and value (encoded).
+// The row's rotated query heads and its encoded key and value (if the CTA writes them), in shared memory.
 template <KvFormat format>
 struct OwnRow {
   using Element = typename KvCodec<format>::Element;

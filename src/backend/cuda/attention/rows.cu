@@ -1,9 +1,8 @@
 // Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
 // key/value head with its query heads, and chunks of eight pages, one page per warp; the next chunk is loaded
 // as soon as the current one's registers are free. Scores and outputs are tensor-core products with 16 rows:
-// the (up to 8) query heads in the upper half, zeros in the lower (registers: row_pages.cuh). A row's
-// position alone decides which warp gets a page and the order of merging, so a row gets the same bits in
-// every batch.
+// the (up to 8) query heads in the upper half, zeros in the lower (registers: row_pages.cuh). Only a row's
+// position decides which warp gets a page and how pages are merged: a row gets the same bits in every batch.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -16,7 +15,7 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kAttendCtas{2};  // per SM
+constexpr int kAttendCtas{2};  // resident per SM
 
 // Variants of the kernel: one chunk per row; several chunks per row, one per CTA; several chunks per CTA. A
 // loop over chunks would cost a one-chunk row 0.5 us. Without the merging code, two thirds of the

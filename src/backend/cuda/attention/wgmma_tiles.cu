@@ -10,7 +10,7 @@
 // columns contiguous. Values keep their order; 8 more columns of ones in their product sum the exponentials.
 //
 // Work for 8 heads: 4 D FLOP per head, row and position, half in each product. Per page and warpgroup,
-// products take 136 clocks, exponentials 128, and instructions about 200 on each scheduler, which three
+// products take 136 clocks, exponentials 128, and issuing instructions about 200 on a scheduler, which three
 // warpgroups share.
 #include <algorithm>
 
@@ -38,7 +38,7 @@ struct PageStages {
 
 namespace {
 
-// Shared memory: the stages; ones, as 8 more columns of the values of 16 positions; totals of chunks.
+// Layout of shared memory: stages; a block of ones, 8 further columns for the values of 16 positions; totals.
 constexpr int kOnesAt{(stages_bytes(PageStages::kStages, PageStages::kStageBytes) + 1023) / 1024 * 1024},
     kOnesBytes{16 * kCellBytes}, kTotalsAt{kOnesAt + kOnesBytes};
 constexpr size_t kTileBytes{kTotalsAt + ChunkTotals::kBytes};

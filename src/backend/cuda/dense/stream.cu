@@ -101,8 +101,8 @@ inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
 __device__ float bias_at(const float* bias, int row) { return bias ? bias[row] : 0.0f; }
 
-// Batches of sums end with strips or with the CTA's range. If the previous CTA has the beginning of the first
-// strip, its partial sum is part 0 and this CTA's is part 1. A CTA with a whole strip writes 0 as part 1.
+// A batch of sums ends with a strip or with the CTA's range. If the first strip begins in the previous CTA,
+// that CTA's partial sum is part 0 and this CTA's is part 1. For a whole strip, the CTA writes 0 as part 1.
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {

@@ -13,7 +13,7 @@ namespace nibble::cuda {
 // [E, 2 I, H]: a strip is 8 gate rows and their 8 up rows.
 struct UpWeights {
   Strips weights;
-  const float* bias;  // [E, 2 I], interleaved
+  const float* bias;  // [E, 2 I]: gate and up alternate
   int hidden, intermediate;
   float limit;
 };
@@ -30,7 +30,7 @@ struct ExpertsUpArgs {
   // groups pairs itself, using only the size of `groups`; the first CTA publishes the choice in `routing`.
   const float* logits{nullptr};  // [T, E]
   RoutingMailbox routing{};
-  int num_experts{0};  // E, of all ranks
+  int num_experts{0};  // E, counted over all ranks
   IndexRange own{};    // the experts whose weights are here
 };
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
@@ -59,7 +59,7 @@ struct ExpertsDownArgs {
   Groups groups;           // if `routing` is set, only its size is used
   RoutingMailbox routing;  // set for few tokens (are_matched) and always for one
   IndexRange own;          // the experts whose weights this rank holds, read with `routing`
-  int num_experts;         // E, of all ranks
+  int num_experts;         // E, counted over all ranks
   int num_tokens, experts_per_token, max_groups;
   int hidden, intermediate;
   Strips weights;

@@ -54,8 +54,7 @@ class Gathered {
   __nv_bfloat16* numbers_;
 };
 
-// Items begin at strip 12 n and matrices have whole blocks: of a block's four warps, all or none have a
-// strip.
+// Items begin at strip 12 n and matrices have whole blocks: all four warps of a block have a strip, or none.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_up_blocks_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {

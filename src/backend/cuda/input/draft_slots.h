@@ -95,7 +95,8 @@ constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, 
 constexpr int parent_of_row(const DraftRun& run, const DraftChoices& choices, int row) {
   return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
 }
-// Whether the parent of a draft chose the draft's token, or chose none because only this draft can follow.
+// Whether a draft follows its parent: the parent chose the draft's token, or it had no output to choose with,
+// because only this draft can follow.
 constexpr bool fits(const DraftRun& run, const DraftChoices& choices, int row) {
   const int output = output_at(run, choices, parent_of_row(run, choices, row));
   return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token.id();

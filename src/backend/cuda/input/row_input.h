@@ -30,7 +30,7 @@ struct TokenInput {
 
   constexpr TokenSource source() const { return static_cast<TokenSource>(bits & kSourceBits); }
   constexpr int index() const { return static_cast<int>(bits & ~kSourceBits); }
-  // The token, if the source is kKnown: 0, so there are no bits to remove.
+  // The token, if the source is kKnown. This source is 0, so it leaves no bits to remove.
   constexpr int id() const { return static_cast<int>(bits); }
 };
 

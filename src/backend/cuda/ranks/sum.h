@@ -46,7 +46,7 @@ enum class Turn { kSendAndWait, kSend, kWait };
 struct SumNorm {
   const float* weights{nullptr};  // [H]; null: no norm
   float eps{0};
-  int image_rows{0};  // of SumOutputs::normed
+  int image_rows{0};  // rows of the image SumOutputs::normed; 0: no image
 };
 
 // This rank's terms of rows [first_row, first_row + num_rows), and where the sum goes. Pointers are to row 0.

@@ -28,7 +28,7 @@ struct CtaOf {
   int index, count;
 };
 
-// Whether the thread, one per rank, is of another rank.
+// One thread per rank calls this: whether its rank is another one.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }

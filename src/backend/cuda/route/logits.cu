@@ -58,7 +58,7 @@ class RouterStrip {
  private:
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // The row whose logit, for one token, the thread adds up; a row past the matrix if it has none.
+  // The row whose logit, for one token, this thread adds up. Threads without one get a row past the matrix.
   __device__ int row_of_thread() const {
     const int row = static_cast<int>(threadIdx.x) / kMaxColumns;
     return row < kStripRows ? strip_ * kStripRows + row : args_.weights.rows;

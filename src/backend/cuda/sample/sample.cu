@@ -40,7 +40,8 @@ constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // the lanes of one warp can hold one value of each warp
 
-// Tokens further below the largest logit are never drawn: exp(-32) is under half a unit. top_k begins here.
+// Tokens further below the largest logit are never drawn: exp(-32) is under half a unit. A search for top_k
+// begins with the tokens in this range.
 constexpr float kReach{32};
 
 // The CTAs that work on a row: a cluster, or a single CTA.

@@ -42,7 +42,7 @@ struct PlacedTree {
       sum += goes_on(row) ? 1 : of(row).path.size();
     return sum;
   }
-  // Corrects rows that were filled in as a chain, and adds their paths to the page ids at `next`.
+  // Corrects tree rows, which were filled in as chains, and adds their paths to the page ids at `next`.
   void put_into(const InputParts& in, int first_row, uint32_t& next) const {
     for (int i = 0; i < static_cast<int>(places.size()); ++i) {
       const auto& [position, path] = of(i);

@@ -89,8 +89,7 @@ struct TreeOfStep {
 // counts steps whose embed is in the stream: batches without tokens and failed launches have no embed.
 class InputUpload {
  public:
-  // `device_step`: the device's step number, which embed increments. `rank`: selects one of several KV
-  // caches.
+  // `device_step`: step number on the device, incremented by embed. `rank`: selects one of several KV caches.
   InputUpload(const Config& config, const BackendOptions& options, const StepExchange& exchange,
               const uint32_t* device_step, int rank = 0);
 
