@@ -24,7 +24,7 @@ struct ParsedMessage {
 
 struct Delta {
   bool header_ended{false};  // role, channel, recipient and content type of the last message are final
-  std::string text;          // text that is now certain: valid UTF-8 without control tokens
+  std::string text;          // text added to the last message: valid UTF-8 without control tokens
   bool message_ended{false};
 };
 
@@ -37,9 +37,9 @@ class Parser {
   ~Parser();
 
   Delta push(TokenId token);
-  Delta finish();  // ends the stream, perhaps incomplete; push() must not follow
+  Delta finish();  // ends the stream, perhaps within a message; push() must not follow
 
-  // All messages so far, the last perhaps incomplete, however the stream is split into pushes.
+  // All messages so far. The last one may be incomplete.
   const std::vector<ParsedMessage>& messages() const;
 
   // The header that the end of the stream cut off, with its control tokens, or empty.

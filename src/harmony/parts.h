@@ -15,7 +15,7 @@ namespace nibble::harmony {
 struct ContentForm {
   bool is_result{false};         // content of a tool result
   std::string_view separator{};  // between parts
-  std::string_view accepted;     // types that an error message names
+  std::string_view accepted;     // part types that an error message lists as accepted
 };
 
 inline constexpr std::string_view kImageNote{"[an image that can't be shown]"};

@@ -13,9 +13,9 @@ namespace nibble::harmony {
 // Which analysis messages (reasoning) of finished turns are left out.
 enum class DropAnalysis {
   kNone,
-  // The official library's rule. It keeps analysis between two final messages.
+  // The official library's rule: drops analysis before the first final message, keeps it between finals.
   kBeforeFirstFinal,
-  // The documented intent, and our default. The rules agree if only one turn is finished.
+  // The documented intent, and nibble's default. Both rules agree if only one turn is finished.
   kBeforeLastFinal,
 };
 
@@ -28,7 +28,7 @@ struct RenderOptions {
 };
 
 struct Rendered {
-  std::string text;             // what the ids decode to
+  std::string text;             // the text that `tokens` decode to
   std::vector<TokenId> tokens;  // encoded without recognising special tokens
 };
 
