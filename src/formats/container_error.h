@@ -16,7 +16,7 @@ enum class ContainerFault {
   kGguf,
   kEmptyFolder,
   kMissingFile,
-  // Bytes and JSON of a header or an index.
+  // Faults of the bytes or the JSON of a header or an index.
   kTruncated,
   kHeaderTooLarge,
   kHeaderNotObject,
@@ -24,7 +24,7 @@ enum class ContainerFault {
   kInvalidJson,
   kTooDeep,
   kDuplicateName,
-  // Content of a safetensors header.
+  // Faults of the content of a safetensors header.
   kBadMetadata,
   kBadEntry,
   kUnknownDType,
@@ -36,11 +36,11 @@ enum class ContainerFault {
   kOverlap,
   kGap,
   kTrailingBytes,
-  // Index of a sharded checkpoint.
+  // Faults of the index of a sharded checkpoint.
   kBadIndex,
   kBadFileName,
   kMissingTensor,
-  // GGUF only.
+  // Faults of GGUF files only.
   kBadVersion,
   kUnknownGgmlType,
   kBadSplit,

@@ -1,8 +1,8 @@
-// Maps ids to bytes and bytes to ids. Text tokens are what merging produces and find() looks up; special
-// tokens, with a name as their bytes, share the ids. The bytes of all tokens are in one string. A hash table
+// Maps ids to bytes and bytes to ids. Text tokens are what merging produces and find() looks up. Special
+// tokens share the ids, with their name as bytes. The bytes of all tokens are in one string. A hash table
 // with open addressing and linear probing, at most half full, maps bytes to ids. A slot has 32 bits of the
-// hash, so that mostly equal bytes are compared, and the position of the bytes: reading it from the id's
-// entry would cost another cache miss (8 % of the time to encode English).
+// hash, so that usually only equal bytes are compared. It also has the position of the bytes: reading that
+// from the id's entry would cost another cache miss (8 % of the time to encode English).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Vocabulary {
 
   explicit Vocabulary(size_t max_text_tokens);
 
-  // Return false if the id, or a text token's bytes, are in use. Ids are 0 to kMaxId, bytes not empty.
+  // Return false if the id, or a text token's bytes, are in use. Ids are 0 to kMaxId; bytes are not empty.
   [[nodiscard]] bool add(TokenId id, std::string_view bytes);
   [[nodiscard]] bool add_special(TokenId id, std::string_view name);
 
