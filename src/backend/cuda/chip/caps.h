@@ -15,7 +15,7 @@ struct DeviceProperties {  // properties of a GPU as its driver reports them
   std::string name;
   int compute_capability{0};  // 10 * major + minor, so 90 for sm_90
   int num_multiprocessors{0};
-  size_t shared_bytes{0};  // per CTA, with opt-in
+  size_t shared_bytes{0};  // most shared memory of a CTA (opt-in limit)
   size_t total_bytes{0};
   bool is_integrated{false};  // shares its memory with the host
   bool is_divided{false};     // MPS may run other programs' kernels at the same time
@@ -44,7 +44,7 @@ std::string describe(const DeviceCaps& caps);  // one line
 struct ChipSpeeds {
   double read_bandwidth{0};      // bytes per second of the whole chip, the fastest known measurement
   bool is_read_measured{false};  // if false, estimated from the datasheet and from similar chips
-  double clock_hz{0};            // under load
+  double clock_hz{0};            // core clock under load
   double products_per_clock{0};  // per SM: mma.sync.m16n8k16 of bfloat16 with float32 sums
   const char* source{""};        // source of the read bandwidth
 };

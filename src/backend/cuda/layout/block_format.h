@@ -1,5 +1,5 @@
-// Formats of activations in block-scaled products, one scale per 32 columns (block_rows.h). An option selects
-// one. Needs no CUDA; C++17, for device code.
+// Formats of activations in block-scaled products, one scale per 32 columns (block_rows.h); selected by an
+// option. Needs no CUDA; C++17, for device code.
 #pragma once
 
 #include <cstdint>

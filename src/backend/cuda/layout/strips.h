@@ -69,9 +69,9 @@ struct Strips {
   Layout layout{Layout::kBf16};
   int rows{0};  // rows of a matrix, without padding
   int num_strips{0};
-  int num_tiles{0};      // per strip
+  int num_tiles{0};      // tiles per strip
   int segment_tiles{0};  // tiles per segment; the last segment may have fewer
-  int num_segments{0};   // per strip
+  int num_segments{0};   // segments per strip
   int segment_bytes{0}, strip_bytes{0};
   Divisor by_strips{}, by_segments{};
   // Distances from a warp's segment to its next: advance_segments and advance_bytes, plus wrap_bytes at the

@@ -1,4 +1,4 @@
-// Products of many tokens (pipeline.cuh) with bfloat16 activations; results have the same bits as in decode/.
+// Products of many tokens (pipeline.cuh) with bfloat16 activations; the bits are those of stream.cuh.
 //  MXFP4        12 warps divide the rows:                192 rows x  64 columns
 //  E4M3, BF16   6 warps divide the rows, 2 the columns:   96 rows x 128 columns
 #pragma once

@@ -9,9 +9,8 @@
 //
 // An MXFP4 stage is a whole segment, multiplied in an unrolled loop with two sets of A registers: while
 // products read one, the other is unpacked. A stage of BF16 and E4M3, with 4 and 2 times the bytes, is one
-// tile. Three warpgroups share the columns that are copied. A batch has few columns and items; with one
-// warpgroup it has three times the items, which keeps the memory busy. Items with few columns use smaller
-// products.
+// tile. Three warpgroups share the columns that are copied. A batch has few columns and items; one warpgroup
+// gives three times the items and keeps the memory busy. Few columns use smaller products.
 #pragma once
 
 #include "backend/cuda/layout/fragments.cuh"

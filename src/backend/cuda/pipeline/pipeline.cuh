@@ -9,8 +9,8 @@
 // sums, others use the tensor cores. On all families the stages take at most 99 KB, which hold 3 to 8.
 //
 // CTAs are persistent: each takes one item (rows and columns of a product) after another, and copies the next
-// item's first stages while it multiplies the last ones. Sums are added in the order of decode/, segment by
-// segment, and divided into two parts at the same segments: with the same instruction, the bits are the same.
+// item's first stages while it multiplies the last ones. Sums are added in the order of stream.cuh, segment
+// by segment, and cut into parts at the same segments: with the same instruction, the bits are equal.
 #pragma once
 
 #include <algorithm>

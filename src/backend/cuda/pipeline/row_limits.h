@@ -12,8 +12,8 @@ inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 // steps, weights are read once per kManyColumns tokens or pairs (pipeline.cuh).
 inline constexpr int kFewTokens{16}, kManyColumns{64};
 // Most tokens for which every kernel that reads a norm computes it itself, and one launch both routes and
-// starts with the experts; for more, rms_norm computes the norm once. Every CTA reads the rows for its norm
-// serially: 8 rows took 8 us, a launch takes 4.
+// starts with the experts; for more, rms_norm computes the norm once. Every CTA reads rows for norms one
+// after another: 8 rows took 8 us, and a launch only 4.
 inline constexpr int kOwnNorms{2};
 // Most tokens whose norm the router's launch computes (route/logits.cu). It has 4 CTAs per token, which must
 // all fit on the SMs at once, or some start late.

@@ -27,8 +27,8 @@ const char* name(Values values);
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
-// A number that the kernel computes in float32 within `error` of ours and then rounds. `slack`: how far its
-// rounded value may be from ours if a rounding border lies between them.
+// A number that a kernel computes within `error` of `number`, and then rounds. Ours rounds to `value`; the
+// kernel's may be `slack` away, on the other side of a rounding border.
 struct Rounded {
   float value, slack;
   double number, error;  // before rounding
