@@ -30,7 +30,7 @@ struct BackendOptions {
   int num_full_pages{0}, num_sliding_pages{0};  // pages of each KV cache, by kind
   int max_batch_tokens{512};                    // the largest number of rows in a step
   int num_threads{0};                           // 0: all cores that the process may use
-  DenseFormats dense{};                         // formats to which these matrices are quantised at load
+  DenseFormats dense{};                         // formats to which dense matrices are quantised at load
   // Format of K and V: kBf16 or kE4m3 (float32 rounded to nearest even, saturated at 448, without a scale).
   Format kv_format{Format::kBf16};
   // The head that makes the drafts requested by runs (Run::draft_request). Null: no drafts.

@@ -31,7 +31,7 @@ struct DraftChain {
 struct DraftSlots {
   // Rows of the batch whose slots are filled: all rows except the rejected drafts of trees.
   std::vector<int> rows;
-  std::vector<TokenId> next;  // the token after each of these rows
+  std::vector<TokenId> next;  // the token after each of `rows`
   std::vector<DraftChain> chains;
 };
 // `outputs`: the tokens sampled in the output rows of the batch.

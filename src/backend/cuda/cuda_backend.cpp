@@ -142,7 +142,7 @@ class CudaBackend final : public Backend {
   std::vector<std::unique_ptr<Card>> cards_;
   FailureFlag failure_;
   PinnedBuffer pinned_logits_;
-  std::array<Launched, 2> launched_;  // used alternately
+  std::array<Launched, 2> launched_;  // launched steps, used alternately
   size_t num_launched_{0}, num_waited_for_{0};
   std::optional<HeadDrafter> drafter_;  // only if one rank has the whole model
 };
@@ -316,7 +316,7 @@ void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "launch() without wait()");
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
-  step.num_outputs = 0;  // the outputs of runs: without outputs of padding rows
+  step.num_outputs = 0;  // counts outputs of runs, not those of padding rows
   for (const Run& run : batch.runs)
     if (draws(first_card())) step.num_outputs += static_cast<int>(run.outputs.size());
   threads_.run([&](size_t n) {

@@ -56,7 +56,7 @@ constexpr Format kFormats[]{kF32, kBf16, kE4m3, kMxfp4};
 constexpr EnumSet<Format> kAnyFormat{kF32, kBf16, kE4m3, kMxfp4};
 
 constexpr const char* kOnly{"the only one of its format"};
-constexpr const char* kStrips{"docs/decisions/0005"};  // measurements of these and of the alternatives
+constexpr const char* kStrips{"docs/decisions/0005"};  // measurements of strips and their alternatives
 constexpr const char* kBatch{"docs/decisions/0016"};
 constexpr const char* kPairs{"docs/decisions/0015"};
 constexpr const char* kDealt{"docs/decisions/0019"};

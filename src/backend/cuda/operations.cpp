@@ -225,7 +225,7 @@ void route(const Step& step, size_t layer) {
 }
 
 void experts_up(const Step& step, size_t layer) {
-  if (step.recipe.routing == RoutingBy::kSameLaunch) return;  // route() has done it
+  if (step.recipe.routing == RoutingBy::kSameLaunch) return;  // route() has launched it already
   const Config& config = step.model.config;
   const Workspace& work = step.work;
   step.plan.experts_up(step.stream, {of_experts(step, work.normed), groups_of(step), step.shape.num_tokens,

@@ -55,7 +55,7 @@ class Rank {
   // Tests the links before the first step: sums of one row and of more, with known terms and results.
   void begin_trial(Stream stream) const;
   void run_trial(Turn turn, Stream stream) const;
-  bool trial_was_right(Stream stream) const;  // waits for the trial
+  bool trial_was_right(Stream stream) const;  // waits until the trial has ended
 
  private:
   Sharing sharing() const {

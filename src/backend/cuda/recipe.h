@@ -10,10 +10,10 @@
 namespace nibble::cuda {
 
 enum class NormIn {
-  kReader,     // every kernel that reads the norm, for itself
-  kOwnLaunch,  // rms_norm
-  kRouter,     // the router's launch, which is the first to read the norm
-  kAllReduce   // the all-reduce before the norm
+  kReader,     // every kernel that reads the norm computes it itself
+  kOwnLaunch,  // rms_norm computes it, in a launch of its own
+  kRouter,     // the router's launch computes it, as the first that reads it
+  kAllReduce   // the all-reduce before the norm computes it
 };
 // How the choice of experts reaches their products.
 enum class RoutingBy {
@@ -44,10 +44,10 @@ struct StepRows {
 struct StepRecipe {
   StepRows rows;
 
-  NormIn first_attention_norm, attention_norm;  // in the first layer, and in all others
+  NormIn first_attention_norm, attention_norm;  // of the first layer, and of all others
   // Whether the norm gathers the rank's own rows from the residual stream, which stays unchanged.
   bool gathers_own_rows{false};
-  ActivationLayout attention_activations;  // read by qkv and project
+  ActivationLayout attention_activations;  // layout that qkv and project read
   int num_parts;                           // partial sums that qkv and project leave: 1 or 2 (dense/args.h)
   // What qkv of a full-attention layer prefetches for attention: bytes per page (0: nothing), pages per row.
   int ahead_page_bytes{0}, num_pages_ahead{0};

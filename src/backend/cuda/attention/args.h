@@ -12,7 +12,7 @@ namespace nibble::cuda {
 enum class KvFormat { kBf16, kE4m3 };
 struct LayerPages {
   void* data;      // [page, keys and values, Nkv, 32, D]
-  int is_sliding;  // selects the page table
+  int is_sliding;  // whether rows use their sliding page table
   KvFormat format;
 };
 

@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kKeepThreads)
       tile.moves[thread] = {place_of(args.input.slots[row_index]), place_of(row.position)};
     }
     __syncthreads();
-    int first_move = 0;  // drafts before the first one that moves are in their slots already
+    int first_move = 0;  // skips drafts that are in their slots already
     while (first_move < tile.num_right && tile.moves[first_move].x == tile.moves[first_move].y) ++first_move;
     const int row_bytes = kHeadDim * (pages.format == KvFormat::kBf16 ? 2 : 1);
     move_rows(pages.data, args.num_kv_heads, row_bytes, tile.moves + first_move, tile.num_right - first_move);

@@ -110,7 +110,7 @@ __device__ inline Joined join_chunks(const Partial& of_row, int head, int num_ch
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
-inline constexpr int kTileChunks{72};  // chunks of a head that fit in JoinedTile: a row of 16,384 positions
+inline constexpr int kTileChunks{72};  // chunks of a head that JoinedTile holds; 16,384 positions have 64
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];

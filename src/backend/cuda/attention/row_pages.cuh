@@ -21,7 +21,7 @@ struct SeenPositions {  // the positions that a row sees
 // A CTA's share of the launch: one row, one key/value head, chunks first_chunk, first_chunk - chunk_step, ...
 struct RowShare {
   int kv_head;
-  int launch_row, row_index;  // the row, counted from the launch's first row and from the step's
+  int launch_row, row_index;  // the row's index in the launch and in the step
   RowInput row;
   SeenPositions seen;
   int first_page, num_pages;

@@ -27,7 +27,7 @@ namespace nibble::cuda {
 constexpr int kBringers{4}, kThreads{kTileThreads + 32 * kBringers};
 constexpr int kBringerRegisters{56}, kProductRegisters{152};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
-constexpr int kPageBytes{kPagePositions * kCellBytes};  // of a page's keys, or its values, in bfloat16
+constexpr int kPageBytes{kPagePositions * kCellBytes};  // bytes of a page's keys or values in bfloat16
 
 // A stage: a page's keys, then its values. An unnamed namespace would cause warnings in builds without wgmma.
 struct PageStages {
@@ -234,7 +234,7 @@ class PageExponentials {  // a lane's exponentials of a page, from its scores
   uint32_t scaled[2][4];
   float before[2];  // factors for the sums of the chunk's earlier pages
 
-  __device__ void compute(const TileLane& lane, int page) {  // exponentials relative to the page's R
+  __device__ void compute(const TileLane& lane, int page) {  // computes exponentials relative to the page's R
     hold(scores);
     lane.mask(page, scores);
     // Of a pair of adjacent lanes, one reduces the upper row for both, the other the lower row.

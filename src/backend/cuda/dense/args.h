@@ -51,7 +51,7 @@ struct QkvArgs {
   NormInput norm;
   Activations normed;  // [T, H], read by kernels that take the norm (Pass)
   Strips weights;
-  const float* bias;  // or null
+  const float* bias;  // [rows] or null
   int num_tokens;
   float* parts;          // [2, T, rows]
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of qkv_split()
@@ -67,7 +67,7 @@ struct ProjectArgs {
   // x may be null: nothing is added, and `hidden` is the number of rows of W.
   ResidualInput residual;
   Strips weights;
-  const float* bias;  // or null
+  const float* bias;  // [H] or null
   int num_tokens;
   float* parts;          // [2, T, H]; x and b are in the first part
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of project_split()

@@ -23,9 +23,9 @@ namespace nibble::cuda {
 // The head's working arrays: for S rows of a step at a time, and for N chains.
 struct HeadWorkspace {
   __nv_bfloat16* taps{nullptr};   // [T, 3, H]
-  DraftSlot* slots{nullptr};      // [T]
-  int32_t* kv_slots{nullptr};     // [T], for steps with trees
-  RowInput* chain_rows{nullptr};  // [drafts, N]
+  DraftSlot* slots{nullptr};      // [T]: inputs of the rows' slots
+  int32_t* kv_slots{nullptr};     // [T], for trees: each row's slot in the head's cache
+  RowInput* chain_rows{nullptr};  // [drafts, N]: inputs of the chains' rows
   // Arrays for S rows: f (one or two partial sums), the sums of keys and values, and the layer's input.
   float *features{nullptr}, *kv_parts{nullptr};
   __nv_bfloat16* input{nullptr};

@@ -36,7 +36,7 @@ struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]
   DraftChoices choices;
   int num_chains, num_drafts, max_position;
-  DraftSlot* slots;  // [T]
+  DraftSlot* slots;  // [T]: inputs of the rows' slots
   // [T]: each row's slot (position) in the head's cache; -1: rejected draft of a tree. null: no trees.
   int32_t* kv_slots;
   // [num_drafts, num_chains]. Positions are clamped to max_position; drafts beyond it are not used.

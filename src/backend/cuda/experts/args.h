@@ -22,7 +22,7 @@ struct UpWeights {
 struct ExpertsUpArgs {
   Activations normed;  // [T, H]
   Groups groups;
-  int num_tokens, experts_per_token, max_groups;  // max_groups: grid size
+  int num_tokens, experts_per_token, max_groups;  // max_groups: decides the grid
   UpWeights up;
   Activations gated;       // [T K, I], in the layout of `normed`; image rows are in group order
   Activations gathered{};  // [pairs of groups, H], scratch of experts_up_images(): an image of their norms

@@ -37,7 +37,7 @@ __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, floa
 // A warp's share of the router: one segment of one strip.
 struct RouterShare {
   RouterSegment segment;
-  int unit;  // number of the segment
+  int unit;  // number of the segment, counted over all strips
   uint32_t tag;
   float bias;  // of the expert whose logit the thread adds up
 };

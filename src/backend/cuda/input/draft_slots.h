@@ -35,7 +35,7 @@ struct ChainStart {
 // The draft chains of a step, read by the next step.
 struct MadeDrafts {
   const ChainStart* starts;     // [chains]
-  const SampleResult* results;  // token ids are the head's own
+  const SampleResult* results;  // [drafts, chains], with token ids of the head
   const int* tokens;            // [draft vocabulary]: token ids of the model
 };
 

@@ -10,7 +10,7 @@ inline constexpr int kPagePositions{32};
 
 // Where a row's token comes from. The previous step may still run when the host writes the row.
 enum class TokenSource : uint32_t {
-  kKnown = 0,                       // the host
+  kKnown = 0,                       // the host, which knows the token
   kOutputRow = uint32_t{1} << 30,   // an output row of the previous step, which chose the token
   kDraftChain = uint32_t{1} << 31,  // a draft chain, or the token before it (row_behind())
 };
@@ -45,7 +45,7 @@ struct alignas(16) RowInput {
 
 // Consecutive rows of one sequence, with consecutive positions.
 struct TileInput {
-  int32_t first_row, num_rows;  // up to kTileRows
+  int32_t first_row, num_rows;  // num_rows: up to kTileRows
 };
 inline constexpr int kTileRows{24};
 

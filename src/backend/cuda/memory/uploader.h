@@ -18,7 +18,7 @@
 
 namespace nibble::cuda {
 
-inline constexpr size_t kStagingBytes{size_t{512} << 20};  // device bytes used on top of the weights
+inline constexpr size_t kStagingBytes{size_t{512} << 20};  // device memory for loading, besides the weights
 
 void drop_all_pages(const MappedFiles& files);
 
@@ -63,7 +63,7 @@ class Uploader {
   Source bf16_of(const Matrix& matrix, const char* what) const;
   double host_to_device_rate();
   void bring(const Source& from, size_t offset, size_t bytes, uint8_t* to);
-  void copy(const Pieces& from, uint8_t* to);  // concatenated
+  void copy(const Pieces& from, uint8_t* to);  // copies the pieces one after another to contiguous memory
   void generate_on_device(const RandomWords& words, size_t offset, size_t bytes, uint8_t* to);
 
   std::string source_;

@@ -59,7 +59,7 @@ struct Workspace {
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox, zero before the first step
-  uint32_t* step{nullptr};                                     // zero before the first step
+  uint32_t* step{nullptr};                                     // step number, zero before the first step
   // Counters, zero before the first step: embed [1], route [1], experts_down [kMaxExpertsPerToken], sample
   // [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},

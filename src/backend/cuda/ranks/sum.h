@@ -20,7 +20,7 @@ struct Inbox {
   float* terms{nullptr};        // [N, own_room, H]: terms of the rows that this rank owns
   uint32_t* flags{nullptr};     // [N, own_room]: tags of the terms in `terms`
   uint32_t* returned{nullptr};  // [row_room]: tags of rows that other ranks own and have returned
-  uint32_t* arrivals{nullptr};  // [N]: tags
+  uint32_t* arrivals{nullptr};  // [N]: tag of each rank's last arrival at a meeting
 };
 
 // A sum's results on one rank for all rows of a step, residual stream and norm, written by owners of rows.
@@ -55,7 +55,7 @@ struct SumArgs {
   Operation behind;  // the operation that computed the parts
   int number;        // message number in the step, for the tag
   int slot;
-  int first_row, num_rows;  // up to kSumRows
+  int first_row, num_rows;  // num_rows: up to kSumRows
   const float* parts;       // part p of row r starts at p * part_stride + r * row_stride
   int num_parts;            // up to kMaxExpertsPerToken
   size_t part_stride, row_stride;

@@ -217,7 +217,7 @@ class Row {
                         uint64_t more) {
     const DistanceBins distance_bin(amount.largest, reach);
     uint64_t low = bound.packed, high = pack(0, amount.largest);
-    for (int shift = -1;;) {  // -1: bins of DistanceBins
+    for (int shift = -1;;) {  // shift -1: the first pass, by DistanceBins
       const Bound lowest(low), highest(high);
       const Place place = shift < 0 ? count(
                                           [&](int token, float logit, int& bin) {
@@ -381,7 +381,7 @@ class Row {
   // Combines one value from each thread of the row's CTAs with `op`; all threads get the result.
   template <typename Op>
   __device__ uint64_t combine(uint64_t own, const Op& op) {
-    own = RowReduce(shared_.reduce).Reduce(own, op);  // in the first thread
+    own = RowReduce(shared_.reduce).Reduce(own, op);  // valid in the first thread
     uint64_t* const exchange = next_exchange();
     if (threadIdx.x == 0) exchange[0] = own;
     Cluster::sync();
@@ -453,7 +453,7 @@ __global__ void __launch_bounds__(kBestThreads)
   Likeliest likeliest;
   for (int token = cta * kBestThreads + thread; token < args.vocab; token += kBestCtas * kBestThreads)
     likeliest.consider(token, ordered(logits[token]));
-  const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());  // in the first thread
+  const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());  // valid in the first thread
   uint64_t* const bests = args.best + blockIdx.y * kBestCtas;
   if (thread == 0) bests[cta] = best;
   if (!is_last_of(args.tickets + blockIdx.y, kBestCtas)) return;

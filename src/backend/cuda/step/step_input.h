@@ -74,15 +74,15 @@ struct InputParts {
 };
 InputParts parts_of(uint8_t* input, const StepShape& shape);
 
-size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16
+size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16 bytes
 
-int chunks_for(int num_pages);  // number of attend_rows()'s chunks for these pages
+int chunks_for(int num_pages);  // chunks of attend_rows()
 
 // A run whose drafts are a tree, and the place of its rows in the step.
 struct TreeOfStep {
   size_t run;
   int first_row;
-  int last_known;  // last row that is not a draft, as an index in the run
+  int last_known;  // the run's last row that is not a draft, as an index in the run
 };
 
 // Writes batches into the buffers that embed reads: step n uses buffer n % 2 (step_exchange.h). `step_`
@@ -99,7 +99,7 @@ class InputUpload {
   // the next upload waits for the stream and reads the step number from the device.
   void count_launch();
   uint32_t step() const { return step_; }                          // number of the last counted step
-  const std::vector<TreeOfStep>& trees() const { return trees_; }  // of the last uploaded batch
+  const std::vector<TreeOfStep>& trees() const { return trees_; }  // those of the last uploaded batch
   // Enqueues the copy of the last batch's masks; call after launching everything before the sampling.
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
