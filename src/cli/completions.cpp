@@ -124,8 +124,7 @@ complete -o bashdefault -o default -F _nibble nibble
 )";
 }
 
-// Puts a backslash before each character of `special`. zsh's _arguments needs it: its descriptions are in
-// brackets inside single quotes.
+// Puts a backslash before each character of `special`: zsh's _arguments gives brackets and quotes a meaning.
 std::string escaped(std::string_view text, std::string_view special) {
   std::string out;
   for (const char letter : text) {

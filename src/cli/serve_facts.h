@@ -11,8 +11,7 @@
 
 namespace nibble::cli {
 
-// `budgets`: result of memory_budgets() before the model was loaded. `backend`: null before the model is
-// loaded; kernels are then missing in the result.
+// `budgets`: memory_budgets() before the model was loaded. A null `backend`: not loaded, so no kernels.
 server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                                const Backend* backend, std::span<const size_t> budgets);
 

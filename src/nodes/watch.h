@@ -43,8 +43,7 @@ class Watch {
   std::optional<End> end() const;
   std::optional<End> wait_end(std::chrono::milliseconds patience);  // Waits for the end, at most `patience`.
 
-  // Ends the group: a node is lost, or this one can't continue. Any thread may call it; later ends are
-  // ignored.
+  // Ends the group: a node is lost, or this one can't continue. Any thread; only the first end counts.
   void lose(std::string why);
   // Report to other nodes that the head is done or this node fails, without calling `on_end`. Called last.
   void leave_done();

@@ -10,8 +10,7 @@
 namespace nibble::cli {
 namespace {
 
-// Number of tokens after which the two models alternate. It bounds the logits kept in memory (51 MB for
-// gpt-oss) and does not affect results.
+// The models alternate after this number of tokens, to keep few logits (51 MB for gpt-oss) in memory.
 constexpr size_t kChunk{64};
 
 // Returns the smallest value that 99 % of the samples do not exceed.

@@ -27,9 +27,9 @@ CacheRoom room_beside(const BackendOptions& options, const Config& config, const
                       int num_running);
 
 // Predicts the share of requests that find their prefix in a replica's cache, in the steady state of random
-// requests with `num_prefixes` prefixes (Che's approximation). The least recently used pages are evicted
-// first, so a request hits if its prefix occurred in the last T requests, where T requests fill `room`. A hit
-// needs full and sliding pages, so the smaller share counts. Within 15 points of the scheduler's
+// requests with `num_prefixes` prefixes (Che's approximation): least recently used pages are evicted first,
+// so a request hits if its prefix is among the last T requests, where T requests fill `room`. It needs full
+// and sliding pages; the smaller share counts. Within 15 points of the scheduler
 // (tests/cli/predict/serving_test.cpp).
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes);
 

@@ -24,8 +24,7 @@ struct Verdict {
 };
 std::string_view name(Verdict::Result result);
 
-// Why a check has no result. failure_of() returns nullopt if the child exited normally and `has_answered`:
-// its output is a complete result.
+// Why a check has no result. failure_of() returns nullopt after a normal exit with a result (`has_answered`).
 struct ChildFailure {
   Verdict::Result result;
   std::string reason;
