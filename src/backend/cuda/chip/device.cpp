@@ -77,7 +77,7 @@ namespace {
 bool is_divided(int device) {
   int by_mps = 0;
   if (cudaDeviceGetAttribute(&by_mps, cudaDevAttrMpsEnabled, device) == cudaSuccess) return by_mps != 0;
-  static_cast<void>(cudaGetLastError());  // an old driver does not know this attribute
+  static_cast<void>(cudaGetLastError());  // clears the error of a driver without this attribute
   return false;
 }
 

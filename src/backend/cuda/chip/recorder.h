@@ -18,7 +18,7 @@ class Recorder {
   std::vector<TimedWork> read() const;  // in launch order; called after all have run
 
  private:
-  static constexpr size_t kMaxLaunches{4096};  // per step
+  static constexpr size_t kMaxLaunches{4096};  // launches of a step
   struct Launch {
     Label label;
     bool is_draft;

@@ -173,7 +173,7 @@ class NormWeights {
     }
   };
 
-  // Stores the norms of rows, given their sums of squares, and zeros up to whole tiles.
+  // Stores the norms of rows, given their sums of squares, and pads them with zeros to whole tiles.
   template <int at_once, typename Visit>
   __device__ void store(const NormInput& args, const Rows<at_once>& rows,
                         const float (&sums)[at_once][kOrderWarps], SharedRows to, const Visit& visit) const {

@@ -1,5 +1,5 @@
-// Row counts at which a step changes its kernels, and limits of groups: pairs of a token and one of its
-// experts that share a pass over the expert's weights. Needs no GPU: tests/backend/cuda/host/groups_test.cpp.
+// Numbers of rows at which a step changes its kernels, and limits of groups. A group is the pairs (a token
+// and one of its experts) that share a pass over an expert's weights. Needs no GPU.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@ inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 // Steps of up to kFewTokens tokens are bound by memory bandwidth and have kernels of their own. In larger
 // steps, weights are read once per kManyColumns tokens or pairs (pipeline.cuh).
 inline constexpr int kFewTokens{16}, kManyColumns{64};
-// Most tokens for which every kernel that reads a norm computes it itself, and one launch both routes and
-// starts with the experts; for more, rms_norm computes the norm once. Every CTA reads rows for norms one
-// after another: 8 rows took 8 us, and a launch only 4.
+// Most tokens for which each kernel computes the norm that it reads, and one launch routes and starts the
+// experts. For more tokens rms_norm computes the norm once, because CTAs would read the rows one after
+// another: 8 rows took 8 us, the launch of rms_norm takes 4.
 inline constexpr int kOwnNorms{2};
 // Most tokens whose norm the router's launch computes (route/logits.cu). It has 4 CTAs per token, which must
 // all fit on the SMs at once, or some start late.

@@ -34,7 +34,7 @@ inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
 template <Layout layout, int slots>
 class Ring {
  public:
-  struct Later {};  // tag: init() is called later, once the memory is free
+  struct Later {};  // selects a constructor; the caller must call init() later
 
   __device__ Ring(uint8_t* memory, unsigned lane) : Ring(memory, lane, Later()) { init(); }
   __device__ Ring(uint8_t* memory, unsigned lane, Later) : memory_(shared_address(memory)), lane_(lane) {}
@@ -128,7 +128,7 @@ struct UnitCursor {
 
   __device__ UnitCursor(const Strips& strips, int first)
       : unit(first), segment(static_cast<int>(strips.by_segments.remainder(static_cast<unsigned>(first)))) {}
-  __device__ int advance(const Strips& strips, int warps) {  // returns the distance in bytes
+  __device__ int advance(const Strips& strips, int warps) {  // returns the bytes to the warp's next unit
     unit += warps;
     segment += strips.advance_segments;
     if (segment < strips.num_segments) return strips.advance_bytes;
@@ -298,7 +298,7 @@ struct CtaMemory {
   uint8_t* ring;
   __nv_bfloat16* activations;
   float* partials;
-  int num_partials;  // floats
+  int num_partials;  // floats in `partials`
 };
 template <Layout layout, int warps, int slots>
 __device__ CtaMemory cta_memory(int cols, int columns) {

@@ -78,8 +78,8 @@ struct StreamShape {
 };
 
 // `columns`: tokens or pairs; `cols`: width of the matrix; `units`: most units of a CTA; `buffers`: passes
-// whose activations are in shared memory at once. Takes the first of kStreamWarps with which one pass of up
-// to kMaxColumns columns fits, else equal passes of fewer. The rest holds the sums of up to `units` units.
+// whose activations are in shared memory at once. Takes the first of kStreamWarps with which up to
+// kMaxColumns columns fit into one pass; if none does, equal smaller passes. The rest holds the units' sums.
 inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, int columns, int units,
                                 int buffers = 1) {
   const Layout layout = strips.layout;

@@ -62,7 +62,7 @@ double activation_bytes(Operation operation, const Config& config, const Predict
   const double layers = 4.0 * config.num_layers * step.num_rows();
   switch (operation) {
     case Operation::kRmsNorm:
-      return layers * (4 + k) * h;  // one of two norms per layer also reads k expert outputs
+      return layers * (4 + k) * h;  // the norm after the experts adds k outputs
     case Operation::kQkv:
       return layers * (h + q + 2 * kv);
     case Operation::kAttend:

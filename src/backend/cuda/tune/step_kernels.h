@@ -48,8 +48,8 @@ struct StepChoice {
   int num_rows{0};
   size_t attention{0}, experts{0};
 };
-// chosen_now(): what the table selects at each number of rows that was tried. fastest(): a faster choice if a
-// step of `num_layers` layers takes kWorthIt times as long without it. `trials` are in order of rows.
+// chosen_now(): what the table selects at each number of rows that was tried. fastest(): another choice, if
+// it speeds up a step of `num_layers` layers by a factor of kWorthIt. `trials` are in order of rows.
 inline constexpr double kWorthIt{1.02};
 std::vector<StepChoice> chosen_now(std::span<const StepKernels> candidates,
                                    std::span<const StepTrial> trials);

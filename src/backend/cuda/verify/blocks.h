@@ -49,7 +49,7 @@ class DeviceBlocks {  // HostBlocks in device memory
   DeviceArray<uint32_t> scales_;
 };
 
-// Requires equal bytes of both, padding included.
+// Requires all bytes of `actual` and `expected` to be equal, padding included.
 void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& actual,
                    const HostBlocks& expected);
 

@@ -17,7 +17,7 @@ enum class Values {
   kEqual,     // all 0.5: every choice is a tie
   kDenormal,  // subnormal numbers of bfloat16
   kTiny,      // about 2^-40
-  kHuge,      // about 2^30; scales of MXFP4 at their maximum
+  kHuge,      // about 2^30; MXFP4 scales near the largest
   kMixed,     // magnitudes from 2^-24 to 2^24 mixed
 };
 inline constexpr Values kAllValues[]{Values::kTypical, Values::kZero, Values::kEqual, Values::kDenormal,

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda::verify {
 
-inline constexpr int kOrderCells{8 * 128};  // CTAs * threads
+inline constexpr int kOrderCells{8 * 128};  // one per thread: CTAs * threads
 
 struct OrderArgs {
   uint32_t* cells;                // [kOrderCells]
