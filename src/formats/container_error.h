@@ -46,8 +46,8 @@ enum class ContainerFault {
   kBadSplit,
 };
 
-std::string_view name(ContainerFault fault);    // "overlapping tensors"
-std::string_view remedy(ContainerFault fault);  // what to do about it
+std::string_view name(ContainerFault fault);  // "overlapping tensors"
+std::string_view remedy(ContainerFault fault);
 
 class ContainerError : public InputError {
  public:

@@ -3,9 +3,8 @@
 //   entry:  key  u32 type  value
 //   tensor: name  u32 rank  u64 extents[rank], innermost first  u32 type  u64 offset in the data
 //   string: u64 length, bytes           array:  u32 element type, u64 count, elements
-// A model may be split into files NAME-00001-of-00003.gguf, ..., with the metadata in the first. What
-// llama.cpp checks is also checked here, before any use. Sources: ggml's description of the format,
-// llama.cpp's reader.
+// A model may be split into files NAME-00001-of-00003.gguf, ..., with the metadata in the first. Makes all
+// checks of llama.cpp before any use. Sources: ggml's description of the format and llama.cpp's reader.
 #pragma once
 
 #include <cstddef>

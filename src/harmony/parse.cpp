@@ -24,9 +24,8 @@
 //   - Other words in the header become the first line of the text.
 //   - An id without a token becomes U+FFFD. (Official: the rest of the message is lost.)
 // So no ordinary text is lost or reordered: every byte after a <|message|> is in a text, and every word
-// before it is in a field, a text, `repairs`, or the unfinished header. A message without a channel keeps
-// none; chat.h shows it as final. Text is returned as soon as it is certain; text in a header, when the
-// header ends.
+// before it in a field, a text, `repairs`, or the unfinished header. A message without a channel keeps none;
+// chat.h shows it as final. Text is returned as soon as it is certain, text in a header when the header ends.
 #include "harmony/parse.h"
 
 #include <algorithm>

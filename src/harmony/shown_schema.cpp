@@ -213,9 +213,8 @@ class Rewriter {
     for (const char* keyword : {"patternProperties", "additionalProperties"}) remove_member(out, keyword);
   }
 
-  // Rewrites anyOf and oneOf. Variants also get the schema's own properties, except that variants which only
-  // list required ones are dropped. Next to a type other than object, anyOf is dropped: only the type is
-  // shown.
+  // Rewrites anyOf and oneOf. Variants also get the schema's own properties; a union that only lists required
+  // ones is dropped. Next to a type other than object, anyOf is dropped: only the type is shown.
   void rewrite_union(Json& out, size_t level) {
     const bool is_any_of = !array_of(out, "oneOf");
     const Json* given = array_of(out, is_any_of ? "anyOf" : "oneOf");

@@ -1,6 +1,5 @@
 // Rewrites the JSON schema of a tool's parameters with keywords that harmony's TypeScript can show
-// (typescript.h), so that the prompt states every requirement. For other keywords, the official renderer
-// shows `any`.
+// (typescript.h), so that the prompt states every requirement. The official renderer shows others as `any`.
 #pragma once
 
 #include <optional>

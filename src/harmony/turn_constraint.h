@@ -19,9 +19,9 @@ class TurnConstraint : public grammar::Constraint {
   // Starts after "<|start|>assistant".
   explicit TurnConstraint(std::shared_ptr<const TurnGrammar> turn);
 
-  // Accepts the start of the answer if the prompt already contains it: a header, from after
-  // "<|start|>assistant", and the start of its text. Its tokens do not count as reasoning. Throws InputError
-  // if it is illegal.
+  // Accepts the start of the answer that the prompt already contains: a header, from after
+  // "<|start|>assistant", and the start of its text. It does not count as reasoning. Throws InputError if it
+  // is illegal.
   void accept_begun(std::span<const TokenId> begun);
 
   std::unique_ptr<Constraint> fork() const override { return std::make_unique<TurnConstraint>(*this); }
@@ -55,8 +55,7 @@ class TurnConstraint : public grammar::Constraint {
   std::shared_ptr<const TurnGrammar> turn_;
   Part part_{Part::kAuthor};
   std::optional<grammar::Matcher> matcher_;  // absent before <|start|>, in free text and at the end
-  // State of the message that is being written.
-  std::string header_;             // the header's text since its last control token
+  std::string header_;                       // the header's text since its last control token
   const TurnTool* tool_{nullptr};  // the called tool, in turn_->rules; null if the message is not a call
   bool is_final_{false};
   bool is_reasoning_{false};               // the text is on the analysis channel

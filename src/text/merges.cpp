@@ -11,9 +11,8 @@
 namespace nibble {
 namespace {
 
-// Pieces of at most this length are merged by a linear scan for the best pair, which beats a heap: its n^2
-// steps touch one or two cache lines and have no branches. Only runs such as lines of dashes are longer than
-// words.
+// Pieces up to this length are merged by a linear scan, which beats a heap: its n^2 steps touch one or two
+// cache lines and have no branches. Words are far shorter; only runs such as lines of dashes come near.
 constexpr size_t kMaxScannedBytes{64};
 
 uint64_t pair_of(TokenId left, TokenId right) {
@@ -88,8 +87,7 @@ void Merges::apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) co
     Merge merge;
   };
   std::vector<Part> parts(end);
-  // An entry has the priority in its high bits and the position in its low bits, so entries sort in merge
-  // order.
+  // An entry is a priority (high bits) and a position (low bits), so that entries sort in merge order.
   std::vector<uint64_t> pairs;
   const auto entry = [&](uint32_t at) { return uint64_t{parts[at].merge.priority} << 32 | at; };
 

@@ -1,6 +1,5 @@
 // Splits bytes into UTF-8 characters and ill-formed parts (Unicode Standard, table 3-7). Overlong forms,
-// surrogates and code points above U+10FFFF are ill-formed; they break off before the first byte that shows
-// it.
+// surrogates and code points above U+10FFFF are ill-formed, and end before the byte that shows it.
 #pragma once
 
 #include <cstddef>

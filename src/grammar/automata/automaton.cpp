@@ -6,8 +6,7 @@
 #include "core/error.h"
 
 namespace nibble::grammar {
-// Rows below first_text_state_ are reserved: kDead and, for a quoted string, kStart (before the opening
-// quote) and kClosed. Without quotes, kStart is the row of `root`.
+// Reserved rows: kDead and, for a quoted string, kStart (before the opening quote) and kClosed.
 Automaton::Automaton(Expressions& expressions, Expression root, Encoding encoding,
                      std::shared_ptr<const Alphabet> alphabet, size_t& memory)
     : expressions_(expressions),

@@ -45,8 +45,7 @@ class LarkParser {
     const size_t first = name.find_first_not_of('_');
     return first != std::string_view::npos && std::isupper(static_cast<unsigned char>(name[first]));
   }
-  // Takes a name. Hyphens inside it are allowed, as in llguidance, but in "a->b" the name is a, with an
-  // alias.
+  // Takes a name. Hyphens inside it are allowed, as in llguidance; "a->b" is the name a with an alias.
   std::string_view name() {
     const std::string_view rest = text_.rest();
     text_.take_while(is_name_part);

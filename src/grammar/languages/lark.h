@@ -6,9 +6,8 @@
 //   %ignore " "                        may come before and after every terminal of a rule
 // Supported: literals "..." and "..."i, ranges "a".."z", /regular expressions/ with flags i and s, comments
 // after // or #, and ( ) [ ] | ? * + ~m ~m..n {m} {m,n}. Any alternative may be empty; names may contain
-// hyphens. Unlike in Lark, a terminal need not match the longest text, and priorities have no effect.
-// Refused: templates, %declare, %override, %extend, %json, %regex, tokens (<|name|>), attributes of rules,
-// lookaround.
+// hyphens. Unlike in Lark, terminals match texts of any length, and priorities have no effect. Refused:
+// templates, %declare, %override, %extend, %json, %regex, tokens (<|name|>), attributes of rules, lookaround.
 #pragma once
 
 #include <string>

@@ -53,8 +53,7 @@ CodePoints RegexParser::dot() const {
   return CodePoints{{'\n', '\n'}}.complement();
 }
 
-// The characters of \d, \w, \s, \D, \W or \S. `is_wide`: those that any engine matches, else those that all
-// do.
+// The characters of \d, \w, \s, \D, \W or \S; with `is_wide`, all that any engine matches.
 std::optional<CodePoints> RegexParser::class_escape(char letter, bool is_wide) {
   switch (letter) {
     case 'd':

@@ -4,8 +4,7 @@ namespace nibble::grammar {
 
 // How to read an expression where engines differ: \d, \w, \s and the dot beyond ASCII.
 enum class RegexReading {
-  // The whole text must match, so `^` and `$` at the ends change nothing. The dot excludes only the line
-  // feed.
+  // The whole text must match, so `^` and `$` at its ends change nothing. The dot excludes only \n.
   kWhole,
   // Texts in which every engine finds the expression: JSON Schema's "pattern".
   kSearch,

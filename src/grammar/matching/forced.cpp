@@ -7,8 +7,7 @@ namespace {
 
 // Limits the result of forced_bytes(). The caller gets the rest of a longer forced text by later calls.
 constexpr size_t kMaxForcedBytes{256};
-// Number of accepted tokens that are encoded again with the forced bytes, which may continue their pre-token.
-// An unfinished pre-token rarely has more tokens.
+// Accepted tokens to encode again with the forced bytes: more than an unfinished pre-token usually has.
 constexpr size_t kContextTokens{8};
 // A token that runs past the end of the forced bytes is assumed to begin in their last kTailTokens tokens or
 // kTailBytes bytes: none was ever found to begin earlier (llguidance: docs/fast_forward.md).
@@ -50,8 +49,7 @@ bool Matcher::may_run_past(std::string_view beginning) {
     begin = at + 1;
     end = begin + nodes[at].num_below;
   }
-  // By depth: the row after each byte of the current path. One legal path is enough, as every leaf is a
-  // token.
+  // By depth: the row after each byte of the current path. One legal path suffices: every leaf is a token.
   const uint32_t last_row = rows_.last();
   std::vector<uint32_t> path{last_row};
   for (size_t at = begin; at < end;) {

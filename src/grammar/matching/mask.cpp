@@ -69,8 +69,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     uint32_t& max_characters = content.max_characters[slice];
     max_characters = std::min(limit, takes_all ? kUnlimited : num);
     if (terminal.has_pattern) {
-      // A token is legal if it leaves room for the characters that must still follow it; longer ones are
-      // tried.
+      // Tokens are legal if they leave room for the characters that must follow; longer ones are tried.
       const uint32_t missing = runs.num_missing[set];
       max_characters = missing == ContentRuns::kNever || missing >= limit ? 0 : limit - missing;
       if (missing > 0 && max_characters < VocabularyTrie::kMaxMaskCharacters) continue;

@@ -10,8 +10,7 @@ namespace nibble::grammar {
 
 class TextConstraint final : public Constraint {
  public:
-  // Once the text is complete, `end_tokens` (not empty) may end the answer. `vocabulary` must outlive this
-  // object.
+  // `end_tokens` (not empty) may follow a complete text and end it. `vocabulary` must outlive this object.
   TextConstraint(std::shared_ptr<Grammar> grammar, const VocabularyTrie& vocabulary,
                  std::vector<TokenId> end_tokens);
 

@@ -119,8 +119,7 @@ class GrammarBuilder {
   bool derives_text(uint32_t id);
   void find_nullable();
   bool derives_empty(const Node& node);
-  // `first` and `rest` of an array. productive_item() returns nullopt if the item is absent or derives no
-  // text.
+  // An array's `first` and `rest`. productive_item(): nullopt if the item is absent or derives no text.
   using Items = std::pair<const std::vector<NodeId>&, const std::optional<NodeId>&>;
   std::optional<NodeId> productive_item(Items items, size_t place) const;
   std::vector<bool> needed_places(const JsonArray& array) const;

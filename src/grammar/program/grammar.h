@@ -50,8 +50,7 @@ struct Op {
   uint32_t a{0}, b{0}, next{0};
 };
 
-// A repetition or an array. `first` has the rules of items 0, 1, ...; `rest` is the rule of all further
-// items.
+// A repetition or array. `first` has the rules of items 0, 1, ...; `rest` is the rule of all later items.
 struct List {
   std::vector<uint32_t> first;
   uint32_t rest{kUnlimited};  // kUnlimited: no further items

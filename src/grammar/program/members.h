@@ -37,9 +37,8 @@ inline bool may_close(const Members& members, Members::Progress at) {
   return at.count >= members.min && is_done_with_required(members, at);
 }
 
-// Progress while an undeclared member is read after `at`. Its position, from num_declared() + 2 on, encodes
-// the index in Members::undeclared, and whether an undeclared member came before. Position num_declared() + 1
-// means that at least one undeclared member is complete.
+// Progress while an undeclared member is read after `at`: positions from num_declared() + 2 on encode its
+// index in Members::undeclared and whether another came before. Afterwards it is num_declared() + 1.
 inline Members::Progress undeclared_progress(const Members& members, Members::Progress at, uint32_t kind) {
   const uint32_t num = members.num_declared();
   return {num + 2 + 2 * kind + (at.position == num + 1), at.count};

@@ -121,8 +121,7 @@ bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& ite
   return true;
 }
 
-// Enters the item, which has index `place` in `list`, into the hash table. Returns false if an equal one is
-// in it.
+// Enters `item`, at index `place` of `list`, into the hash table. Returns false if an equal one is in it.
 bool Rows::find_slot(Kind kind, const Item& item, const std::vector<Item>& list, uint32_t place) {
   constexpr size_t kNumSlots{8192};
   static_assert(kNumSlots >= 3 * (kMaxItems + 1));
@@ -163,8 +162,7 @@ void Rows::follow(const Pending& place) {
       return;
     }
     case OpKind::kCall:
-      // A tail call reuses the caller's frame, unless this began in the same row: left recursion needs a new
-      // one.
+      // A tail call reuses the caller's frame, unless that is of this row: left recursion needs a new one.
       return call(place, op.a,
                   grammar_->ops[op.next].kind == OpKind::kReturn && frames_[place.frame].row != last());
     case OpKind::kFork:

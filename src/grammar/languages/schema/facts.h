@@ -68,8 +68,7 @@ struct ObjectFacts {
 
 struct Facts {
   Types types{kAllTypes};
-  // Values of enum or const, the shortest list if several apply. Each must still be checked against all
-  // terms.
+  // Values of enum or const; of several, the shortest list. Each must still be checked against all terms.
   std::optional<std::vector<const Json*>> values;
   const Json* values_of{nullptr};     // the enum with these values; null for a const
   std::vector<const Json*> excluded;  // values that must not occur

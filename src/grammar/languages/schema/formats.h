@@ -1,5 +1,4 @@
-// The string formats that are enforced. Each accepts what its standard does, apart from what `not_checked`
-// says.
+// Enforced string formats. Each accepts what its standard does, and more only as `not_checked` says.
 #pragma once
 
 #include <string_view>
