@@ -203,7 +203,7 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
   const std::vector<int> devices = cards_of(plans);
   if (is_shared() && !connection_.nccl) connect(devices);
-  // NCCL's documentation: it may deadlock if several GPUs of one process run its work in graphs.
+  // NCCL may deadlock if several GPUs of one process run its work in graphs, says its documentation.
   const bool may_record = !connection_.nccl || connection_.links;
   threads_.run([&](size_t n) {
     cards_[n] = std::make_unique<Card>(own.has_graphs && may_record);

@@ -66,8 +66,8 @@ struct PageRegisters {
   static __device__ int position_of(int half, int i) {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // keys_from(position, element) returns a function at(positions, elements): the address of the key that is
-  // `positions` later, at an element that is `elements` further on; both are compile-time constants.
+  // keys_from(position, element) returns a function at(positions, elements) for addresses relative to that
+  // element: `positions` keys and `elements` elements further on. Both are compile-time constants.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

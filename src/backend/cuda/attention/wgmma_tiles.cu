@@ -176,7 +176,7 @@ class PageBringer {
           i * kAtOnce + row < written ? Codec::to_bf16(values_[i]) : make_uint4(0, 0, 0, 0);
     }
   }
-  // The address of the lane's first 8 elements: one piece of one of the first four positions.
+  // The address of the first 8 elements that this lane loads: a piece of one of the first four positions.
   __device__ const Element* of_lane(const Element* keys) const {
     return keys + lane_ / kPieces * kHeadDim + 8 * (lane_ % kPieces);
   }

@@ -91,7 +91,7 @@ class DenseSums {
     if (part == 0 && !is_whole)
       return visit(0, tiles, to_.out,
                    [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });
-    // Issues all loads of a run before storing its first sum: one at a time, each takes memory's latency.
+    // Issues all loads of a run before it stores the first sum, so that it waits for memory once per run.
     constexpr int kRun{Shape::kTakesImage ? tiles : 4};
 #pragma unroll
     for (int run = 0; run < tiles; run += kRun) {

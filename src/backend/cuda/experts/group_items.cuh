@@ -18,7 +18,7 @@ struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
   int pairs[kParts];
 };
-// The item's column of the pair that this lane holds in pairs[part].
+// Returns the column of the item that belongs to this lane's pairs[part].
 template <typename Shape>
 __device__ int column_of_lane(int part) {
   return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +

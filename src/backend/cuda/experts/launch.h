@@ -51,7 +51,7 @@ struct ExpertsDownLaunch {
   bool is_single{false};  // one token: each of its experts has CTAs of its own
   bool has_all{true};     // for a single token: no other rank has experts
   bool has_two{false};    // shared memory has room for the activations of two groups (GroupRows)
-  unsigned slope{0};      // of the shares (TurnShares)
+  unsigned slope{0};      // slope of the shares (TurnShares)
   dim3 grid{};
   StreamShape stream{};
 

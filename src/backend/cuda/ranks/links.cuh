@@ -129,7 +129,7 @@ struct RowOfCta {
   }
 
   // Leaves the norm of a row of x in shared memory, and synchronizes the CTA. Each thread must have stored
-  // its float4s of x, which is loaded again, so that the norm has the bits of rms_norm().
+  // its float4s of x before: the row is read from memory again, to get the bits of rms_norm().
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};

@@ -11,7 +11,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kFewThreads{128}, kMeetThreads{256};
-// The kernel with one CTA per row. Polling CTAs must all be resident; two per SM would lack registers.
+// For the kernel with one CTA per row. Its CTAs poll, so all are resident; two per SM would lack registers.
 constexpr int kWarps{16}, kResidents{1};
 constexpr int kPartsAtOnce{3};  // parts loaded at once after part 0; gpt-oss has 4 experts per token
 using WordRow = RowOfCta<kWarps>;
