@@ -1,4 +1,4 @@
-// Faults of tensor files and folders of them. A message is one line: "PATH: NAME: what is wrong. What to do".
+// Faults of tensor files and checkpoint folders. A message has one line: "PATH: FAULT: DETAIL. WHAT TO DO".
 #pragma once
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ enum class ContainerFault {
   kBadSplit,
 };
 
-std::string_view name(ContainerFault fault);  // "overlapping tensors"
+std::string_view name(ContainerFault fault);  // such as "overlapping tensors"
 std::string_view remedy(ContainerFault fault);
 
 class ContainerError : public InputError {

@@ -42,7 +42,7 @@ enum class GgmlType : uint32_t {
   kBf16 = 30,
   kMxfp4 = 39,
 };
-std::string_view name(GgmlType type);  // "Q8_0"
+std::string_view name(GgmlType type);  // such as "Q8_0"
 size_t block_elements(GgmlType type);  // consecutive elements of a row that are stored as one block
 size_t block_bytes(GgmlType type);
 
@@ -73,7 +73,7 @@ struct GgufValue {
   std::optional<double> number() const;  // also converts an integer
   std::optional<bool> boolean() const;
   std::optional<std::string_view> text() const;
-  std::optional<std::vector<int64_t>> integers() const;  // of an array; booleans as 0 and 1
+  std::optional<std::vector<int64_t>> integers() const;  // elements of an array; booleans as 0 and 1
   std::optional<std::vector<std::string_view>> texts() const;
 };
 

@@ -16,7 +16,7 @@
 
 namespace nibble {
 
-class GgufMetadata {  // entries in the order in which they are added; a key only once
+class GgufMetadata {  // keeps the order of add(); each key may be added only once
  public:
   void add(std::string_view key, uint32_t value);
   void add(std::string_view key, float value);
@@ -41,7 +41,7 @@ class GgufMetadata {  // entries in the order in which they are added; a key onl
 struct GgufEntry {
   std::string name;
   GgmlType type{};
-  Shape shape;  // outermost first
+  Shape shape;  // outermost extent first
 };
 
 // The destructor removes the file if finish() was not called. All members throw what NewFile throws.

@@ -14,7 +14,7 @@ namespace nibble::grammar {
 
 inline constexpr uint32_t kUnlimited{std::numeric_limits<uint32_t>::max()};  // no upper bound
 
-// The limits keep a compiled grammar with its automata below 64 MiB, and compilation below 50 ms.
+// These limits keep a compiled grammar with its automata below 64 MiB, and compilation below 50 ms.
 inline constexpr size_t kMaxSourceBytes{2 << 20};  // text of a schema or a grammar
 // Nodes of regular expressions, including those of automaton states.
 inline constexpr size_t kMaxExpressions{200'000};

@@ -35,7 +35,7 @@ struct Chat {
   std::vector<ChatMessage> messages;
   std::vector<Tool> tools;                // tools of namespace "functions"
   std::vector<ToolNamespace> namespaces;  // tools of all other namespaces
-  std::string instructions;               // placed before those in `messages`
+  std::string instructions;               // come before the instructions in `messages`
   std::optional<ResponseFormat> response_format{};
   ReasoningEffort reasoning_effort{ReasoningEffort::kMedium};
   std::optional<std::string> date;            // "2025-06-28"
@@ -69,8 +69,8 @@ Tool tool_from_function(const Field& function);
 bool is_tool_name(std::string_view name);
 std::string need_tool_name(const Field& owner, const char* key);  // throws InputError
 
-// The part of a chat answer to which an assistant message belongs. kAnswer: neither on channel analysis nor
-// sent to a tool.
+// The part of a chat answer to which an assistant message belongs. kAnswer: any message that is neither on
+// channel analysis nor sent to a tool.
 enum class AnswerPart { kReasoning, kAnswer, kCall };
 AnswerPart part_of(const Message& message);
 

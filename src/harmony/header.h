@@ -18,7 +18,7 @@ struct Header {
   std::string text;                // valid UTF-8, plus the two marks above
   std::optional<Role> role;        // the role, if the prompt ended in <|start|> and a role
   Role speaker{Role::kAssistant};  // the role, if the header has none
-  bool has_start{false};           // <|start|> was seen, or ended the prompt
+  bool has_start{false};           // whether <|start|> was seen or ended the prompt
   // If false, the header was cut off before <|message|>, and `text` may contain the message's text.
   bool has_message{false};
 };

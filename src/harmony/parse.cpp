@@ -206,7 +206,7 @@ struct Parser::Impl {
 
   State state{State::kHeader};
   Header header;
-  std::string unfinished;  // the header in which the stream ended
+  std::string unfinished;  // the header that the end of the stream cut off
   // Repairs of the current header and of text before it. The next message gets them.
   std::vector<std::string> repairs;
   Utf8Stream utf8;  // holds an incomplete character

@@ -15,11 +15,11 @@
 namespace nibble::harmony {
 
 struct ParsedMessage {
-  Message message;                   // its text grows until is_complete
+  Message message;                   // `text` grows until is_complete
   std::vector<std::string> repairs;  // faults and their repairs; empty if well-formed
-  bool is_complete{false};           // its terminator or the stream's end was seen
-  bool has_cut_header{false};        // its header did not end in <|message|>
-  bool ends_in_call{false};          // its terminator is <|call|>
+  bool is_complete{false};           // whether its terminator or the stream's end was seen
+  bool has_cut_header{false};        // whether its header did not end in <|message|>
+  bool ends_in_call{false};          // whether its terminator is <|call|>
 };
 
 struct Delta {

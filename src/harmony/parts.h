@@ -13,8 +13,8 @@
 namespace nibble::harmony {
 
 struct ContentForm {
-  bool is_result{false};         // content of a tool result
-  std::string_view separator{};  // between parts
+  bool is_result{false};         // whether this is the content of a tool result
+  std::string_view separator{};  // put between two parts
   std::string_view accepted;     // part types that an error message lists as accepted
 };
 

@@ -58,7 +58,7 @@ class TurnConstraint : public grammar::Constraint {
   std::string header_;                       // the header's text since its last control token
   const TurnTool* tool_{nullptr};  // the called tool, in turn_->rules; null if the message is not a call
   bool is_final_{false};
-  bool is_reasoning_{false};               // the text is on the analysis channel
+  bool is_reasoning_{false};               // whether the message is on channel analysis
   std::optional<int> num_reasoning_left_;  // reasoning tokens left in the turn; absent: no limit
 };
 

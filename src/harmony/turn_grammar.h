@@ -36,9 +36,9 @@ struct TurnTool {
 
 struct TurnRules {
   std::vector<TurnTool> tools{};              // tools that may be called
-  bool must_call{false};                      // the turn ends in a call, never in a final message
+  bool must_call{false};                      // whether the turn must end in a call, not in a final message
   std::shared_ptr<grammar::Grammar> body{};   // grammar of the final message; null: any text
-  std::optional<int> max_reasoning_tokens{};  // 0: no reasoning; absent: no limit
+  std::optional<int> max_reasoning_tokens{};  // 0: reasoning is illegal; absent: no limit
 };
 
 struct TurnGrammar {

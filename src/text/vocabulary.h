@@ -26,7 +26,7 @@ class Vocabulary {
   [[nodiscard]] bool add(TokenId id, std::string_view bytes);
   [[nodiscard]] bool add_special(TokenId id, std::string_view name);
 
-  std::optional<TokenId> find(std::string_view bytes) const;  // text tokens only
+  std::optional<TokenId> find(std::string_view bytes) const;  // finds text tokens only
   std::string_view bytes(TokenId id) const;                   // empty for an id without a token
   bool is_special(TokenId id) const;
   int num_ids() const { return static_cast<int>(entries_.size()); }  // highest id, plus one
@@ -41,7 +41,7 @@ class Vocabulary {
   };
   struct Slot {
     uint32_t tag{0};
-    TokenId id{-1};  // -1: free
+    TokenId id{-1};  // -1: the slot is free
     ByteRange range;
   };
 
@@ -50,7 +50,7 @@ class Vocabulary {
 
   std::string bytes_;
   std::vector<Entry> entries_;  // indexed by id
-  std::vector<Slot> slots_;     // a power of two in size
+  std::vector<Slot> slots_;     // hash table; its size is a power of two
   size_t num_text_tokens_{0};
 };
 

@@ -1,7 +1,7 @@
 // A deterministic automaton over bytes, built lazily: a state is added when a text first reaches it. A state
-// is a row, the regular expression that the rest of the text must match, with a place, the decoder's state
-// for the bytes of an unfinished character. Rows change by class of character (decoder.h). Every state except
-// kDead can reach an accepting state.
+// combines a row (the regular expression that the rest of the text must match) with a place (the decoder's
+// state inside a character). Rows change by class of character (decoder.h). Every state except kDead can
+// reach an accepting state.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class Automaton {
  public:
   static constexpr uint32_t kDead{0}, kStart{1};
 
-  // `expressions` must outlive this object. `memory` counts the bytes of all automata of a grammar.
+  // `expressions` must outlive this object. Adds its bytes to `memory`, the total of a grammar's automata.
   Automaton(Expressions& expressions, Expression root, Encoding encoding,
             std::shared_ptr<const Alphabet> alphabet, size_t& memory);
   Automaton(const Automaton&) = delete;

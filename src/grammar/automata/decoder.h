@@ -43,7 +43,7 @@ class CharacterClasses {
     char32_t last;
     uint32_t character_class;
   };
-  std::vector<Interval> intervals_;  // from 0 to the last code point, without gaps
+  std::vector<Interval> intervals_;  // sorted; they cover all code points
   std::vector<char32_t> representatives_;
   std::vector<ContentKinds> content_;
 };

@@ -29,7 +29,7 @@ bool Expressions::continues_any(Expression a) const {
   }
 }
 
-// The size of a hash table is estimated: an entry takes a next pointer and half a bucket pointer more.
+// Estimates hash tables: besides its data, an entry takes a next pointer and half a bucket pointer.
 size_t Expressions::bytes() const {
   constexpr size_t kPointers{12};
   size_t num_bytes = nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(Expression) +

@@ -268,7 +268,7 @@ Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
   return make({.kind = kind}, flat);
 }
 
-// The text of an expression that is written as one fixed text.
+// The only text of an expression that is a sequence of single characters; nullopt for any other.
 std::optional<std::u32string> Expressions::literal(Expression a) const {
   const auto character = [&](Expression part) -> std::optional<char32_t> {
     if (node(part).kind != Kind::kSet) return std::nullopt;

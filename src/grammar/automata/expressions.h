@@ -21,7 +21,7 @@ namespace nibble::grammar {
 enum class Expression : uint32_t {
   kNothing,
   kEmptyText,
-  kAnything,  // every text
+  kAnything,  // matches every text
 };
 
 class Expressions {

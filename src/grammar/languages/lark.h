@@ -6,7 +6,7 @@
 //   %ignore " "                        may come before and after every terminal of a rule
 // Supported: literals "..." and "..."i, ranges "a".."z", /regular expressions/ with flags i and s, comments
 // after // or #, and ( ) [ ] | ? * + ~m ~m..n {m} {m,n}. Any alternative may be empty; names may contain
-// hyphens. Unlike in Lark, terminals match texts of any length, and priorities have no effect. Refused:
+// hyphens. Unlike in Lark, terminals need not match the longest text; priorities have no effect. Refused:
 // templates, %declare, %override, %extend, %json, %regex, tokens (<|name|>), attributes of rules, lookaround.
 #pragma once
 
@@ -18,8 +18,8 @@
 namespace nibble::grammar {
 
 // Throws InputError, with the line if known, if the grammar has a mistake, uses a refused feature, has no
-// text, or exceeds limits.h. No warnings. With an `argument`, a text is a JSON object with one member: a
-// string of this name whose value derives from `start`.
+// text, or exceeds limits.h. Returns no warnings. With an `argument`, a text is a JSON object with one
+// member: a string of this name whose value derives from `start`.
 Compiled compile_lark(std::string_view text, const std::string& argument = {});
 
 // Compiles vLLM's `grammar`, which may be EBNF or Lark. Without "::=" it is Lark.

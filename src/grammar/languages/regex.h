@@ -18,7 +18,7 @@ namespace nibble::grammar {
 Expression regex_expression(Expressions& expressions, std::string_view regex, const RegexOptions& options,
                             const std::string& origin);
 
-// Throws InputError also if no text matches or limits.h is exceeded. `argument`: see lark.h.
+// Also throws InputError if no text matches or a limit of limits.h is exceeded. `argument`: see lark.h.
 Compiled compile_regex(std::string_view regex, const std::string& argument = {});
 // A choice of UTF-8 texts; duplicates count once. Throws InputError if `texts` is empty or exceeds limits.h.
 Compiled compile_choice(const std::vector<std::string>& texts);

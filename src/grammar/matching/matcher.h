@@ -5,8 +5,7 @@
 //     matcher.accept(sample(logits, mask));
 //   }
 // The state is an index into arrays that only grow: rollback() truncates them, and copying a matcher forks
-// it. Several threads may use matchers of one grammar (they wait for each other), but each matcher one at a
-// time.
+// it. Several threads may use matchers of one grammar (they wait for each other), but not the same matcher.
 //
 // A matcher takes some kilobytes, at most kMaxArenaBytes (limits.h). A call takes microseconds, at most
 // kMaskFuel steps (some tens of milliseconds). All functions except rollback(), num_steps() and is_complete()

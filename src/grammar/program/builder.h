@@ -106,8 +106,8 @@ class GrammarBuilder {
   };
   struct Node {
     Kind kind;
-    Expression expression{};      // of kText
-    uint32_t min{0}, max{0};      // of kRepeat and kDifferent
+    Expression expression{};      // kText only
+    uint32_t min{0}, max{0};      // kRepeat and kDifferent only
     std::vector<NodeId> parts{};  // children; of kReference: its definition, once known
     uint32_t place{0};            // index in the table of its kind: texts_, arrays_, ...
   };

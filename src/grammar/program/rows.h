@@ -1,9 +1,9 @@
 // Earley's parser over bytes (Earley, "An Efficient Context-Free Parsing Algorithm", CACM 1970). A row is an
 // Earley set: the items that the text up to some byte may have reached. An item is a position in the
 // grammar's program. Its frame says in which row its rule was called; the callers wait as items of that row,
-// and all callers of a rule in one row share a frame. A row is kept only if it is the origin of a frame or
-// was the last of a step. A tail call after text reuses the caller's frame, so a right-recursive list takes
-// no more memory per item. Arrays only grow and are truncated, so going back and copying are cheap.
+// and all callers of a rule in one row share a frame. A row is kept only if it is the origin of a frame or a
+// token ended there. A tail call after text reuses the caller's frame, so a right-recursive list takes no
+// more memory per item. Arrays only grow and are truncated, so going back and copying are cheap.
 #pragma once
 
 #include <cstdint>

@@ -353,7 +353,7 @@ void Branches::add_holding(Open& open, const Json& schema, uint32_t depth) {
   }
 }
 
-// Returns one alternative per member of the oneOf: it holds, and all members that overlap with it fail.
+// Returns one alternative per oneOf member: this one holds, and all members that overlap with it fail.
 const Branches::Alternatives& Branches::exclusive(const Json& schema) {
   if (const auto known = exclusive_.find(&schema); known != exclusive_.end()) return known->second;
   const Json& members = *document_.list(schema, "oneOf");

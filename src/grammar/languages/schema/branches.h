@@ -13,7 +13,7 @@
 
 namespace nibble::grammar {
 
-// One assertion. Schemas are identified by their address in the document.
+// One assertion about a value. Schemas are identified by their address in the document.
 struct Term {
   enum class Sense : uint8_t {
     kHolds,
@@ -22,7 +22,7 @@ struct Term {
     kKeywordFails,
     kHasMember,    // the value is an object with the member `name`
     kLacksMember,  // the value is not an object, or has no member `name`
-    kMemberFails,  // an object with the member `name`, which fails the schema
+    kMemberFails,  // the value is an object whose member `name` fails the schema
     kUnknown,      // the keyword fails in some way that can't be expressed
   };
   const Json* schema;

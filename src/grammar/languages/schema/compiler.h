@@ -22,7 +22,7 @@ class SchemaCompiler {
 
   // JSON pointers of the schemas that are simplified if compilation fails (widening.h).
   std::string dearest_place() const;     // the schema that took the most work
-  std::string impossible_place() const;  // the deepest schema that no text satisfies
+  std::string impossible_place() const;  // the deepest schema that no value satisfies
   uint64_t fuel_left() { return builder_.expressions().fuel().left(); }
 
  private:

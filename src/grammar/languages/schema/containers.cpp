@@ -33,7 +33,7 @@ GrammarBuilder::JsonArray::Needed SchemaCompiler::needed_item(const ArrayFacts& 
   return needed;
 }
 
-// OpenAI's strict mode allows no undeclared members, except if none are declared: only {} would be left.
+// OpenAI's strict mode allows no undeclared members, unless none are declared: then only {} would be left.
 bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
   const auto has = [&](std::string_view keyword) {
     return std::any_of(facts.sources.begin(), facts.sources.end(),

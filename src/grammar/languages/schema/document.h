@@ -72,7 +72,7 @@ class SchemaDocument {
   mutable std::unordered_map<const Json*, std::unordered_map<std::string_view, const Json*>> properties_;
 };
 
-// The order of members does not matter.
+// Whether both are the same JSON value. The order of members does not matter.
 bool is_same_value(const Json& a, const Json& b);
 
 }  // namespace nibble::grammar

@@ -41,7 +41,7 @@ struct StringFacts {
 
 struct ArrayFacts {
   std::vector<Terms> first;   // terms of item 0, 1, ...
-  std::optional<Terms> rest;  // terms of all further items
+  std::optional<Terms> rest;  // terms of all further items; absent: none allowed
   uint32_t min{0}, max{kUnlimited};
   // At least one item after the first needed_from items must satisfy all terms of `needed`.
   Terms needed;
@@ -78,8 +78,8 @@ struct Facts {
   ObjectFacts objects;
 };
 
-// A schema's schemas for items 0, 1, ... (prefixItems) and for further items (items); null if absent. Drafts
-// before 2020-12 called these keywords "items" and "additionalItems".
+// What a schema requires of items 0, 1, ... (prefixItems) and of further items (items); null if absent.
+// Drafts before 2020-12 called these keywords "items" and "additionalItems".
 const Json* first_items(const Json& schema);
 const Json* further_items(const Json& schema);
 

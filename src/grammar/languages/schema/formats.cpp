@@ -18,7 +18,7 @@ constexpr std::string_view kPointer{R"((?:/(?:[^~/]|~[01])*)*)"};
 
 Expression json_pointer_format(Expressions& e) { return whole_match(e, kPointer); }
 
-// draft-bhutton-relative-json-pointer-00: a number of levels up, an optional offset, then "#" or a pointer.
+// Relative JSON Pointers of draft-bhutton-relative-json-pointer-00: levels up, an offset, "#" or a pointer.
 Expression relative_json_pointer_format(Expressions& e) {
   constexpr std::string_view kNumber{R"((?:0|[1-9]\d*))"};
   return whole_match(e, fmt::format(R"({0}(?:[+-]{0})?(?:#|{1}))", kNumber, kPointer));

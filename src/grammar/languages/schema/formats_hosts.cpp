@@ -7,7 +7,7 @@ namespace {
 constexpr std::string_view kGroup{"[0-9A-Fa-f]{1,4}"};
 constexpr uint32_t kMaxMailbox{64}, kMaxHostname{253};  // characters
 
-// RFC 1123, 2.1, and RFC 1034, 3.1: any number of labels of up to 63 letters, digits and inner hyphens.
+// Hostnames of RFC 1123, 2.1, and RFC 1034, 3.1: labels of up to 63 letters, digits and inner hyphens.
 Expression labels(Expressions& e) {
   constexpr std::string_view kLabel{"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"};
   return up_to(e, kMaxHostname, whole_match(e, fmt::format(R"({0}(?:\.{0})*)", kLabel)));

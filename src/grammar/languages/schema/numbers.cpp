@@ -90,7 +90,7 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   } else if (has_excluded && !integers) {
     parts.push_back(canonical_number(e));  // one text per value, which can be excluded
   }
-  // A double holds 15 digits exactly enough that every reader finds the number on the same side of a bound.
+  // Doubles distinguish all numbers of 15 digits, so every reader finds a number on the same side of a bound.
   constexpr uint32_t kMaxDigits{15};
   const bool is_constrained = parts.size() > 1 || types == kFractionType || numbers.min || numbers.max;
   if (is_constrained && !integers)

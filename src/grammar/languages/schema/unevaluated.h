@@ -18,11 +18,11 @@ struct Unevaluated {
   // The schema with the keyword, then those that it includes by $ref or allOf.
   std::vector<const Json*> scope;
 
-  // Whether a schema of the scope mentions a member. `is_named`: by its properties or patternProperties.
+  // Whether a schema of the scope mentions a member. `is_named`: whether it does so by name or pattern.
   bool mentions_member(const std::function<bool(const Json& schema)>& is_named) const;
 };
 
-// Returns nullopt if the keyword is absent or has no effect. InputError if its effect depends on the value.
+// Returns nullopt if the keyword is absent or has no effect. Throws InputError if that depends on the value.
 std::optional<Unevaluated> unevaluated_of(const SchemaDocument& document, const Json& schema,
                                           std::string_view keyword);
 

@@ -14,7 +14,7 @@ class Widening {
   explicit Widening(const Json& schema);
 
   const Json& schema() const { return schema_; }
-  // JSON pointers of schemas that have lost keywords, or whose failing is not enforced.
+  // JSON pointers of schemas that have lost keywords, or whose negation is not enforced.
   const std::set<std::string>& places() const { return places_; }
   // One line for each removed part.
   const std::vector<std::string>& warnings() const { return warnings_; }
