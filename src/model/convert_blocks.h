@@ -12,7 +12,7 @@ namespace nibble {
 
 // Converts a matrix [rows, cols] to BF16, to nearest even. Returns false if a value had to be rounded.
 bool to_bf16(const Blocks& blocks, size_t rows, size_t cols, Bf16* to, ThreadPool& pool);
-// Where to_mxfp4() unpacks MXFP4 blocks: codes and scales, apart, of the same numbers.
+// Destination of to_mxfp4(), which unpacks blocks into separate codes and scales of the same numbers.
 struct Mxfp4Output {
   uint8_t *codes{nullptr}, *scales{nullptr};  // null: not unpacked
 };

@@ -16,7 +16,7 @@ std::string shown(Fields::Element value) {
   std::string text = simdjson::minify(value);
   if (text.size() <= kMaxLength) return text;
   size_t length = kMaxLength;
-  while ((text[length] & 0xC0) == 0x80) --length;  // not inside a UTF-8 character
+  while ((text[length] & 0xC0) == 0x80) --length;  // never cuts inside a UTF-8 character
   return text.substr(0, length) + "...";
 }
 

@@ -108,7 +108,7 @@ void check_keys(const Gguf& gguf) {
 // The window pattern is one boolean per layer or a period p (default 2): the last of each p layers is full.
 Json layer_types(const ConfigReader& reader, int64_t num_layers) {
   constexpr std::string_view kKey{"attention.sliding_window_pattern"};
-  constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // parse_config() has a lower limit
+  constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // parse_config() limits it further
   if (num_layers < 1 || num_layers > kMostLayers)
     reader.refuse("block_count", "is not a valid number of layers");
   const GgufValue* value = reader.find(kKey);

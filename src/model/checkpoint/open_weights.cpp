@@ -1,4 +1,5 @@
-// Finds a checkpoint's tensors by Hugging Face's or OpenAI's names; refuses a set that is not its config's.
+// Finds a checkpoint's tensors by Hugging Face's or OpenAI's names. Refuses tensors that do not fit its
+// config.
 #include <optional>
 #include <string>
 #include <string_view>

@@ -24,7 +24,7 @@ struct GoldenPrompt {
   int num_logit_rows{0};
   std::vector<TokenId> top_ids;     // [T, 5]: the likeliest next tokens, descending
   std::vector<float> top_logprobs;  // [T, 5]: their log-probabilities
-  std::vector<TokenId> greedy;      // [G]: not ended by stop tokens
+  std::vector<TokenId> greedy;      // [G]: greedy continuation, not ended by stop tokens
   std::vector<float> greedy_gap;    // [G]: largest logit minus the second largest
   // [T]: router logit of the last chosen expert minus the largest of those not chosen; minimum over layers.
   std::vector<float> router_margin;
@@ -51,11 +51,12 @@ struct GoldenAnswer {               // results of an implementation under test; 
 // Limits of the difference between two correct implementations. The defaults are for float32 arithmetic.
 struct GoldenTolerance {
   double relative_l2{1e-4};  // relative error of a row of logits
-  double tied_l2{1e-4};      // the same at a near tie (see router_margin)
+  double tied_l2{1e-4};      // limit of the relative error at a near tie (see router_margin)
   double hidden{1e-4};       // error of any element of a hidden state
-  // A near tie has a smaller router margin: it may choose another expert, so its top 5 are not compared.
+  // Near tie: a position with a smaller router margin. It may choose another expert; its top 5 is not
+  // compared.
   double router_margin{1e-4};
-  double top_gap{1e-3};  // tokens whose log-probabilities differ by less may swap ranks
+  double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
   // top_gap at all positions after a near tie, since these attend to its keys and values.
   double top_gap_after_tie{1e-3};
   // A continuation may differ from the golden one only at a token whose greedy_gap is at most this.
@@ -84,8 +85,8 @@ struct GoldenDifference {
   double tied_l2{0};             // the worst row that is a near tie
   double max_logit{0};           // largest difference of a logit
   double max_hidden{0};          // largest difference of an element of a hidden state
-  int num_top_compared{0};       // ranks in the top 5, over all positions, that were compared
-  int num_top_wrong{0};          // compared ranks with another token
+  int num_top_compared{0};       // entries of the top 5, over all positions, that were compared
+  int num_top_wrong{0};          // compared entries with another token
   std::optional<int> greedy_at;  // index of the first differing token of the continuation
   float greedy_gap{0};           // GoldenPrompt::greedy_gap at greedy_at
 };
@@ -96,11 +97,11 @@ bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolera
 
 // Difference from golden data that have all positions and the same roundings (reference/rounded_golden.h).
 struct PositionsDifference {
-  double relative_l2{0};  // worst row of logits, without num_other_experts
+  double relative_l2{0};  // worst row of logits, except those in num_other_experts
   double max_logit{0};
   int num_other_experts{0};                   // near ties with an error above relative_l2
   int most_other_experts{0};                  // limit of num_other_experts
-  int num_top_compared{0}, num_top_wrong{0};  // ranks in the top 5
+  int num_top_compared{0}, num_top_wrong{0};  // entries of the top 5
 };
 // `logits`: [T, V]. `tolerance`: see tolerance_of_both_rounded().
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,

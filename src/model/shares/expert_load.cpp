@@ -92,7 +92,7 @@ ExpertLoad largest_load(std::span<const int> experts_of_ranks, int experts_per_t
   const std::vector<double> chances = chances_of_hits(E, experts_per_token, num_tokens);
   const double largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
   const double share = largest / E, pairs = double{1} * experts_per_token * num_tokens;
-  // A token's experts are drawn without replacement: the more one rank gets, the less the others. So
+  // A token's experts are drawn without replacement: the more one of N ranks gets, the less the others. So
   // differences between ranks vary as if ranks were independent, with a variance larger by N / (N - 1).
   double spread = 0;
   if (num_ranks > 1 && E > 1)
