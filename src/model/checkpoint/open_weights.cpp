@@ -1,5 +1,4 @@
-// Finds a checkpoint's tensors by Hugging Face's or OpenAI's names. Refuses tensors that do not fit its
-// config.
+// Finds a checkpoint's tensors by Hugging Face's or OpenAI's names. Refuses tensors unfit for its config.
 #include <optional>
 #include <string>
 #include <string_view>

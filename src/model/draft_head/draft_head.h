@@ -66,7 +66,7 @@ struct DraftHead {
   DraftHeadConfig config;
   Vector features_norm;  // [3 H]; empty without norm_before_fc
   Matrix fc;             // [H, 3 H]: maps the outputs of the three layers to one feature vector
-  // [H]: norms of the token's embedding and of the features (of the previous output, later in a chain).
+  // [H]: norms of the token's embedding and of the features (later in a chain: of the previous output).
   Vector token_norm, hidden_norm;
   Matrix q, k, v;         // [heads D, 2 H]: input is the normed embedding, then the normed features
   Matrix o;               // [H, Nq D]

@@ -53,8 +53,7 @@ struct GoldenTolerance {
   double relative_l2{1e-4};  // relative error of a row of logits
   double tied_l2{1e-4};      // limit of the relative error at a near tie (see router_margin)
   double hidden{1e-4};       // error of any element of a hidden state
-  // Near tie: a position with a smaller router margin. It may choose another expert; its top 5 is not
-  // compared.
+  // Near tie: a position with a smaller router margin. It may choose another expert, so its top 5 is skipped.
   double router_margin{1e-4};
   double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
   // top_gap at all positions after a near tie, since these attend to its keys and values.

@@ -71,7 +71,7 @@ GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
 // bound, as golden data do not record how near a tie was.
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products) {
   constexpr double kScore{2};
-  // The square of the largest element of a block is at most 32 times the block's mean square.
+  // A block's largest element, squared, is at most 32 times the block's mean square.
   constexpr double kLargest{32};
   double num_roundings = 0;  // number of rounded vectors in a layer
   if (products.experts) num_roundings += 2;

@@ -1,13 +1,12 @@
 // A rank's share of a model that several ranks run together, each on one GPU or machine. Of every layer a
 // rank has some key/value heads with their query heads, and either some units (rows of gate and up, columns
 // of down) of every expert or some whole experts. It has some rows of the unembedding, and all norms, the
-// router and the embedding. An all-reduce after attention and one after the experts add up the ranks'
-// results. Some terms are added by one rank only: the first rank adds the residual stream and the bias of
-// `o`; the rank with an expert's first unit adds its bias of `down`.
+// router and the embedding. An all-reduce after attention and one after the experts add up the results. Some
+// terms are added by one rank only: the first rank adds the residual stream and the bias of `o`; the rank
+// with an expert's first unit adds its bias of `down`.
 // With AttentionSplit::kSequences each rank has all heads, for sequences of its own: attention runs, and
 // stores keys and values, only for the rows of these, and its output, bias included, needs no all-reduce.
-// Units are divided in tiles of 64, in which kernels read `down`; rows of the unembedding in strips of 16
-// (backend/cuda/layout/strips.h).
+// Units are divided in tiles of 64, in which kernels read `down`; rows of the unembedding in strips of 16.
 #pragma once
 
 #include <cstddef>
