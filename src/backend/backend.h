@@ -24,8 +24,8 @@ namespace nibble {
 
 // Options that all backends share; those of one backend are in e.g. backend/cpu/cpu_options.h.
 struct BackendOptions {
-  // More than 1 if each rank has its own sequences: all pages of a run are in one of the caches. Page ids of
-  // cache c start at c * num_pages.
+  // Number of KV caches: more than 1 if each rank has its own sequences and a cache for them. All pages of a
+  // run are in one cache. Page ids of cache c start at c * num_pages.
   int num_kv_caches{1};
   int num_pages{0};  // of each KV cache, for both kinds of layer
   // The most pages in the page tables of a step's runs. Sequences share pages, so it can exceed num_pages,
@@ -33,7 +33,7 @@ struct BackendOptions {
   int max_table_pages{0};
   int max_batch_tokens{512};  // the largest number of rows in a step
   int num_threads{0};         // 0: all cores that the process may use
-  DenseFormats dense{};       // formats to which these matrices are quantised at load
+  DenseFormats dense{};       // formats to which dense matrices are quantised at load
   // Format of K and V: kBf16 or kE4m3 (float32 rounded to nearest even, saturated at 448, without a scale).
   Format kv_format{Format::kBf16};
   // The head that makes the drafts requested by runs (Run::draft_request). Null: no drafts.
@@ -47,16 +47,16 @@ struct BackendOptions {
   double step_patience_seconds{120};
 };
 
-// Bytes that a backend will allocate besides the mapped weights. After loading, replaced_weight_bytes of the
-// mapped weights are not read again; released_weight_bytes of those are freed even if not mapped.
+// Bytes that a backend allocates besides the mapped weights. Of the weights (mapped or not), it no longer
+// reads replaced_weight_bytes after loading, and frees released_weight_bytes of those.
 struct MemoryPlan {
   size_t weight_bytes{0}, replaced_weight_bytes{0}, released_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
 
 inline constexpr int kAnyRows{std::numeric_limits<int>::max()};
 
-// One row of `inspect --kernels`. Formats are names (model/weights.h): `weights` of the weights, or of the KV
-// cache for kAppend and kAttend; `activations` of what is multiplied by them.
+// One row of `inspect --kernels`. `weights`: name of the format of the weights, or of the KV cache for
+// kAppend and kAttend. `activations`: name of the format of the activations that are multiplied by them.
 struct KernelChoice {
   Operation operation;
   std::string weights, activations, kernel, reason;
@@ -72,7 +72,7 @@ struct StepFact {
 
 // The kernels for a device that may be absent from this machine.
 struct RemoteKernels {
-  std::string device;   // one line
+  std::string device;   // description in one line
   std::string refusal;  // why nibble does not run the model on that device; empty if it does
   std::vector<KernelChoice> kernels;
   // How a step of `num_rows` rows runs. Null: all steps run the same way.
@@ -81,7 +81,7 @@ struct RemoteKernels {
 
 // The number of steps launched in one way (e.g. as a graph) since the backend was created.
 struct Counter {
-  std::string_view name;   // for people: "steps of a recorded graph"
+  std::string_view name;   // shown to people: "steps of a recorded graph"
   std::string_view label;  // label in metrics: "graph_replayed"
   size_t value{0};
 };

@@ -1,10 +1,10 @@
 // Shared by backends with a draft head: where the drafts of a run begin, and the pages of the head's K and V.
 //
-// The head has one slot per position p: its input is the model's features at p and the token after p, which
-// the step has just sampled or the prompt contains. Its K and V of slot p are at position p of the full
-// layers' pages, in a storage of the head's own, so they are shared, kept and freed with the model's pages.
-// If texts share a page and differ in the token right after it, the page's last slot is right for one of them
-// only. That affects drafts, but no answer.
+// The head has one slot per position p. Its input is the model's features at p and the token after p, which
+// the step has just sampled or the prompt contains. K and V of slot p are at position p of the pages of full
+// layers, in a storage of the head's own: page ids are the model's, so pages are shared, kept and freed
+// together. If texts share a page and differ in the token right after it, the page's last slot is right for
+// one of them only. That affects drafts, but no answer.
 #pragma once
 
 #include <span>
@@ -31,7 +31,7 @@ struct DraftChain {
 struct DraftSlots {
   // Rows of the batch whose slots are filled: all rows except the rejected drafts of trees.
   std::vector<int> rows;
-  std::vector<TokenId> next;  // the token after each of these rows
+  std::vector<TokenId> next;  // the token after each of `rows`
   std::vector<DraftChain> chains;
 };
 // `outputs`: the tokens sampled in the output rows of the batch.

@@ -18,7 +18,7 @@ struct PlaceInRun {
 };
 std::vector<PlaceInRun> places_of(const Run& run);
 
-// Returns the slot of `position` for a row at `last_position`, which it may exceed if there is no path.
+// Returns the slot of `position` for a row at `last_position`. Without a path, `position` may be later.
 inline int slot_of(int position, int last_position, std::span<const int> path) {
   if (path.empty()) return position;
   const int place = position - (last_position + 1 - static_cast<int>(path.size()));

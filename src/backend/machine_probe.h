@@ -19,7 +19,7 @@ struct ProbeFinding {
     double value;
   };
   Result result{};
-  std::string found;  // one line
+  std::string found;  // the finding in one line
   std::vector<Figure> figures{};
 };
 constexpr std::string_view kProbeResults[]{"ok", "twin", "missing", "other"};

@@ -17,7 +17,7 @@ namespace nibble {
 // A step of one sequence, or of several of the same size.
 struct PredictedStep {
   int num_tokens{1};  // new tokens of each sequence; 1: decode
-  int context{1};     // positions that the last of them attends to
+  int context{1};     // positions that the last new token attends to
   bool wants_next{true};
   int num_sequences{1};
 
@@ -29,7 +29,7 @@ struct PredictedStep {
 struct PredictedTime {
   Operation operation{};
   int num_launches{0};
-  size_t bytes{0};  // of weights and KV cache
+  size_t bytes{0};  // weights and KV cache that it reads
   double memory{0}, issue{0}, products{0}, serial{0};
 
   double total() const;
@@ -41,7 +41,7 @@ double total_of(std::span<const PredictedTime> operations);
 struct PredictedDevice {
   std::string description;       // one line
   double read_bandwidth{0};      // bytes per second, of the whole device
-  bool is_read_measured{false};  // else estimated
+  bool is_read_measured{false};  // false: estimated
   std::string read_source;
   size_t memory_bytes{0};
 };
@@ -57,7 +57,7 @@ struct PredictedSharing {
 struct PredictedLink {
   double bandwidth{0};      // bytes per second, in one direction
   double sum_seconds{0};    // fixed time of an all-reduce of one row, without its bytes
-  bool is_measured{false};  // else estimated
+  bool is_measured{false};  // false: estimated
   std::string source;
 };
 
@@ -67,7 +67,7 @@ struct StepPrediction {
   std::vector<PredictedTime> operations;
   PredictedLink link{};
   double sums{0};     // microseconds per step spent in all-reduces
-  ExpertLoad load{};  // per layer, of the device with the largest load
+  ExpertLoad load{};  // expected load per layer, of the device with the largest load
 };
 
 }  // namespace nibble

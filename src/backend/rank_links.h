@@ -11,13 +11,13 @@
 
 namespace nibble {
 
-// Made by the first rank's process: the id by which devices with links of their own find each other.
+// The id by which ranks' devices find each other, for links of their own; made by the first rank's process.
 using GroupId = std::array<uint8_t, 128>;
 
 class RankLinks {
  public:
   virtual ~RankLinks() = default;
-  virtual const Share& share() const = 0;  // of this process
+  virtual const Share& share() const = 0;  // the part of the model that this process has
   // All-reduce: replaces `terms` by their sums over ranks, added in float32 in rank order. All ranks get the
   // same bits, independent of the number of elements.
   virtual void add_up(std::span<float> terms) = 0;

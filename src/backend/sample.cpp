@@ -1,6 +1,6 @@
-// Avoids sorting a row of up to 201,088 logits: greedy takes one pass, plain sampling four, top_k keeps a
-// heap of k, top_p sorts only the tokens that it may keep. exp is float32 (1 ulp, 6e-8 of a weight, far below
-// the error of the logits); sums are float64 in a fixed order.
+// Samples without sorting a row of up to 201,088 logits: greedy takes one pass, plain sampling four, top_k
+// keeps a heap of k, top_p sorts only the tokens that it may keep. exp is float32: its error, 1 ulp or 6e-8
+// of a weight, is far below that of the logits. Sums are float64 in a fixed order.
 #include "backend/sample.h"
 
 #include <algorithm>
@@ -120,7 +120,7 @@ double sum_weights(std::span<const Candidate> candidates) {
 // Keeps the fewest likeliest tokens whose weights sum to `top_p` of the total, in unspecified order.
 void keep_nucleus(std::vector<Candidate>& candidates, float top_p) {
   const double total = sum_weights(candidates);
-  // Tokens below this together weigh less than (1 - top_p) of the total. Hundreds of 201,088 are left.
+  // Tokens below this weight, all but hundreds of 201,088, together weigh less than (1 - top_p) of the total.
   const double negligible = (1 - double{top_p}) * total / static_cast<double>(candidates.size());
   std::erase_if(candidates, [&](const Candidate& c) { return double{c.weight} < negligible; });
 
@@ -165,7 +165,7 @@ TokenId draw(std::span<const Candidate> candidates, double unit) {
     last = candidate.token;
     if (sum > goal) break;
   }
-  return last;  // if rounding made the goal the whole sum, this is the last token with a weight
+  return last;  // the last token with a weight, if rounding made the goal the whole sum
 }
 
 TokenId choose(std::span<const float> logits, const SampleParams& params, int position) {

@@ -9,8 +9,8 @@ namespace nibble {
 
 // One launch or loop. Times are microseconds since the step began, on the device's clock.
 struct TimedWork {
-  Operation operation;    // the first one, if the launch runs several operations
-  std::string_view name;  // the backend's name for it
+  Operation operation;    // the first operation, if the launch runs several
+  std::string_view name;  // the backend's name for the launch or loop
   double begin{0}, end{0};
   bool is_draft{false};  // work of a draft head, after the step or in it
 };

@@ -46,7 +46,7 @@ const char* value_of_variable(const CLI::App& command, const Setting& setting) {
                                                                       : nullptr;
 }
 
-std::string path_of(const CLI::App& command) {  // "nibble harmony render"
+std::string path_of(const CLI::App& command) {  // such as "nibble harmony render"
   const CLI::App* parent = command.get_parent();
   return parent ? fmt::format("{} {}", path_of(*parent), command.get_name()) : command.get_name();
 }
@@ -95,7 +95,7 @@ std::string name_here(const std::string& flag, const std::vector<std::string>& f
   return "";
 }
 
-// Former flags of `nibble bench` that are commands now.
+// Flags that `nibble bench` had in earlier versions, and what replaces them.
 constexpr std::pair<std::string_view, std::string_view> kMovedFlagsOfBench[]{
     {"--clients", "use 'nibble bench clients MODEL --clients N,N...'"},
     {"--replay", "use 'nibble bench replay MODEL FILE'"},
@@ -107,7 +107,7 @@ constexpr std::pair<std::string_view, std::string_view> kMovedFlagsOfBench[]{
     {"--speculative-config", "random tokens can't be drafted; use 'nibble bench replay MODEL FILE'"},
 };
 
-// What to use instead of a flag that the command had in earlier versions; empty if it never had it.
+// Returns what replaces a flag that the command had in an earlier version; empty for any other flag.
 std::string_view moved_to(const std::string& path, const std::string& flag) {
   const std::string_view name = std::string_view(flag).substr(0, flag.find('='));
   if (path != "nibble bench") return "";
@@ -138,13 +138,13 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
     if (!setting.letter.empty()) names = fmt::format("-{},{}", setting.letter, names);
     if (!setting.also.empty()) names += fmt::format(",--{}", setting.also);
     const std::string help = fmt::format("{} [{}]", setting.help, default_of(setting));
-    if (setting.value.empty()) {  // a switch
+    if (setting.value.empty()) {  // a flag without a value
       const auto turn_on = [&settings, &setting] { set(settings, setting, "on", flag(setting)); };
       command.add_flag_callback(names, turn_on, help)->group(title(setting.group));
       continue;
     }
     CLI::Option* option = command.add_option_function<std::vector<std::string>>(names, assign, help);
-    // Of several flags with one value each the last wins, so that a script can put its defaults first.
+    // If a flag with one value is given twice, the last one wins: a script can put its defaults first.
     option->expected(1)->allow_extra_args(false)->type_name(std::string(setting.value));
     option->group(title(setting.group));
     const bool is_list = std::holds_alternative<TextListField>(setting.field);
@@ -198,7 +198,7 @@ std::string command_line(const CLI::App& command) {
 std::string explain(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App& command = chosen_command(program);
   const std::string path = path_of(command);
-  // The absence of an optional subcommand is no error.
+  // A missing subcommand is an error only if the command requires one.
   const std::vector<std::string> commands =
       command.get_require_subcommand_min() > 0 ? commands_of(command) : std::vector<std::string>();
   for (const std::string& extra : program.remaining(/*recurse=*/true)) {

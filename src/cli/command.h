@@ -7,7 +7,8 @@
 
 #include "core/settings.h"
 
-namespace CLI {  // forward declarations: the header is large, and only the files that define commands need it
+// Forward declarations: CLI11's header is large, and only files that define commands need it.
+namespace CLI {
 class App;
 class Option;
 class ParseError;
@@ -22,13 +23,14 @@ inline constexpr int kBadInput{2};     // a flag, a file or a request is wrong; 
 inline constexpr int kFailed{3};       // the machine failed: out of memory, disk full, output not writable
 // A node was lost or did not join. All nodes exit with this code and have to be restarted together.
 inline constexpr int kNodeLost{4};
-inline constexpr int kEngineLost{5};    // serve: the device or the engine is lost; a restart may help
-inline constexpr int kSignalBase{128};  // plus the number of the signal that ended the process, as in shells
+inline constexpr int kEngineLost{5};  // serve: the device or the engine is lost; a restart may help
+// Base of exit codes after a signal, as in shells: the signal's number is added.
+inline constexpr int kSignalBase{128};
 inline constexpr int kInterrupted{kSignalBase + 2};  // ctrl-C (SIGINT)
 
 using Action = std::function<int()>;  // runs a command; returns the exit code
 
-struct CommandRow {  // `define` adds the command's flags and returns its action
+struct CommandRow {  // a command; `define` adds its flags and returns the action that runs it
   const char* name;
   const char* what;
   Action (*define)(CLI::App& command, Settings& settings);
@@ -36,12 +38,13 @@ struct CommandRow {  // `define` adds the command's flags and returns its action
 
 CLI::Option* add_model(CLI::App& command, std::string& model);
 
-// Adds the flags of `groups` in the order of the table of settings.
+// Adds the flags of all settings in `groups`, in the order of the table of settings.
 void add_settings(CLI::App& command, Settings& settings, std::initializer_list<SettingGroup> groups);
 
-void read_environment(const CLI::App& command, Settings& settings);  // a given flag wins
+// applies NIBBLE_* variables, except where the flag is given
+void read_environment(const CLI::App& command, Settings& settings);
 
-// Returns the innermost command that was given, or the program itself.
+// Returns the innermost subcommand on the command line, or `program` if it has none.
 const CLI::App& chosen_command(const CLI::App& program);
 
 // Whether the command line or a NIBBLE_* variable sets this flag, under any of its names.

@@ -27,10 +27,11 @@ constexpr std::string_view kModels{"tiny openai/gpt-oss-20b openai/gpt-oss-120b"
     kShellNames{"bash zsh fish"};
 
 struct CommandFlags {
-  std::string path, what;  // path: " bench serve"; what: its description
+  std::string path, what;  // the path, such as " bench serve", and the description
   std::vector<const CLI::Option*> flags;
   std::vector<const CLI::App*> commands;
-  std::string arguments;  // known words for positional arguments; the shell completes file names without help
+  // known words for positional arguments, except file names, which the shell completes itself
+  std::string arguments;
 };
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -44,7 +45,8 @@ std::vector<std::string> names_of(const CLI::Option& flag) {
 
 bool takes_value(const CLI::Option& flag) { return flag.get_expected_max() > 0; }
 
-std::string choices_of(const CLI::Option& flag) {  // known values of a flag; empty if any text is valid
+// known values of a flag; empty if any text is valid or none is expected
+std::string choices_of(const CLI::Option& flag) {
   if (flag.get_positional()) return std::string(kModels);
   if (!takes_value(flag)) return "";
   for (const Setting& setting : setting_table())
@@ -66,7 +68,7 @@ void collect(const CLI::App& command, const std::string& path, std::vector<Comma
   for (const CLI::App* below : row.commands) collect(*below, path + " " + below->get_name(), found);
 }
 
-std::string words_of(const CommandFlags& row) {  // all but flags
+std::string words_of(const CommandFlags& row) {  // all completions of a command except flags
   std::string words;
   for (const CLI::App* command : row.commands) words += command->get_name() + " ";
   return words + row.arguments;
@@ -92,7 +94,7 @@ std::string bash(const std::vector<CommandFlags>& rows) {
   case "$path $previous" in
 )",
       paths_of(rows));
-  std::vector<std::string> free;  // flags that take any value: nothing to suggest
+  std::vector<std::string> free;  // patterns of flags that accept any text, so no value can be suggested
   for (const CommandFlags& row : rows)
     for (const CLI::Option* flag : row.flags) {
       if (!takes_value(*flag)) continue;
@@ -122,8 +124,7 @@ complete -o bashdefault -o default -F _nibble nibble
 )";
 }
 
-// Escaping for zsh's _arguments, which has descriptions in brackets inside single quotes. escaped() puts a
-// backslash before each character of `special`.
+// Puts a backslash before each character of `special`: zsh's _arguments gives brackets and quotes a meaning.
 std::string escaped(std::string_view text, std::string_view special) {
   std::string out;
   for (const char letter : text) {
@@ -189,7 +190,7 @@ if [ "$funcstack[1]" = _nibble ]; then _nibble "$@"; else compdef _nibble nibble
 std::string fish(const std::vector<CommandFlags>& rows) {
   std::string text;
   for (const CommandFlags& row : rows) {
-    std::string condition;  // true if every word of the path has been typed
+    std::string condition;  // fish code that is true if every word of the command's path has been typed
     for (size_t begin = 0; begin < row.path.size();) {
       const size_t end = std::min(row.path.find(' ', begin + 1), row.path.size());
       condition += fmt::format("{}__fish_seen_subcommand_from{}", condition.empty() ? "" : "; and ",

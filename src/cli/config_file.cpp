@@ -78,7 +78,7 @@ class ConfigFile {
            key, nearest_name(key, names), command_.get_name());
   }
 
-  // Converts a TOML value to command-line arguments, one per value; none for a flag that is off.
+  // Converts a TOML value to command-line arguments, one per element of a list. A false switch yields none.
   std::vector<std::string> texts_of(std::string_view key, const toml::node& value,
                                     const CLI::Option& option) const {
     if (option.get_expected_max() == 0) {

@@ -7,8 +7,8 @@ class App;
 
 namespace nibble::cli {
 
-// Call this before other flags are added: CLI11 evaluates flags in the order of addition, and the command
-// line and NIBBLE_* variables override the file.
+// Adds --config. Call this before other flags are added: CLI11 evaluates flags in the order of addition, and
+// flags and NIBBLE_* variables must be able to override the file.
 void add_config_file(CLI::App& command);
 
 }  // namespace nibble::cli

@@ -10,8 +10,9 @@
 namespace nibble::cli {
 namespace {
 
-constexpr size_t kNameColumns{38};   // for a flag and its value; the description is to the right
-constexpr size_t kLeastColumns{60};  // minimum width: on a narrower terminal lines overflow
+// width of the left column, a flag and its value; the description is to its right
+constexpr size_t kNameColumns{38};
+constexpr size_t kLeastColumns{60};  // minimum width of the help text: lines overflow on a narrower terminal
 
 }  // namespace
 

@@ -54,7 +54,7 @@ struct InspectOptions {
 
 struct TensorLine {
   std::string name;
-  std::string_view format;  // MXFP4 for the codes and scales of a matrix, otherwise the dtype
+  std::string_view format;  // "MXFP4" for codes and scales, otherwise the name of the dtype
   Shape shape;
   size_t num_bytes;
 };
@@ -63,7 +63,7 @@ bool is_mxfp4(std::string_view name, DType dtype) {
   return dtype == DType::kU8 && (name.ends_with("blocks") || name.ends_with("scales"));
 }
 
-// Lists the tensors in the files, even of an incomplete model; for synthetic weights, the ones to generate.
+// Lists the tensors in the files, also of an incomplete model. For synthetic weights: those to generate.
 std::vector<TensorLine> list_tensors(const ModelSource& source) {
   std::vector<TensorLine> lines;
   const auto add = [&](const std::string& name, DType dtype, const Shape& shape, size_t bytes) {
@@ -92,7 +92,7 @@ size_t total_bytes(const std::vector<TensorLine>& tensors) {
   return bytes;
 }
 
-// Metadata of a GGUF file; empty for other files. Of an array (vocabulary: 200,000) only the length is shown.
+// Returns metadata of a GGUF file, empty for others. Shows only the length of arrays (vocabulary: 200,000).
 Json list_metadata(const ModelSource& source) {
   Json metadata = Json::object();
   if (!is_gguf(source.path)) return metadata;
@@ -138,8 +138,8 @@ std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>
   return chosen;
 }
 
-// Kernels depend on formats and machine, so a small model with few layers, experts and tokens gets the same
-// kernels. The small model is quick to make: synthetic weights, or views of the mapped weights.
+// Kernels depend only on formats and machine, so a model with fewer layers, experts and tokens gets the same
+// ones and is quick to make: from synthetic weights, or from views of the mapped weights.
 std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSettings& setup) {
   Config small = model.config;
   small.num_layers = 1;
@@ -161,7 +161,7 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
     weights = make_synthetic(small, model.source.name);
   }
   BackendOptions room = backend_options(small, setup, {kPageTokens, 1});
-  room.draft_head = nullptr;  // the head does not fit the small model
+  room.draft_head = nullptr;  // A draft head for the whole model does not match the small one.
   ThreadPool pool(room.num_threads);
   auto taken = with_elements(std::make_shared<const Weights>(std::move(weights)), takes_blocks(setup), pool);
   const auto kernels = setup.backend->making.make(std::move(taken), room, setup.own)->kernels();
@@ -192,7 +192,7 @@ struct Report {
   size_t kept_weight_bytes;
   std::vector<OperationCost> decode;  // for one token at the end of a full context
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
-  std::string device, refusal;        // of RemoteKernels; empty unless --gpu is given
+  std::string device, refusal;        // as in RemoteKernels; empty unless --gpu is given
   std::optional<Verified> verified;   // report of nibble verify for this machine's GPU, if present
   int num_gpus{1};                    // number of GPUs that share the model
   std::string draft_head{};           // folder and format of the draft head; empty: none
@@ -283,7 +283,8 @@ void print(const Report& report) {
 void print_metadata(const Json& metadata) {
   constexpr size_t kMaxShown{80};  // a chat template has thousands of characters
   for (const auto& [key, value] : metadata.items()) {
-    const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);  // in ASCII
+    // escaped to ASCII, so that it can be cut at any character
+    const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
     fmt::print("{:<60} {}{}\n", key, text.substr(0, kMaxShown), text.size() > kMaxShown ? "..." : "");
   }
   if (!metadata.empty()) fmt::print("\n");
@@ -362,7 +363,7 @@ int inspect(const InspectOptions& options, Settings settings) {
   const ModelSource source = find_model(options.model, setup.places);
   std::vector<TensorLine> tensors = list_tensors(source);
   Json metadata = list_metadata(source);
-  // Print before open_model(): it throws for an incomplete model, and these lists show what is missing.
+  // Print these lists before open_model(), which throws for an incomplete model: they show what is missing.
   if (options.show_tensors && !options.as_json) {
     print_metadata(metadata);
     print_tensors(tensors);

@@ -6,9 +6,10 @@
 namespace nibble::cli {
 namespace {
 
-// Levenshtein distance: letters to insert, delete or replace.
+// Levenshtein distance: the number of letters to insert, delete or replace.
 size_t num_slips(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);  // row[j]: from the first i letters of a to the first j of b
+  // row[j]: distance between the first i letters of a and the first j of b
+  std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
     size_t diagonal = row[0]++;

@@ -78,7 +78,7 @@ size_t part_of(Operation operation) {  // index into kPartNames
 }
 size_t part_of(const TimedWork& work) { return work.is_draft ? kDraftPart : part_of(work.operation); }
 
-// A repeatable step of sequences of equal length and equally many new tokens; each samples one token.
+// A step that can be repeated: sequences with equal lengths and numbers of new tokens; each samples a token.
 class ProfiledStep {
  public:
   ProfiledStep(Backend& backend, const BackendOptions& room, const ProfileOptions& options, int num_drafts)
@@ -131,7 +131,7 @@ struct Profile {
   RunRecord record;
   std::string model, backend;
   int num_threads{0}, num_tokens{0}, depth{0}, num_sequences{0}, num_repetitions{0};
-  int num_drafts{0};         // tokens that a draft head drafts for each sequence
+  int num_drafts{0};         // tokens per sequence that the draft head drafts; 0 without a draft head
   double read_bandwidth{0};  // bytes per second
   std::vector<PartTime> parts;
   SampleStatistics unrecorded;  // microseconds per step without recording
@@ -203,8 +203,8 @@ Json profile_json(const Profile& profile) {
   return json;
 }
 
-// Tokens per sequence that a draft head drafts after the step; 0 without a draft head. Drafters without a
-// model (n-gram, suffix) take no device time.
+// Returns how many tokens per sequence a draft head drafts after the step; 0 without a draft head. Drafters
+// without weights (n-gram, suffix) take no device time, so they are left out.
 int drafts_of_head(const speculative::SpeculationOptions& asked, int num_sequences) {
   if (!asked.draft_model.empty())
     throw InputError(

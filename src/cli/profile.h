@@ -14,8 +14,8 @@
 namespace nibble::cli {
 
 struct StepBytes {
-  std::vector<OperationCost> operations;  // of the model
-  size_t of_drafts{0};                    // of a draft head
+  std::vector<OperationCost> operations;  // operations of the model
+  size_t of_drafts{0};                    // bytes that a draft head reads
 };
 
 struct PartTime {
@@ -23,11 +23,11 @@ struct PartTime {
   double microseconds{0};  // median
   double deviation{0};     // standard deviation, in microseconds
   int num_launches{0};
-  size_t bytes{0};  // weights and KV cache that it has to read
+  size_t bytes{0};  // weights and KV cache that the part has to read
 };
 
-// Returns the parts in table order, then "gaps", when no kernel ran; a draft head's part only if it ran. Each
-// part is a median, so the sum differs from the step's median. `repetitions` must not be empty.
+// Returns the parts in the order of the table; then a draft head's part, if it ran, and "gaps": time without
+// a kernel. Each time is a median, so the sum differs from the step's median. Needs at least one repetition.
 std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions, const StepBytes& bytes);
 
 // Bytes that each repetition reads again, to compare with the size of the caches.

@@ -103,7 +103,7 @@ void warn_if_open(const server::ServerOptions& options) {
            options.address.host, options.address.port);
 }
 
-// The model name for clients. Only the last part of a path: clients must not see this machine's paths.
+// Returns the model's name for clients: of a path only the last part, because clients must not see the rest.
 std::string served_name(const ServeOptions& options) {
   if (!options.served_names.empty()) return options.served_names.front();
   const fs::path path = fs::path(options.model) / "";
@@ -197,7 +197,7 @@ void add_switch(CLI::App& command, const char* flag, bool& value, const char* wh
   command.add_flag(flag, value, what)->group(kServerGroup);
 }
 
-void take_all(CLI::Option* option) {  // several times, one value each
+void take_all(CLI::Option* option) {  // lets a flag be given several times, with one value each
   option->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 

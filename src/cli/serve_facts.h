@@ -11,12 +11,11 @@
 
 namespace nibble::cli {
 
-// `budgets`: memory available before the model was loaded (memory_budgets()). `backend` is null before the
-// model is loaded; the facts then lack kernels.
+// `budgets`: memory_budgets() before the model was loaded. A null `backend`: not loaded, so no kernels.
 server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                                const Backend* backend, std::span<const size_t> budgets);
 
-// Bytes of weights in host memory, which a step may have to read again from disk after eviction.
+// Returns the bytes of weights in host memory. After eviction, a step has to read them from disk again.
 size_t host_weight_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& room);
 
 // `serve --check`: prints what would be served, before anything is loaded. Returns the exit code; throws

@@ -7,9 +7,9 @@
 
 namespace nibble::cli {
 
-// Call first. Opens an unusable placeholder for each closed stream; otherwise the next opened file would get
-// the stream's number and receive messages for stderr. Restores the default action of SIGPIPE even if the
-// parent ignores it: without a reader (nibble ... | head) the program ends silently, like standard tools.
+// Call this first. Opens a placeholder for each closed stream; otherwise the next opened file would get the
+// stream's descriptor and receive, for instance, messages for stderr. Restores the default action of SIGPIPE
+// even if the parent ignores it: `nibble ... | head` then ends silently, like standard tools.
 void prepare_standard_streams();
 
 // For servers: neither a closed pipe nor a hangup of the terminal ends the process from then on.

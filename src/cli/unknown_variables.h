@@ -6,9 +6,9 @@
 
 namespace nibble::cli {
 
-// Returns a warning, with the nearest setting, for each NIBBLE_* variable in `environment` (null-terminated
-// array of "NAME=VALUE") that is no setting. Exempt: variables that Kubernetes sets in every container if a
-// service is called nibble (NIBBLE_PORT, ...), the tests' NIBBLE_BINARY, and NIBBLE_SECRET.
+// Returns a warning with the nearest setting's name for each NIBBLE_* variable that is no setting.
+// `environment`: a null-terminated array of "NAME=VALUE". Not reported: NIBBLE_BINARY (tests), NIBBLE_SECRET,
+// and variables such as NIBBLE_PORT that Kubernetes sets in every container if a service is called nibble.
 std::vector<std::string> warnings_of_unknown_variables(const char* const* environment);
 
 }  // namespace nibble::cli

@@ -11,7 +11,8 @@ namespace nibble::cli {
 Build this_build() { return {kVersion, kCommit, kBuild, kCompiler}; }
 
 nlohmann::ordered_json build_json() {
-  constexpr std::string_view kDirty{"-dirty"};  // as appended by git describe
+  // suffix of `git describe` for a tree with uncommitted changes
+  constexpr std::string_view kDirty{"-dirty"};
   const Build build = this_build();
   const bool is_known = build.commit != "unknown", is_dirty = build.commit.ends_with(kDirty);
   return {{"version", build.version},

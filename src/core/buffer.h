@@ -17,11 +17,11 @@ class Buffer {
   static constexpr size_t kAlignment{64};  // a cache line, and the widest vector load (AVX-512)
 
   Buffer() = default;
-  // Leaves the bytes uninitialised; a page takes memory only when it is written.
+  // Leaves the bytes uninitialised. The system assigns memory to a page only when it is first written.
   explicit Buffer(size_t bytes) : Buffer(bytes, kAlignment) {}
 
-  // In 2 MB pages if the system grants them, for data that is read many times: with 4 KB pages, every 64
-  // cache lines need another TLB entry.
+  // A buffer in 2 MB pages, if the system grants them, for data that is read many times. With 4 KB pages, 64
+  // cache lines already take a TLB entry.
   static Buffer of_huge_pages(size_t bytes) {
     Buffer buffer(bytes, kHugePage);
 #if defined(__linux__)

@@ -15,7 +15,7 @@ struct E8m0 {
 
 constexpr E8m0 kE8m0Nan{0xFF};
 
-inline float to_float(E8m0 x) {  // exact: 2^-127 is a denormal float32
+inline float to_float(E8m0 x) {  // exact, also for 2^-127, which is a subnormal float32
   if (x == kE8m0Nan) return std::bit_cast<float>(0x7FC00000u);
   return std::bit_cast<float>(x.bits == 0 ? 0x00400000u : uint32_t{x.bits} << 23);
 }
@@ -30,7 +30,7 @@ inline E8m0 to_e8m0_down(float x) {
 inline E8m0 to_e8m0_up(float x) {
   const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return kE8m0Nan;
-  // 2^-127 and less are denormal in float32: all exponent bits are 0.
+  // 2^-127 and less are subnormal in float32 and get code 0.
   if (magnitude <= 0x00400000u) return E8m0{0};
   return E8m0{static_cast<uint8_t>(std::min((magnitude + 0x7FFFFFu) >> 23, 254u))};
 }

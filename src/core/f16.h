@@ -14,7 +14,7 @@ struct F16 {
 inline float to_float(F16 x) {  // exact; a NaN keeps its sign and payload
   const uint32_t sign = uint32_t{x.bits & 0x8000u} << 16, magnitude = x.bits & 0x7FFFu;
   if (magnitude >= 0x7C00u) return std::bit_cast<float>(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
-  // In the exponent and mantissa bits of a float32, the bits are the value times 2^-112, also for denormals.
+  // The bits of a half, as exponent and mantissa of a float32, are its value times 2^-112, also if subnormal.
   const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
 }
@@ -25,9 +25,9 @@ inline F16 to_f16(float x) {
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
   const auto with_sign = [sign](uint32_t half) { return F16{static_cast<uint16_t>(sign | half)}; };
   if (magnitude > 0x7F800000u) return with_sign(0x7E00u);
-  // 65520 is half a step above the largest half; it rounds up to infinity.
+  // 65520 is halfway between the largest half (65504) and the next multiple of 32: it rounds up to infinity.
   if (magnitude >= 0x477FF000u) return with_sign(0x7C00u);
-  // Denormal: adding 1/2 rounds to a multiple of 2^-24; the low bits of the sum are that multiple.
+  // Subnormal: adding 1/2 rounds to a multiple of 2^-24; the low bits of the sum are that multiple.
   if (magnitude < 0x38800000u) {
     const float sum = std::bit_cast<float>(magnitude) + 0.5f;
     return with_sign(std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f));

@@ -1,9 +1,9 @@
 // Declares nlohmann::json with an allocator that waits for memory. Include this file or core/json.h, never
 // the library's own headers (a test checks that): the specialisation below must precede the first use of
 // std::allocator with these types.
-// The library (3.11.2) allocates in two places where a failure ends the process: json's destructor moves the
-// values of an array or object into a std::vector<json>, so that deep values do not recurse; and if null
-// becomes an array or object and the allocation fails, the value has that type and a null pointer, which its
+// A failed allocation ends the process in two places of the library (3.11.2). json's destructor moves the
+// values of an array or object into a std::vector<json>, so that deep values do not recurse. If null becomes
+// an array or object and the allocation fails, the value has the new type and a null pointer, which its
 // destructor follows. So these types wait until memory is free. Others throw std::bad_alloc at once.
 #pragma once
 
@@ -39,7 +39,7 @@ concept JsonPart = std::same_as<T, nlohmann::json> || std::same_as<T, JsonArray>
 
 }  // namespace nibble
 
-// Allowed by [namespace.std]: each of these types depends on one outside the standard library.
+// [namespace.std] allows it: each of these types depends on a type outside the standard library.
 template <nibble::JsonPart T>
 class std::allocator<T> {
  public:

@@ -13,9 +13,9 @@
 namespace nibble::log {
 namespace {
 
-constexpr std::string_view kRecords{"nibble.record"};  // logger whose messages are already JSON members
+constexpr std::string_view kRecords{"nibble.record"};  // logger whose messages are members of a JSON object
 
-// `text` as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+// Returns `text` as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 std::string quoted(std::string_view text) {
   using Json = nlohmann::json;
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -38,7 +38,7 @@ class JsonFormatter : public spdlog::formatter {
   std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JsonFormatter>(); }
 };
 
-std::shared_ptr<spdlog::logger> records;  // null with Format::kText
+std::shared_ptr<spdlog::logger> records;  // the logger named kRecords; null with Format::kText
 
 }  // namespace
 

@@ -29,7 +29,7 @@ struct Field {
 };
 // Logs an event at level info: `text` (Format::kText) or the fields instead of "message" (Format::kJson).
 void record(std::string_view text, std::span<const Field> fields);
-// Formats the fields for `text`: " name=value name=value".
+// Formats fields for the `text` of record(): " name=value name=value".
 std::string words(std::span<const Field> fields);
 
 }  // namespace nibble::log

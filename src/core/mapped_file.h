@@ -21,10 +21,10 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
 
-  // Linux caches a file in folios (up to 2 MB with 4 KB pages) and drops only whole folios.
+  // Linux caches a file in folios, groups of pages (up to 2 MB with 4 KB pages), and drops only whole folios.
   static constexpr size_t kFolioBytes{size_t{2} << 20};
-  // Unmaps the folios that hold `part` from this process and drops them from the page cache: the next access
-  // reads from disk. Pages mapped by another process, or of an in-memory file system, stay.
+  // Unmaps the folios that hold `part` from this process and drops them from the page cache, so that the next
+  // access reads from disk. Pages that another process maps, or of an in-memory file system, stay cached.
   void drop_pages(std::span<const std::byte> part) const;
 
  private:
@@ -35,12 +35,12 @@ class MappedFile {
 using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 
 // To be called after each part of a sequential pass over mapped files. Drops the pages of the file that holds
-// `part`, from the file's start to the end of `part`; does nothing if none of the files holds it. Dropping
-// only `part` is not enough: read-ahead also reads pages before a touched page, up to half of
-// /sys/block/*/queue/read_ahead_kb. With 8 MB there, that was 12 % of a file read in pieces of 32 MB.
+// `part`, from its start to the end of `part`; does nothing if no file holds it. Dropping only `part` is not
+// enough: Linux also reads ahead pages before a touched page, up to half of /sys/block/*/queue/read_ahead_kb.
+// With 8 MB there, 12 % of a file that was read in pieces of 32 MB stayed cached.
 void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part);
 
-// Unmaps the whole pages within `bytes`, a part of a mapped file. They stay in the page cache.
+// Unmaps the whole pages within `bytes`, a part of a mapped file. They stay in the system's page cache.
 void release_pages(std::span<const std::byte> bytes);
 
 // Reads a small text file. Throws InputError like MappedFile, and if the file is larger than `max_bytes`.

@@ -1,6 +1,6 @@
-// Sets the process's new-handler: while an exception unwinds the stack, an allocation waits for memory;
-// otherwise it throws std::bad_alloc. Some destructors allocate (Asio's coroutines post the destruction of
-// their frames), and a second exception there would end the process.
+// Sets the process's new-handler. While an exception unwinds the stack, a failing allocation waits for
+// memory; otherwise it throws std::bad_alloc. Some destructors allocate (Asio's coroutines post the
+// destruction of their frames), and a second exception during unwinding would end the process.
 #pragma once
 
 namespace nibble {

@@ -1,5 +1,5 @@
-// Parses a flag like "512,2048": whole numbers from `least` to `most`; an empty item is an error. Throws an
-// InputError that names the flag (`origin`) and what is accepted; `what` describes the numbers.
+// Parses the value of a flag, a list like "512,2048" of whole numbers from `least` to `most`. On any other
+// text throws an InputError that names the flag (`origin`) and the accepted numbers, which `what` describes.
 #pragma once
 
 #include <string_view>

@@ -10,11 +10,11 @@
 
 namespace nibble {
 
-// Both throw std::system_error on a failed write, except to stderr.
+// Both throw std::system_error if a write fails; failed writes to stderr are ignored.
 void write_to(std::FILE* stream, std::string_view text);
 void flush(std::FILE* stream);
 
-// Unlike fmt::print(), never throws for stderr, which would end the program in a destructor.
+// Unlike fmt::print(), never throws for stderr: an exception in a destructor would end the program.
 template <typename... Args>
 void print_to(std::FILE* stream, fmt::format_string<Args...> format, Args&&... args) {
   write_to(stream, fmt::format(format, std::forward<Args>(args)...));

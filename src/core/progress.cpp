@@ -28,7 +28,7 @@ class Display {
       : task_(std::move(task)), unit_(unit), out_(out), draws_(understands_escapes(out)) {}
   Display(const Display&) = delete;
   Display& operator=(const Display&) = delete;
-  ~Display() {  // after a failure: erases the bar, which would share a line with the error message
+  ~Display() {  // After a failure, erases the bar: the error message must not share its line.
     if (is_drawn_) write_to(out_, kEraseLine);
   }
 
@@ -74,7 +74,7 @@ std::string progress_bar(const std::string& task, size_t done, size_t total, siz
                                           : fmt::format("{} of {} {}", done, total, unit);
   const std::string figures = fmt::format("{:3.0f} %  {}", 100 * share, counts);
   const std::string task_and_figures = fmt::format("{} {}", task, figures);
-  constexpr size_t kLeastCells{10}, kMostCells{40}, kFrame{3};  // kFrame: "[", "]" and a space
+  constexpr size_t kLeastCells{10}, kMostCells{40}, kFrame{3};  // kFrame: the brackets of the bar and a space
   if (task_and_figures.size() + kFrame + kLeastCells > width) return task_and_figures.substr(0, width);
   const size_t num_cells = std::min(width - task_and_figures.size() - kFrame, kMostCells);
   const auto num_full = static_cast<size_t>(share * static_cast<double>(num_cells));

@@ -15,7 +15,7 @@ inline constexpr size_t kColdBytes{size_t{768} << 20};
 // The pattern is BF16 numbers around 0.01: kernels that read it meet no subnormals.
 Buffer make_cold_bytes(ThreadPool& pool);
 
-// Bytes per second of one pass by all threads of `pool`, in pieces of 1 MB; a smaller last piece is left out.
+// Bytes per second of one pass by all threads of `pool`, in pieces of 1 MB. Leaves out a smaller last piece.
 double read_pass(ThreadPool& pool, const Buffer& bytes);
 
 // The best of several passes. On a shared machine the bandwidth changes from minute to minute: measure it in

@@ -1,5 +1,5 @@
 // Removes a member, if present, of a JSON object that keeps the order of its members. json's own erase()
-// copies the names of all later members: if memory runs out, it destroys a member twice.
+// copies the names of all later members, and if memory runs out there, it destroys a member twice.
 #pragma once
 
 #include <string_view>

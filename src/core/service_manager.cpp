@@ -39,7 +39,7 @@ bool notify_service_manager(std::string_view state) {
   if (path[0] == '@') address.sun_path[0] = '\0';  // a Linux abstract socket, which is not a file
   const int handle = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (handle < 0) return false;
-  // 200 ms at most: a service manager that does not read must not block the caller.
+  // The timeout for sending, 200 ms: a service manager that does not read must not block the caller.
   const timeval patience{0, 200'000};
   ::setsockopt(handle, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());

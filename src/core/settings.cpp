@@ -13,7 +13,7 @@ namespace {
 using enum SettingGroup;
 using S = Settings;
 
-// Values above an upper bound are typing errors. The bounds also keep the product of two settings in an int.
+// Upper bounds reject typing errors, and keep the product of any two settings within an int.
 constexpr Setting kTable[] = {
     {"reasoning", kInstruction, "LEVEL", "how much the model reasons: low, medium, high", "",
      ChoiceField<std::string>{&S::reasoning, {"low", "medium", "high"}}},
@@ -186,10 +186,10 @@ bool is_date(std::string_view text) {
 template <typename Member>
 bool assign(Settings& settings, const NumberField<Member>& field, std::string_view text) {
   const auto value = parse_number<typename Unwrapped<Member>::type>(text);
-  // Written so that a NaN, also one for text that is not a number, is refused.
+  // Text that is not a number counts as NaN. The comparisons are written so that NaN is refused.
   const double number = value ? static_cast<double>(*value) : NAN;
   if (!(number >= field.least && number <= field.most)) return false;
-  // Compare as float, the sampler's type: a double just above `least` would round to `least`.
+  // Compares as float, the sampler's type: a double just above `least` would round to `least` there.
   if (field.is_above_least && !(static_cast<float>(number) > static_cast<float>(field.least))) return false;
   settings.*field.member = *value;
   return true;
@@ -232,7 +232,7 @@ std::vector<std::string_view> choices([[maybe_unused]] const Field& field) {
 template <typename Member>
 std::string describe(const NumberField<Member>& field) {
   using T = typename Unwrapped<Member>::type;
-  if constexpr (std::is_same_v<T, uint64_t>)  // field.most is a double, which cannot hold UINT64_MAX
+  if constexpr (std::is_same_v<T, uint64_t>)  // not field.most, a double, which cannot hold UINT64_MAX
     return fmt::format("a whole number from {} to {}", field.least, UINT64_MAX);
   const char* kind = std::is_integral_v<T> ? "whole number" : "number";
   if (field.is_above_least) return fmt::format("a {} above {}, up to {}", kind, field.least, field.most);

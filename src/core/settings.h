@@ -14,7 +14,7 @@
 namespace nibble {
 
 struct Settings {
-  // kInstruction and kDate: what the model gets in addition to the prompt.
+  // kInstruction and kDate: what the model is given in addition to the prompt.
   std::string reasoning{"medium"};
   std::optional<std::string> system;
   std::optional<std::string> date;
@@ -30,8 +30,8 @@ struct Settings {
   std::optional<uint64_t> seed;
   std::optional<int> max_tokens, reasoning_budget;
   std::vector<std::string> stop;
-  std::optional<std::string> json_schema, grammar;  // files
-  std::optional<int> logprobs;                      // kDetail: reported for each token
+  std::optional<std::string> json_schema, grammar;  // paths of files
+  std::optional<int> logprobs;                      // kDetail: what is reported for each token
   // kMachine, kBatch, kCache: backend, number formats, memory.
   std::optional<std::string> backend;
   std::optional<int> threads;
@@ -76,10 +76,10 @@ struct Settings {
   std::optional<std::string> tokenizer;  // a vocabulary file instead of the model's own
   std::string log_level{"warn"};
   std::string log_format{"text"};
-  std::optional<std::string> history;  // kChat
+  std::optional<std::string> history;  // kChat: file of the history
 };
 
-enum class SettingGroup {  // a command lists groups and gets all settings of each
+enum class SettingGroup {  // A command lists groups; each setting of these groups is one of its flags.
   kInstruction,
   kDate,
   kSampling,
@@ -96,16 +96,16 @@ enum class SettingGroup {  // a command lists groups and gets all settings of ea
   kChat
 };
 
-template <typename Member>  // int, double, or an optional of int or uint64_t
+template <typename Member>  // Member: int, double, or an optional of int or uint64_t
 struct NumberField {
   Member Settings::*member;
   double least, most;
   bool is_above_least{false};  // `least` itself is refused
 };
-template <typename Member>  // std::string or an optional of it
+template <typename Member>  // Member: std::string or an optional of it
 struct ChoiceField {
   Member Settings::*member;
-  std::string_view accepted[12];  // unused entries are empty
+  std::string_view accepted[12];  // accepted values; unused entries are empty
 };
 struct SwitchField {  // on or off; a flag without a value (Setting::value) turns it on
   bool Settings::*member;
@@ -124,9 +124,9 @@ struct TextListField {  // each use of the flag appends one text
 struct Setting {
   std::string_view name;  // "top-k": the flag --top-k, the variable NIBBLE_TOP_K
   SettingGroup group;
-  std::string_view value;  // placeholder in --help: "N"; empty for a flag without a value
+  std::string_view value;  // name of the value in --help: "N"; empty for a flag without a value
   std::string_view help;
-  std::string_view unset;  // --help: what an unset optional means; empty if the setting always has a value
+  std::string_view unset;  // help for an optional setting: what it means if not set; else empty
   std::variant<NumberField<int>, NumberField<double>, NumberField<std::optional<int>>,
                NumberField<std::optional<uint64_t>>, ChoiceField<std::string>,
                ChoiceField<std::optional<std::string>>, SwitchField, TextField, DateField, TextListField>
@@ -141,14 +141,14 @@ std::span<const Setting> setting_table();
 std::string flag(const Setting& setting);      // "--top-k"
 std::string variable(const Setting& setting);  // "NIBBLE_TOP_K"
 std::vector<std::string_view> choices_of(
-    const Setting& setting);                   // empty unless it is a ChoiceField or SwitchField
+    const Setting& setting);                   // accepted values of a ChoiceField or SwitchField; else empty
 std::string accepted(const Setting& setting);  // "a whole number from 0 to 1000"
 std::string default_of(const Setting& setting);
-std::string value_of(const Settings& settings, const Setting& setting);  // in the form of default_of()
+std::string value_of(const Settings& settings, const Setting& setting);  // formatted like default_of()
 
 // Sets a member from `text`. Throws an InputError that lists accepted values; `origin`: the flag or variable.
 void set(Settings& settings, const Setting& setting, std::string_view text, std::string_view origin);
 
-void reset(Settings& settings, const Setting& setting);  // to its default
+void reset(Settings& settings, const Setting& setting);  // sets the default
 
 }  // namespace nibble

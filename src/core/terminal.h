@@ -11,6 +11,6 @@ bool is_terminal(std::FILE* stream);
 // Whether `stream` is a terminal that can erase lines and dim text: TERM is set and not "dumb".
 bool understands_escapes(std::FILE* stream);
 
-size_t num_columns(std::FILE* terminal);  // 80 if unknown
+size_t num_columns(std::FILE* terminal);  // width; 80 if unknown
 
 }  // namespace nibble

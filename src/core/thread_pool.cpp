@@ -7,9 +7,9 @@
 namespace nibble {
 namespace {
 
-constexpr uint32_t kClosed{UINT32_MAX};  // an item number that means: no item may be claimed
+constexpr uint32_t kClosed{UINT32_MAX};  // as item number: the loop is closed, no item may be claimed
 
-// Spins before a thread sleeps: about 50 us, longer than the gap between two loops of a forward pass.
+// Spins before a thread sleeps: about 50 us, longer than the time between two loops of a forward pass.
 constexpr int kMaxSpins{1000};
 
 constexpr uint64_t pack(uint32_t loop, uint32_t item) { return uint64_t{loop} << 32 | item; }
@@ -39,7 +39,7 @@ void await_change(const std::atomic<T>& value, T old) {
 int num_usable_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  // Fails if the machine has more cores than cpu_set_t holds.
+  // The call fails if the machine has more cores than cpu_set_t holds.
   if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
   return CPU_COUNT(&cores);
 }
@@ -57,7 +57,7 @@ ThreadPool::~ThreadPool() {
   next_.notify_all();
 }
 
-// Claims and runs items until none is left. Returns the value of next_ at which none was left.
+// Claims and runs items until all are claimed. Returns the last value of next_, for await_change().
 uint64_t ThreadPool::run_items(int thread) {
   uint64_t next = next_.load(std::memory_order_acquire);
   while (item_of(next) != kClosed) {
@@ -79,7 +79,7 @@ uint64_t ThreadPool::run_items(int thread) {
 void ThreadPool::work(int thread) {
   while (true) {
     const uint64_t seen = run_items(thread);
-    if (is_ending_.load(std::memory_order_relaxed)) return;  // stored before the last change of next_
+    if (is_ending_.load(std::memory_order_relaxed)) return;  // set before the destructor changes next_
     await_change(next_, seen);
   }
 }
@@ -90,14 +90,15 @@ void ThreadPool::run(ptrdiff_t num_items, Call call, const void* context) {
     for (ptrdiff_t item = 0; item < num_items; ++item) call(context, item, 0);
     return;
   }
-  // Close the old loop before its members change: a thread in it could claim a new item with old members.
+  // Close the old loop before its members change: a thread in it could otherwise run a new item by old
+  // members.
   const uint32_t loop = loop_of(next_.load(std::memory_order_relaxed)) + 1;
   next_.store(pack(loop, kClosed), std::memory_order_release);
   num_items_.store(static_cast<uint32_t>(num_items), std::memory_order_relaxed);
   call_.store(call, std::memory_order_relaxed);
   context_.store(context, std::memory_order_relaxed);
   num_done_.store(0, std::memory_order_relaxed);
-  // Must be visible before notify_all() looks for sleeping threads.
+  // seq_cst: next_ must be visible before notify_all() looks for sleeping threads.
   next_.store(pack(loop, 0), std::memory_order_seq_cst);
   next_.notify_all();
 

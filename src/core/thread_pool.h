@@ -1,7 +1,7 @@
 // A thread pool for loops: each free thread claims the next item. The caller works too and waits only for
-// items that have started, never for a thread that is not scheduled. So a loop takes no longer than on one
-// thread while other programs hold the cores. With OpenMP, where every loop waits for all threads, decoding
-// the bundled model on such a machine fell from several hundred tokens per second to 3 (docs/decisions/0004).
+// items that have started, never for a thread that is not scheduled. So while other programs use the cores, a
+// loop takes no longer than on one thread. With OpenMP, where every loop waits for all threads, decoding the
+// bundled model on such a machine fell from several hundred tokens per second to 3 (docs/decisions/0004).
 #pragma once
 
 #include <atomic>
@@ -43,8 +43,8 @@ class ThreadPool {
   void work(int thread);
   uint64_t run_items(int thread);
 
-  // Loop number (upper 32 bits) and next item of that loop (lower 32 bits). A compare-and-swap on both claims
-  // an item, so a claim succeeds only while the loop runs whose members (below) the thread has read.
+  // Number of the loop (upper 32 bits) and of its next item (lower 32 bits). A thread claims an item by a
+  // compare-and-swap of both, which fails if a new loop has begun since the thread read the members below.
   std::atomic<uint64_t> next_{0};
   std::atomic<uint32_t> num_items_{0};
   std::atomic<Call> call_{nullptr};

@@ -10,8 +10,8 @@ namespace nibble {
 template <typename T, int rank>
 struct View {
   T* data = nullptr;
-  std::array<ptrdiff_t, rank> shape{};   // outermost first
-  std::array<ptrdiff_t, rank> stride{};  // in elements
+  std::array<ptrdiff_t, rank> shape{};   // extent of each axis, outermost first
+  std::array<ptrdiff_t, rank> stride{};  // distance of neighbours on each axis, in elements
 
   View() = default;
   // Row-major, without gaps.

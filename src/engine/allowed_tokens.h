@@ -1,4 +1,4 @@
-// Tokens that may continue an answer: in the request's list and allowed by its constraint, where set.
+// Tokens that may continue an answer: listed by the request and allowed by its constraint, if it has these.
 #pragma once
 
 #include <memory>
@@ -16,22 +16,22 @@ class AllowedTokens final : public TokenMask {
  public:
   AllowedTokens(std::shared_ptr<const std::vector<TokenId>> listed, const grammar::Constraint* constraint);
 
-  // The copy starts at the same point of the answer, then advances independently.
+  // The copy is at the same point of the answer; from there on the two advance independently.
   AllowedTokens(const AllowedTokens& other);
 
   bool are_all() const { return !listed_ && !constraint_; }
   bool are_listed() const { return listed_ != nullptr; }
   bool depend_on_answer() const { return constraint_ != nullptr; }
-  // If the constraint takes too much work, allows every listed token and sets fault().
+  // Marks allowed tokens. If the constraint takes too much work, marks all listed tokens and sets fault().
   void fill(std::span<uint32_t> words) override;
 
   // Advances the constraint past a token of the answer. Returns the tokens that must follow it: the caller
   // adds them to the answer and must not pass them to push().
   std::vector<TokenId> push(TokenId token);
-  // Like push(), for a token that may be disallowed. Returns nothing if it is, or if the constraint takes too
-  // much work; the object must not be used after that.
+  // Like push(), for a token that may be disallowed. Returns nullopt if it is disallowed or the constraint
+  // takes too much work; the object must not be used after that.
   std::optional<std::vector<TokenId>> try_push(TokenId token);
-  // Reason why the answer can't continue; empty if it can.
+  // Why the constraint can't continue (it took too much work); empty if it can.
   const std::optional<std::string>& fault() const { return fault_; }
 
  private:

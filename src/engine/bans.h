@@ -1,7 +1,7 @@
-// Tokens that a request bans at one place of its answer, as logit biases of -infinity: every sampler gives
-// them weight 0. Log-probabilities do not change: they come from the model's own logits (backend/sample.h).
-// For a few tokens; a ban of most of the vocabulary needs a mask (allowed_tokens.h).
-//   runs        the last token of a banned run is banned after the tokens before it, so the run never appears
+// Bans tokens at one position of a request's answer by logit biases of -infinity: every sampler gives such
+// tokens weight 0. Log-probabilities do not change: they come from the model's own logits (backend/sample.h).
+// For a few tokens only; a ban of most of the vocabulary needs a mask (allowed_tokens.h).
+//   runs        a banned token sequence: its last token is banned right after the others, so it never appears
 //   min_tokens  stop tokens are banned until the answer has this number of tokens
 #pragma once
 
@@ -24,8 +24,8 @@ class BannedSampling {
            sample_.presence_penalty != 0 || sample_.frequency_penalty != 0;
   }
   bool has_bans() const { return !runs_.empty() || min_tokens_ > 0; }
-  // How to sample the token after `output`. `index` is the number of tokens in the answer; it may exceed
-  // output.size() if needs_output() is false. The result is valid until the next call.
+  // How to sample the token after `output`, the answer so far. `index` is the answer's number of tokens; if
+  // needs_output() is false, `output` may be shorter. The result is valid until the next call.
   const SampleParams& at(std::span<const TokenId> output, int index);
 
  private:
@@ -34,7 +34,7 @@ class BannedSampling {
   std::vector<TokenId> stop_tokens_;
   int min_tokens_;
   bool needs_output_{false};
-  size_t num_fixed_;  // number of biases that apply at every place
+  size_t num_fixed_;  // number of biases that apply at every position
 };
 
 }  // namespace nibble

@@ -1,9 +1,8 @@
-// The drafts of one sequence in a step, and the output rows that verify them. Row 0 follows the known tokens
-// and is not stored here. Each further row follows a draft and samples as if that draft and its ancestors
-// were accepted, with the bans, penalties and mask of that place. Drafts form a chain, or a tree if the
-// backend supports trees.
-// Tokens that a constraint forces are drafts that are certain once the draft before them is accepted. They
-// need no output row, unless log-probabilities are requested: then every token has one.
+// The drafts of one sequence in a step, and the output rows that verify them. The row after the known tokens,
+// row 0, is not stored here. Each further row follows a draft and samples as if that draft and its ancestors
+// were accepted, with the bans, penalties and mask that then apply. Drafts form a chain, or a tree if the
+// backend supports trees. Tokens that a constraint forces are drafts too: they are accepted if the draft
+// before them is. They need no output row, unless log-probabilities are requested: then every token has one.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +20,11 @@ struct DraftTree {
   struct Row {
     int draft{0};  // the row samples the token after this draft
     SampleParams sample{};
-    std::unique_ptr<AllowedTokens> allowed{};  // null: all tokens
+    std::unique_ptr<AllowedTokens> allowed{};  // null: every token may be sampled
   };
   std::vector<TokenId> drafts{};
-  std::vector<int> parents{};  // index of the previous draft; -1: the known tokens
-  std::vector<Row> rows{};     // ascending by draft
+  std::vector<int> parents{};  // for each draft: index of the draft before it; -1: the known tokens
+  std::vector<Row> rows{};     // in ascending order of Row::draft
 
   void cut(int num_drafts) {
     drafts.resize(static_cast<size_t>(num_drafts));
@@ -45,8 +44,8 @@ struct DraftTree {
     std::reverse(path.begin(), path.end());
     return path;
   }
-  // Keeps only the drafts of `path`, each the parent of the next, and their rows. `tokens`: the results of
-  // row 0, then of all rows. Returns the results of row 0 and of the rows kept.
+  // Keeps only the drafts of `path` (draft indices, each the parent of the next) and their rows. `tokens`:
+  // the results of row 0 and of `rows`. Returns the results of row 0 and of the rows kept.
   std::vector<SampledToken> keep(std::span<const int> path, std::span<SampledToken> tokens) {
     DraftTree kept;
     std::vector<SampledToken> kept_tokens{std::move(tokens.front())};

@@ -43,7 +43,7 @@ Drafting::Trees Drafting::plan(const DraftRoom& room, Sequences& sequences, cons
       continue;
     }
     const auto track = tracks_.find(quota.request);
-    if (track == tracks_.end()) continue;  // still in its prompt
+    if (track == tracks_.end()) continue;  // no token of the answer is known yet
     quotas.push_back(&quota);
     proposed.push_back({.track = track->second.get(), .most = quota.most});
   }
@@ -86,7 +86,7 @@ void Drafting::keep_answer(const Sequence& sequence) {
   if (!speculator_) return;
   try {
     speculator_->finish(sequence.output(), sequence.cache_salt());
-  } catch (const std::bad_alloc&) {  // later drafts will not use this answer
+  } catch (const std::bad_alloc&) {  // the answer is not used for later drafts
   }
 }
 
@@ -114,7 +114,7 @@ void Drafting::learn(const Ended& ended) {
   if (ended.next && !launches_before_drafts_) consider(*ended.next);
 }
 
-// Checks whether drafts would have paid off in the step just launched: then the next one waits for tokens.
+// Checks if drafts would have paid off in `next`, just launched without them: then the step after it waits.
 void Drafting::consider(const Launched& next) {
   std::vector<speculative::Speculator::Choice> proposed;
   int num_rows = 0;

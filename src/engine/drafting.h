@@ -1,5 +1,5 @@
-// Speculation as the engine's loop uses it: when it plans a step (which drafts to verify), hands out tokens
-// (which were accepted), and ends a step (its cost, what to draft next). Does nothing without drafters.
+// Speculative decoding as the engine's loop uses it: to plan a step (which drafts to verify), hand out tokens
+// (which were accepted), and end a step (its cost, what to draft next). Does nothing without drafters.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class Drafting {
  public:
   using Trees = std::unordered_map<RequestId, DraftTree>;
 
-  // Throws InputError if the backend can't run what the options require.
+  // Throws InputError if the backend does not support the options.
   Drafting(const EngineOptions& options, const Backend& backend);
 
   bool is_on() const { return speculator_.has_value(); }
@@ -30,29 +30,29 @@ class Drafting {
 
   // Whether the next step must wait for the tokens of the step under way, because drafts may follow them.
   bool waits_for_tokens(const Launched& under_way) const;
-  // Chooses drafts for the sequences of the next step and sets their number in `room`. `under_way`: the
-  // previous step if it has not ended; otherwise null.
+  // Chooses drafts for the sequences of the next step and sets each sequence's number of drafts in `room`.
+  // `under_way`: the previous step if it has not ended; otherwise null.
   Trees plan(const DraftRoom& room, Sequences& sequences, const Launched* under_way);
-  // Tokens that the step planned last drafts per sequence, for the step after it.
+  // Number of tokens per sequence that the last planned step drafts for the step after it.
   int num_to_draft() const { return speculator_ ? speculator_->num_to_draft() : 0; }
   StepBatch::Head head() const;
 
-  // Records the tokens after the first `num_known`, and the drafts `made` by the backend's draft head.
+  // Passes on the tokens after the first `num_known`, and the drafts `made` by the backend's draft head.
   void add_tokens(RequestId id, const Sequence& sequence, size_t num_known, const Drafts& made);
   void count(int num_drafts, int num_accepted) { counts_.add(num_drafts, num_accepted); }
-  // Fills in the drafts of a request in `next`, launched before they were known. Surplus drafts are dropped.
+  // Fills in a request's drafts in `next`, which was launched before they were known; ignores surplus drafts.
   static void fill_in(RequestId id, const Drafts& made, Launched& next);
   // Offers a finished answer to later requests for drafting. Does nothing if memory runs out.
   void keep_answer(const Sequence& sequence);
   void remove(RequestId id) { tracks_.erase(id); }
 
-  // Lets the draft model, if any, draft for the sequences that got a token. Returns the time that the draft
-  // model spent on reading text new to it.
+  // Lets the draft model, if any, draft for the sequences that got a token in `step`. Returns the time that
+  // the draft model spent on reading tokens that it had not read yet.
   speculative::DraftModel::CatchUp draft(const Launched& step);
   struct Ended {
     const Launched& step;
     const StepReport& report;
-    int num_tokens;        // produced by the step
+    int num_tokens;        // tokens that the step added to answers
     const Launched* next;  // the step launched after `step`, or null
     speculative::DraftModel::CatchUp catch_up;
   };
@@ -64,7 +64,7 @@ class Drafting {
   std::optional<speculative::Speculator> speculator_;
   bool launches_before_drafts_;
   int max_batch_tokens_;
-  // Only for sequences whose answer has at least one token.
+  // The drafters of each sequence whose answer has at least one token.
   std::unordered_map<RequestId, std::unique_ptr<speculative::Track>> tracks_;
   speculative::DraftCounts counts_;
 };

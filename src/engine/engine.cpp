@@ -1,10 +1,10 @@
 // The engine's loop: take new requests, plan a step, run it, send out its events. Two queues connect it to
-// other threads: requests and cancellations in, events out. All else belongs to the engine's thread.
-// If the backend can (Backend::steps_ahead), the next step is planned and launched before the tokens of the
-// current step are known; stop rules, text and events are processed meanwhile. Drafts and constraints depend
-// on known tokens: with either, a step starts only after the previous one has ended. The exception is drafts
-// that the backend makes itself, which need not be known at launch (Drafting::launches_before_drafts).
-// If no answer continues, the next step only prefills. It waits for more prompts (gathering.h).
+// other threads: requests and cancellations in, events out. All else belongs to the engine's thread. If the
+// backend allows it (Backend::steps_ahead), the next step is planned and launched before the tokens of the
+// current step are known; stop rules, text and events are processed while it runs. Drafts and constraints
+// depend on known tokens: with either, a step starts only after the previous one has ended. The exception is
+// drafts that the backend makes itself, which need not be known at launch (Drafting::launches_before_drafts).
+// If no running answer continues, the next step only prefills and first waits for more prompts (gathering.h).
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -109,27 +109,27 @@ struct Engine::Impl {
   bool advance();  // returns false when the engine must end
   void discard_steps();
   void recover(const std::string& why);
-  bool take_orders();  // waits while no work is left; returns false when the engine must end
+  bool take_orders();  // waits while there is no work; returns false when the engine must end
   void take(Order& order);
   // Waits briefly, if no step runs, for prompts to share the next step. Returns false if the engine must end.
   bool gather();
   // Whether any running sequence has a row in the next step, judged by token limits: stop tokens are ignored.
   bool goes_on() const;
   // Whether the next step must wait for the tokens of the step under way: drafts may follow these tokens, or
-  // they decide how a sequence is sampled (constraints). Otherwise such a sequence would have a row only in
-  // every second step. The price of waiting: the device idles during the host's work between the steps.
+  // they decide how a sequence is sampled (constraints). Without waiting, such a sequence could run only in
+  // every second step. With waiting, the device idles during the host's work between the steps.
   bool waits_for_tokens() const {
     return backend.steps_ahead() > 0 &&
            (scheduler.waits_for_tokens() || drafting.waits_for_tokens(*under_way));
   }
-  std::optional<Launched> launch();  // nothing if there is nothing to run
+  std::optional<Launched> launch();  // returns nullopt if no sequence can run, or the launch failed
   std::vector<Slice> plan(Drafting::Trees& trees);
   // Collects the result of a step and hands out its tokens. `next`: the step already launched after it; if
   // null, the draft model drafts for the step to come.
   void finish(Launched& step, Launched* next);
-  std::optional<StepResult> collect(Launched& step, Launched* next);  // nothing if the step failed
+  std::optional<StepResult> collect(Launched& step, Launched* next);  // returns nullopt if the step failed
   StepReport measure(const Launched& step, const StepResult& result);
-  int hand_out(Launched& step, StepResult& result, Launched* next);  // returns the number of tokens
+  int hand_out(Launched& step, StepResult& result, Launched* next);  // returns the number of tokens added
   void fail_step(const std::exception& error);
   // Declares the engine lost if the backend is lost or the same fault repeats.
   void count_fault(const std::string& why, bool is_lost);
@@ -146,7 +146,7 @@ struct Engine::Impl {
   const Tokenizer& tokenizer;
   const RequestLimits limits;
 
-  mutable std::mutex mutex;  // guards the members from `orders` to `state`
+  mutable std::mutex mutex;  // guards the members from here to `state`
   std::condition_variable order_came, event_came;
   std::vector<Order> orders;
   std::deque<Event> events;
@@ -169,7 +169,7 @@ struct Engine::Impl {
   int num_launched{0};                  // steps launched and not collected yet
   std::optional<Stopwatch> since_step;  // started when the last step ended
   // Device clock at the end of the last step. Set if the device reports times, no sequence of that step was
-  // in its prompt (Launched::has_prompt), and there has been work since.
+  // still in its prompt (Launched::has_prompt), and the engine has not been idle since.
   std::optional<uint64_t> decode_ended_ns;
 
   std::thread thread;  // last: it starts after all other members are constructed
@@ -203,7 +203,7 @@ bool Engine::Impl::advance() {
   return true;
 }
 
-// Drops the steps under way. Does not wait for a lost backend: that could take forever.
+// Drops the steps under way. Does not wait for a lost backend, which may never answer.
 void Engine::Impl::discard_steps() {
   for (; num_launched > 0; --num_launched) {
     if (!lost.empty()) continue;
@@ -217,8 +217,8 @@ void Engine::Impl::discard_steps() {
 }
 
 // Called after a failure outside the backend, such as lack of memory, when it is unknown how far a step got.
-// Restarts all running sequences from their first token with the tokens that they have; answers do not
-// change. Fails the youngest request: the next step needs less memory, and no sequence can fail every step.
+// Requeues all running sequences with the tokens that they have, so answers do not change. Fails the youngest
+// request: the next step then needs less memory, and no sequence can make every step fail.
 void Engine::Impl::recover(const std::string& why) {
   discard_steps();
   decode_ended_ns.reset();
@@ -284,7 +284,7 @@ bool Engine::Impl::goes_on() const {
 bool Engine::Impl::gather() {
   if (under_way || scheduler.is_idle() || goes_on()) return true;
   gathering.begin(scheduler.num_waiting());
-  while (!scheduler.is_idle()) {  // idle: all were cancelled
+  while (!scheduler.is_idle()) {  // becomes idle if all are cancelled
     const auto left = gathering.left(scheduler.num_waiting());
     if (!left) break;
     {
@@ -308,7 +308,7 @@ std::optional<Launched> Engine::Impl::launch() {
   Drafting::Trees trees;
   Launched next{.slices = plan(trees)};
   publish();
-  if (next.slices.empty()) return {};  // all sequences were cancelled or wait for their last token
+  if (next.slices.empty()) return {};  // every sequence was cancelled or waits for its last token
   next.has_prompts_alone = true;
   for (const Slice& slice : next.slices) {
     Sequence& sequence = sequences.at(slice.request);
@@ -330,7 +330,7 @@ std::optional<Launched> Engine::Impl::launch() {
     backend.launch(batch.batch());
     ++num_launched;
   } catch (const std::bad_alloc&) {
-    throw;  // handled by recover(): a retry may find memory
+    throw;  // run() calls recover(): the retry may find memory
   } catch (const std::exception& error) {
     progress.end_step(next.num_rows);
     fail_step(error);
@@ -367,7 +367,7 @@ std::optional<StepResult> Engine::Impl::collect(Launched& step, Launched* next) 
     decode_ended_ns.reset();
     if (step.slices.empty()) return {};
     fail_step(error);
-    // fail_step() also failed the sequences of `next`: without slices its result is ignored.
+    // fail_step() also failed the sequences of `next`. Without slices, the result of `next` is ignored.
     if (next) *next = {.num_rows = next->num_rows};
     return {};
   }
@@ -428,7 +428,7 @@ void Engine::Impl::fail_step(const std::exception& error) {
   const std::vector<RequestId> failed = with_memory([&] { return scheduler.remove_running(); });
   const bool is_lost = dynamic_cast<const BackendLost*>(&error);
   ++num_faults;
-  publish();  // before the events: their receivers must find the fault counted
+  publish();  // before the events, whose receivers may read num_faults
   for (const RequestId id : failed) fail(id, message);
   count_fault(why, is_lost);
 }
@@ -465,7 +465,7 @@ void Engine::Impl::publish() {
   std::vector<Counter> steps;
   try {
     steps = backend.counters();
-  } catch (const std::bad_alloc&) {  // the next call updates them
+  } catch (const std::bad_alloc&) {  // state.steps is updated by the next call
   }
   const std::lock_guard lock(mutex);
   state.num_running = scheduler.num_running();
@@ -478,9 +478,9 @@ void Engine::Impl::publish() {
   if (!steps.empty()) state.steps = std::move(steps);
 }
 
-// Adds the token sampled after the known tokens, then the token of each further row until a draft differs
-// from the tokens added. Returns the number of tokens added, including forced ones. `made`: new drafts of the
-// backend's draft head, which follow these tokens.
+// Adds the token of row 0 (draft_tree.h), then those of further rows while their drafts equal the added
+// tokens. Returns the number of tokens added, including forced ones. `made`: new drafts of the backend's
+// draft head, which follow these tokens.
 int Engine::Impl::add_tokens(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
                              const Drafts& made) {
   const auto found = sequences.find(slice.request);
@@ -500,7 +500,7 @@ int Engine::Impl::add_tokens(const Slice& slice, const DraftTree& chain, std::sp
       const DraftTree::Row& checked = chain.rows[row - 1];
       const int num_before = checked.draft + 1;
       if (num_right() < num_before || std::ssize(added()) != num_before) break;
-      if (checked.allowed && checked.allowed->fault()) break;  // a row after known tokens will report it
+      if (checked.allowed && checked.allowed->fault()) break;  // reported after known tokens, in a later step
     }
     if (token.token == -1) {
       failure = sequence.failure_at(static_cast<int>(sequence.tokens().size()) - 1);
@@ -527,7 +527,7 @@ int Engine::Impl::add_tokens(const Slice& slice, const DraftTree& chain, std::sp
   return num_added;
 }
 
-// Adds a token and those that a constraint forces after it. `is_first`: the scheduler expects the token.
+// Adds a sampled token and those that a constraint forces next. `is_first`: the scheduler awaits the token.
 void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_first) {
   if (is_first)
     scheduler.push(sequence.id(), token.token);
@@ -540,7 +540,7 @@ void Engine::Impl::add_token(Sequence& sequence, SampledToken token, bool is_fir
   }
 }
 
-// Frees the pages and updates the state before it sends the event: receivers can rely on both.
+// Ends a sequence. Frees its pages and updates the state before the event is sent, so its receiver sees both.
 void Engine::Impl::end(RequestId id, Event event) {
   if (std::holds_alternative<FinishedEvent>(event)) drafting.keep_answer(sequences.at(id));
   drafting.remove(id);
@@ -584,7 +584,7 @@ std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num
     added[choice].request = request;
   }
   {
-    const std::lock_guard lock(impl_->mutex);  // if memory runs out, none is queued
+    const std::lock_guard lock(impl_->mutex);  // if memory runs out, no request is queued
     impl_->orders.reserve(impl_->orders.size() + added.size());
     for (RequestId& id : ids) id = static_cast<RequestId>(++impl_->num_requests);
     for (size_t choice = 0; choice < added.size(); ++choice) {

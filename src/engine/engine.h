@@ -19,15 +19,15 @@
 
 namespace nibble {
 
-// State after the last step, or after the last requests arrived or were cancelled.
+// Updated after each step, and whenever requests arrive or are cancelled.
 struct EngineState {
   int num_running{0}, num_waiting{0};
-  PageCounts pages_held{};  // by running sequences
+  PageCounts pages_held{};  // pages of running sequences
   int num_pages{0};         // of all KV caches, for both kinds of layer
   uint64_t num_faults{0};   // failed steps, in the backend or in the engine
   SchedulerCounts counts{};
   speculative::DraftCounts drafts{};
-  std::vector<Counter> steps{};  // the backend's steps, by how it launched them
+  std::vector<Counter> steps{};  // counters of the backend: steps by the way they were launched
   EngineProgress progress{};
   // Why no further step can run: the backend is lost, or three steps in a row failed with the same fault.
   // Then all requests fail, also later ones. Empty while the engine works.
@@ -47,10 +47,10 @@ class Engine {
 
   // Queues a request without waiting for the model. A request that can't be run yields a FailedEvent.
   RequestId submit(GenerationRequest request);
-  // Queues `num_choices` answers to one prompt as separate, adjacent requests. The first equals that of
-  // submit(); the others derive their seeds from its seed. The prefix cache shares the prompt's full pages.
+  // Queues `num_choices` answers to one prompt as separate requests with adjacent ids. The first has the
+  // request's seed, the others seeds derived from it. They share the prompt's full pages by the prefix cache.
   std::vector<RequestId> submit_choices(GenerationRequest request, int num_choices);
-  // Does nothing if the request has ended. Its pages are free once its FinishedEvent (kCancelled) is out.
+  // Does nothing if the request has ended. Its FinishedEvent (kCancelled) is sent after its pages are freed.
   void cancel(RequestId request);
 
   EngineState state() const;  // never waits for the backend

@@ -15,8 +15,8 @@ namespace nibble {
 struct TokenEvent {
   RequestId request{};
   SampledToken token{};
-  // Text that is now certain: valid UTF-8 that can no longer become part of a stop string. A control token
-  // has no text, but releases text held back: no character or stop string spans it.
+  // Text that has become final: valid UTF-8 that can no longer become part of a stop string. A control token
+  // has no text, but makes held-back text final, because no character or stop string spans it.
   std::string text{};
   int num_cached_tokens{0};  // prompt tokens taken from the prefix cache
   // Set in the first event of a request with prompt_logprobs: the prompt's tokens except the first.
@@ -38,7 +38,7 @@ struct FinishedEvent {
   std::string text{};  // text that was still held back
   int num_prompt_tokens{0}, num_output_tokens{0};
   int num_cached_tokens{0};  // as in TokenEvent
-  // Steps that gave tokens of the answer: fewer than its tokens if drafts were accepted or tokens forced.
+  // Steps that added tokens to the answer: fewer than its tokens if drafts were accepted or tokens forced.
   int num_steps{0};
   speculative::DraftCounts drafts{};
   // Queue: from submit() to the first step. Prefill: then to the first token. Decode: then to the last token.
@@ -48,7 +48,7 @@ struct FinishedEvent {
 struct FailedEvent {
   RequestId request{};
   std::string message{};  // one line: what, where, what to do
-  // True if the request itself is at fault: it contradicts itself or takes too much work.
+  // True if the request is to blame: it contradicts itself or takes too much work.
   bool is_requests_own{false};
 };
 

@@ -1,6 +1,6 @@
-// Decides how long a prefill-only step waits for more prompts: answers that end together are followed by
-// requests that arrive together. One prefill step fewer saves much more time than the wait costs, because a
-// step with few prompts reads almost as many experts as a step with many.
+// Decides how long a prefill-only step waits for more prompts. Answers that end together are often followed
+// by requests that arrive together. Saving one prefill step gains much more time than the wait costs, because
+// a step with few prompts reads almost as many experts as a step with many.
 #pragma once
 
 #include <algorithm>
@@ -21,27 +21,27 @@ struct GatherOptions {
 
 class Gathering {
  public:
-  // `most`: the largest number of requests that can be expected.
+  // `most`: the limit of running sequences, and so of the requests that a wait expects.
   Gathering(const GatherOptions& options, int most)
       : options_(options), longest_(options.at_most), most_(most), num_together_(most) {}
 
-  // Starts a wait when `num_waiting` requests have arrived. Only the first wait of a single client lasts:
-  // from then on one request is expected.
+  // Starts a wait when `num_waiting` requests have arrived. Expects the number that arrived together last
+  // time: with a single client, only the first wait is not over at once.
   void begin(int num_waiting) {
     num_expected_ = std::min(std::exchange(num_together_, num_waiting), most_);
     since_first_.emplace();
   }
-  // Time left to wait; nothing if all expected requests have arrived or the time is over.
+  // Time left to wait; nullopt if all expected requests have arrived or the time is over.
   std::optional<std::chrono::duration<double>> left(int num_waiting) const {
     const auto left = longest_ - std::chrono::duration<double>(since_first_->seconds());
     if (num_waiting >= num_expected_ || left.count() <= 0) return {};
     return left;
   }
-  // Counts a request that was submitted within the longest wait after begin().
+  // Counts a request as arrived together with others if submitted within the longest wait after begin().
   void count(const Stopwatch& submitted) {
     num_together_ += since_first_ && since_first_->seconds() - submitted.seconds() < longest_.count();
   }
-  // Ends the count of requests that arrived together: no sequence runs or waits.
+  // Called when no sequence runs or waits: later requests do not count as arrived together.
   void end() { since_first_.reset(); }
   void learn(double step_seconds) {
     longest_ =
@@ -52,7 +52,7 @@ class Gathering {
   const GatherOptions options_;
   std::chrono::duration<double> longest_;
   const int most_;
-  int num_together_, num_expected_{0};  // requests that arrived together last time; requests expected now
+  int num_together_, num_expected_{0};  // that arrived together; that the current wait expects
   std::optional<Stopwatch> since_first_;
 };
 

@@ -16,8 +16,8 @@ namespace nibble {
 
 enum class RequestId : uint64_t {};
 
-// Limits of accepted values that formulas do not imply. The first two are those of OpenAI's API.
-inline constexpr float kMaxPenalty{2};  // presence and frequency penalty, either sign
+// Limits of values that no formula implies. The first two are those of OpenAI's API.
+inline constexpr float kMaxPenalty{2};  // of the absolute value of presence and frequency penalty
 inline constexpr float kMaxLogitBias{100};
 inline constexpr size_t kMaxStopStrings{16};
 
@@ -25,14 +25,15 @@ struct StopParams {
   int max_tokens{0};  // 0: up to the room in the context and in the KV cache
   // Until the answer has this number of tokens, no stop token is chosen and no stop string is searched.
   int min_tokens{0};
-  // Each of these ends the answer. It is reported as a token, but adds no text.
+  // Stop tokens: the first one ends the answer. It is reported as a token; its text is added only if
+  // keeps_stop.
   std::vector<TokenId> tokens{};
-  // The text ends before the first of these strings, even if the string spans tokens: engine/stop.h.
+  // Stop strings. The text ends before the first of them, even if it spans tokens (engine/stop.h).
   std::vector<std::string> strings{};
-  bool keeps_stop{false};  // whether the stop string or stop token is part of the text
+  bool keeps_stop{false};  // the text includes the stop string or stop token
 };
 
-// Tokens that must not be sampled: engine/bans.h for `runs`, engine/allowed_tokens.h for `allowed`.
+// Tokens that must not be sampled. engine/bans.h applies `runs`, engine/allowed_tokens.h `allowed`.
 struct Bans {
   // The only tokens that may be sampled; null: all. The choices of a request share the list.
   std::shared_ptr<const std::vector<TokenId>> allowed{};
@@ -46,13 +47,13 @@ struct GenerationRequest {
   Bans bans{};
   // Constraint on the whole answer; null: none. Each choice of the request gets a fork of it.
   std::shared_ptr<const grammar::Constraint> constraint{};
-  // -1: none. n >= 0: report the log-probability of each prompt token except the first, and of the n
-  // likeliest tokens at its place; at most kMaxLogprobs. Then the whole prompt runs, even if cached.
+  // -1: none. n >= 0: report the log-probability of each prompt token except the first, and of the n (up to
+  // kMaxLogprobs) likeliest tokens at its position. The whole prompt then runs, even if cached.
   int prompt_logprobs{-1};
   // Requests share cached data (pages of the prefix cache, finished answers used for drafting) only with
   // requests of the same salt. Other requests can neither use nor detect that data.
   std::string cache_salt{};
-  int priority{0};  // lower comes first in the queue, for rows and for pages
+  int priority{0};  // requests with lower values get rows and pages first
   // Text that the client expects as the answer, used only for drafting; null: none.
   std::shared_ptr<const speculative::Prediction> prediction{};
 };

@@ -8,9 +8,9 @@
 namespace nibble {
 
 struct EngineProgress {
-  // Since the last step ended, or since the first request arrived after that; 0 while no work is left.
+  // Time since the last step ended or, if later, since work arrived while the engine was idle; 0 if idle.
   double seconds{0};
-  // Expected time of the steps under way, at the slowest time per row measured; 0 before the first step.
+  // Expected time of the steps under way: their rows times the longest measured time per row; at first 0.
   double expected_seconds{0};
 };
 
@@ -22,7 +22,7 @@ class Progress {
     int64_t nothing = kNoWork;
     since_.compare_exchange_strong(nothing, ticks(now));
   }
-  void end_work() { since_ = kNoWork; }  // no work is left
+  void end_work() { since_ = kNoWork; }  // stops the clock
 
   void begin_step(int num_rows) { num_rows_ += num_rows; }
   // A step has ended, successfully or not: restarts the clock.
@@ -51,7 +51,7 @@ class Progress {
   static int64_t ticks(Clock::time_point time) { return time.time_since_epoch().count(); }
 
   std::atomic<int64_t> since_{kNoWork};
-  std::atomic<int> num_rows_{0};  // rows of steps that have begun and not ended
+  std::atomic<int> num_rows_{0};  // rows of the steps under way
   std::atomic<double> row_seconds_{0};
 };
 

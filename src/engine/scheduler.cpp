@@ -271,8 +271,9 @@ void Scheduler::mark_end(const Running& sequence, int num_tokens) {
         sequence.pages.full().pages.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)));
 }
 
-// Frees pages that the window has passed. The next turn of a chat continues at the end of this prompt, without the
-// reasoning that is being generated now. So the sliding pages at the prompt's end are worth keeping.
+// Frees pages that the window has passed. The next turn of a chat continues at the end of this prompt,
+// without the reasoning that is being generated now. So the sliding pages at the prompt's end are worth
+// keeping.
 int Scheduler::make_room(Running& sequence) {
   const int num_sliding_before = sequence.pages.sliding().first_page;
   const int num_tokens = sequence.pages.make_room();

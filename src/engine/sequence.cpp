@@ -9,15 +9,15 @@
 namespace nibble {
 namespace {
 
-// Parameters that make a row choose this token: its bias exceeds all logits. The row reports the token's
-// log-probability, which comes from the model's own logits.
+// Parameters that make a row choose this token, by a bias larger than all logits. The row still reports the
+// log-probability of the model's own logits.
 SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }
 
-// Corrects the result of a row that used choosing(): an excluded token gets log-probability -infinity.
+// Restores the token of a row that used choosing(): another one is sampled only if the model excludes it.
 void correct(SampledToken& token, TokenId asked) {
-  if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();  // the model excludes it
+  if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();
   token.token = asked;
 }
 
@@ -85,11 +85,11 @@ class Sequence::TreeBuilder {
   }
 
  private:
-  struct Continuation {                     // what may follow a proposed token; by default nothing
-    int draft{-1};                          // the draft of the proposed token
-    std::vector<int> forced{};              // drafts that must follow
-    bool goes_on{false};                    // other drafts may follow these
-    const AllowedTokens* allowed{nullptr};  // tokens allowed next; null: all
+  struct Continuation {                     // What may follow a proposed token. By default nothing may.
+    int draft{-1};                          // index of the proposed token in the tree
+    std::vector<int> forced{};              // indices of drafts that the constraint forces next
+    bool goes_on{false};                    // whether other drafts may follow the forced ones
+    const AllowedTokens* allowed{nullptr};  // tokens that may follow; null: all
   };
 
   static std::unique_ptr<AllowedTokens> fork(const AllowedTokens* allowed) {
@@ -106,7 +106,7 @@ class Sequence::TreeBuilder {
     return static_cast<int>(tree_.drafts.size()) - 1;
   }
 
-  // How to sample the token after a draft if several tokens may follow it.
+  // How to sample the token after a draft that no forced token follows.
   SampleParams sample_after(int draft) {
     const std::vector<TokenId> path = tree_.drafts_to(draft);
     const std::span<const TokenId> output = sequence_.output();
@@ -126,7 +126,7 @@ class Sequence::TreeBuilder {
     return root;
   }
 
-  // Adds the drafts forced after `draft` (-1: after the known tokens), and the rows after all of them.
+  // Adds the drafts that are forced after `draft` (-1: the known tokens), and the rows after all of these.
   Continuation add_forced(int draft, std::span<const TokenId> forced,
                           std::unique_ptr<AllowedTokens> allowed) {
     Continuation next{.draft = draft};
@@ -143,7 +143,7 @@ class Sequence::TreeBuilder {
     }
   }
 
-  // Returns what may follow `token`, which is proposed at `from`. Adds the token unless it was forced.
+  // Returns what may follow `token`, proposed after `from`. Adds the token as a draft unless it was forced.
   Continuation follow(const Continuation& from, TokenId token) {
     if (!from.forced.empty()) {
       if (tree_.drafts[static_cast<size_t>(from.forced.front())] != token) return {};
@@ -185,7 +185,7 @@ DraftTree Sequence::unknown_chain(int num_drafts) {
 }
 
 FailedEvent Sequence::failure_at(int position) const {
-  if (!sampling_.has_bans() && !allowed_.are_listed())  // a constraint alone always leaves a token
+  if (!sampling_.has_bans() && !allowed_.are_listed())  // a constraint alone always leaves a token to sample
     return {id_, fmt::format(
                      "the model's logits at position {} are all NaN or -infinity: its weights may be damaged",
                      position)};

@@ -1,4 +1,4 @@
-// One running request: its tokens, text, end and times. The scheduler knows its pages.
+// One request while it waits and runs: its tokens, text, end and times. The scheduler knows its pages.
 #pragma once
 
 #include <deque>
@@ -22,7 +22,7 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: see validate.h. `submitted`: started at arrival. The tokenizer must outlive this.
+  // `max_output_tokens`: see validate.h. `submitted` was started at arrival. The tokenizer must outlive this.
   Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 
@@ -43,13 +43,13 @@ class Sequence {
     tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());
   }
   void drop_drafts(size_t num_drafts) { tokens_.resize(tokens_.size() - num_drafts); }
-  // Why no token can be sampled at a position.
+  // The event for a sequence whose row at `position` could choose no token.
   FailedEvent failure_at(int position) const;
-  // Why the answer can't continue, whatever was sampled; empty if it can.
+  // Why the constraint can't continue the answer, whatever token was sampled; empty if it can.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
-  // `launches_before_drafts`: a step is planned before it is known which drafts of the previous step are
-  // accepted. Until then neither the answer's tokens nor their number are known.
+  // `launches_before_drafts`: a step may be planned before it is known which drafts of the previous step are
+  // accepted. Then neither the answer's tokens nor their number are known.
   SequenceNeeds needs(bool launches_before_drafts) const {
     const bool is_unlike_others = sampling_.depends_on_output() || !allowed_.are_all() || prediction_;
     return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer() ||
@@ -58,25 +58,25 @@ class Sequence {
             .priority = priority_,
             .cache_salt = cache_salt_};
   }
-  // For prompt log-probabilities (else empty): how to sample the prompt's next tokens, one entry for each
-  // token that was in no earlier step. The step runs `num_tokens` tokens from `first_position` on.
+  // With prompt log-probabilities, returns how to sample the prompt's rows in a step of `num_tokens` tokens
+  // from `first_position` on, except rows of earlier steps. Without, returns nothing.
   std::vector<SampleParams> take_prompt_rows(int first_position, int num_tokens);
   void push_prompt(SampledToken token);
-  // Requeues the prompt rows of abandoned steps that returned no result.
+  // After steps were abandoned without a result: the next steps run their prompt rows again.
   void take_prompt_rows_again() {
     if (output().empty()) num_prompt_rows_ = prompt_tokens_.size();
   }
 
-  // Called before each step of this sequence. The first call ends the time in the queue; the tokens before
-  // its `first_position` came from the prefix cache.
+  // Called before each step of this sequence. The first call ends the time in the queue; tokens before its
+  // `first_position` came from the prefix cache.
   void start(int first_position);
   TokenEvent push(SampledToken token);
-  // The token that must follow the last one and is added without a step. Nothing if log-probabilities are
-  // requested: forced tokens then have rows of their own.
+  // The token that the constraint forces next and that is added without a step. Nothing if log-probabilities
+  // are requested: a forced token then has a row of its own.
   std::optional<TokenId> next_forced() const;
   // Why the answer has ended; nothing while it continues.
   std::optional<FinishReason> end() const { return end_; }
-  // Whether the next token reaches the limit and so ends the answer in any case.
+  // Whether the next token reaches the limit of tokens, which ends the answer.
   bool ends_with_next() const { return output().size() + 1 >= max_output_tokens_; }
   void count_step(int num_drafted, int num_right) {
     ++num_steps_;
@@ -97,11 +97,11 @@ class Sequence {
   BannedSampling sampling_;
   AllowedTokens allowed_;
   std::deque<TokenId> forced_;  // tokens that the constraint forces next
-  SampleParams forced_sample_;  // how to sample forced_.front() for log-probabilities
+  SampleParams forced_sample_;  // result of sample() while a token is forced
   size_t max_output_tokens_;
   std::optional<FinishReason> end_;
   std::optional<int> prompt_logprobs_;
-  size_t num_prompt_rows_{0};  // prompt rows that were in a step
+  size_t num_prompt_rows_{0};  // number of prompt rows that steps have included
   std::vector<SampledToken> prompt_tokens_;
   std::shared_ptr<const speculative::Prediction> prediction_;
   std::string cache_salt_;
@@ -114,7 +114,7 @@ class Sequence {
   StopStrings stop_strings_;
 
   Stopwatch submitted_;
-  std::optional<Stopwatch> clock_;  // started by the first step
+  std::optional<Stopwatch> clock_;  // starts with the first step
   int num_cached_tokens_{0};
   double queue_seconds_{0}, first_token_seconds_{0}, last_token_seconds_{0};
 };

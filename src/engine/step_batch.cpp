@@ -12,7 +12,7 @@ constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
 
 }  // namespace
 
-// A delegated constructor: if the public one throws, the destructor still removes the drafts.
+// The public constructor delegates to this one, so if it throws later, the destructor removes the drafts.
 StepBatch::StepBatch(Launched& step, Sequences& sequences) : step_(step), sequences_(sequences) {
   for (const Slice& slice : step.slices) {
     prompt_rows_.push_back(
@@ -25,7 +25,7 @@ StepBatch::StepBatch(Launched& step, Sequences& sequences) : step_(step), sequen
   try {
     for (; num_added < step.slices.size(); ++num_added)
       sequences.at(step.slices[num_added].request).add_drafts(step.trees[num_added].drafts);
-  } catch (...) {  // the destructor does not run
+  } catch (...) {  // after an exception here the destructor does not run
     drop_drafts(num_added);
     throw;
   }
@@ -51,7 +51,7 @@ void StepBatch::drop_drafts(size_t num_slices) {
 void StepBatch::add_outputs(size_t i) {
   const Slice& slice = step_.slices[i];
   Sequence& sequence = sequences_.at(slice.request);
-  // The prompt's last token has no prompt row: its row gives the answer's first token.
+  // First row for prompt log-probabilities. The last prompt token has none: it gives the first answer token.
   int row =
       std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
       slice.first_position - step_.num_prompt_rows[i];

@@ -29,7 +29,7 @@ std::string StopStrings::push(std::string_view text) {
   if (has_stopped_) return {};
   for (const char next : text) {
     held_ += next;
-    size_t num_stopped = 0;  // length of the longest stop string that ends here
+    size_t num_stopped = 0;  // length of the longest stop string that ends with `next`
     for (Matcher& matcher : matchers_) {
       matcher.advance(next);
       if (matcher.is_complete()) num_stopped = std::max(num_stopped, matcher.num_matched);

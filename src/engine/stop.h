@@ -1,6 +1,6 @@
-// Ends a text before its first stop string, while the text is generated, and holds back only text that may
-// begin one. The first stop string is the one that completes first, of those the longest: the result does not
-// depend on how the text is split into pieces.
+// Ends a text before its first stop string, while the text is generated. Holds back only text that may be the
+// beginning of a stop string. The first stop string is the one that is complete first, and of several the
+// longest: the result does not depend on how the text is split into pieces.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ class StopStrings {
   // No string may be empty. `keeps_stop`: the text ends after the stop string, not before it.
   explicit StopStrings(std::span<const std::string> strings, bool keeps_stop = false);
 
-  // Adds to the text and returns what can no longer be part of a stop string; nothing after the stop.
+  // Adds `text`. Returns text that can no longer be part of a stop string; returns nothing after the stop.
   std::string push(std::string_view text);
   // Returns the text that was held back, and resets the match: no stop string spans this point.
   std::string flush();

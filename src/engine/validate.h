@@ -15,8 +15,8 @@ struct RequestLimits {
   SchedulerOptions scheduler{};
 };
 
-// Limit on the answer's tokens: max_tokens, cut to the room left in the context. Without max_tokens also cut
-// to what the KV cache holds, so that the default never fails. 0 or less: no room for an answer.
+// Limit of the answer's tokens: max_tokens, at most what is left of the context. Without max_tokens also at
+// most what the KV cache holds, so that the default never fails. 0 or less: no space for an answer.
 int max_output_tokens(const GenerationRequest& request, const RequestLimits& limits);
 
 // Returns nothing if the request can be run, otherwise one line: what, where, what to do.

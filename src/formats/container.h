@@ -21,15 +21,15 @@ struct Tensor {
   DType dtype{};
   Shape shape;
   std::span<const std::byte> data;  // row-major, little-endian, aligned for its dtype
-  size_t file_index{0};             // into Container::files
+  size_t file_index{0};             // index into Container::files
 };
 
 struct Container {
   Container() = default;
-  Container(Container&&) = default;  // move-only: places_ holds views of this container's own names
+  Container(Container&&) = default;  // can't be copied: places_ has views of the names in `tensors`
   Container& operator=(Container&&) = default;
 
-  std::vector<Tensor> tensors;               // in the order of the files
+  std::vector<Tensor> tensors;               // in the order of `files`
   std::vector<std::filesystem::path> files;  // the files that hold the tensors
   MappedFiles mapped;                        // the same files, mapped
   std::shared_ptr<const void> storage;       // keeps the data of all tensors alive

@@ -19,7 +19,7 @@ struct FaultRow {
   std::string_view remedy;
 };
 constexpr FaultRow kFaults[] = {
-    // in the order of the enumeration
+    // One row per ContainerFault, in the order of the enumeration.
     {ContainerFault::kNotTensors, "not a tensor file", "Give a safetensors file or a checkpoint folder"},
     {ContainerFault::kGguf, "a GGUF file is not part of a checkpoint folder",
      "It is a complete model: give its path"},
@@ -71,7 +71,7 @@ std::string_view name(ContainerFault fault) { return row_of(fault).name; }
 
 std::string_view remedy(ContainerFault fault) { return row_of(fault).remedy; }
 
-// Escapes byte by byte: fmt's own {:?} aborts the program on a truncated UTF-8 character (fmt 9.1).
+// Escapes each byte itself, because fmt's {:?} aborts the program on a truncated UTF-8 character (fmt 9.1).
 std::string in_quotes(std::string_view text) {
   constexpr size_t kMaxShown{100};
   std::string shown = "\"";

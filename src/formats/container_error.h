@@ -1,4 +1,4 @@
-// Faults of tensor files and folders of them. A message is one line: "PATH: NAME: what is wrong. What to do".
+// Faults of tensor files and checkpoint folders. A message has one line: "PATH: FAULT: DETAIL. WHAT TO DO".
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ enum class ContainerFault {
   kGguf,
   kEmptyFolder,
   kMissingFile,
-  // Bytes and JSON of a header or an index.
+  // Faults of the bytes or the JSON of a header or an index.
   kTruncated,
   kHeaderTooLarge,
   kHeaderNotObject,
@@ -24,7 +24,7 @@ enum class ContainerFault {
   kInvalidJson,
   kTooDeep,
   kDuplicateName,
-  // Content of a safetensors header.
+  // Faults of the content of a safetensors header.
   kBadMetadata,
   kBadEntry,
   kUnknownDType,
@@ -36,18 +36,18 @@ enum class ContainerFault {
   kOverlap,
   kGap,
   kTrailingBytes,
-  // Index of a sharded checkpoint.
+  // Faults of the index of a sharded checkpoint.
   kBadIndex,
   kBadFileName,
   kMissingTensor,
-  // GGUF only.
+  // Faults of GGUF files only.
   kBadVersion,
   kUnknownGgmlType,
   kBadSplit,
 };
 
-std::string_view name(ContainerFault fault);    // "overlapping tensors"
-std::string_view remedy(ContainerFault fault);  // what to do about it
+std::string_view name(ContainerFault fault);  // such as "overlapping tensors"
+std::string_view remedy(ContainerFault fault);
 
 class ContainerError : public InputError {
  public:

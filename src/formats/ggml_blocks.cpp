@@ -13,7 +13,7 @@
 namespace nibble {
 namespace {
 
-constexpr size_t kHalf{16};  // half of a block of 32: the low nibbles hold the first half
+constexpr size_t kHalf{16};  // half a block of 32: the low nibbles hold elements 0 to 15
 constexpr size_t kMxfp4Bytes{17};
 
 const uint8_t* bytes_at(const std::byte* block, size_t at) {
@@ -32,7 +32,7 @@ uint32_t word_at(const std::byte* block, size_t at) {
   return word;
 }
 
-// Writes value(q) for the 32 codes q of a block. Low four bits: `qs`; fifth bit of code j: bit j of `high`.
+// Writes value(q) for a block's 32 codes q. Low four bits: in `qs`; fifth bit of code j: bit j of `high`.
 template <typename Value>
 void each_of_32(const uint8_t* qs, uint32_t high, float* to, const Value& value) {
   for (size_t j = 0; j < kHalf; ++j) {
@@ -83,8 +83,8 @@ void decode_mxfp4_block(const std::byte* block, float* to) {
   std::ranges::copy(decode(unpacked), to);
 }
 
-// Scale and minimum of sub-block j (of 8). The 16 numbers of 6 bits are packed in 12 bytes: the upper two
-// bits of the numbers of the last four sub-blocks are the top two bits of the first eight bytes.
+// Scale and minimum of sub-block j (of 8). The 16 numbers of 6 bits are packed in 12 bytes. Of the last four
+// sub-blocks, the low four bits are the nibbles of s[8..11], and the high two bits the top bits of s[0..7].
 struct KScale {
   float scale, minimum;
 };
@@ -94,8 +94,8 @@ KScale k_scale(const uint8_t* s, size_t j) {
           static_cast<float>((s[j + 4] >> 4) | (s[j] >> 6) << 4)};
 }
 
-// Decodes Q4_K and Q5_K, with sub-blocks of 32: x = d scale q - dmin minimum. Sub-blocks 2t and 2t + 1 are
-// the low and high nibbles of qs[32t .. 32t + 31]; high(j, l) is the fifth bit of element l of sub-block j.
+// Decodes Q4_K and Q5_K: x = d scale q - dmin minimum, in sub-blocks of 32. Sub-blocks 2t and 2t + 1 are the
+// low and high nibbles of qs[32t .. 32t + 31]; high(j, l) is the fifth bit of element l of sub-block j.
 template <typename High>
 void decode_k(const std::byte* block, size_t qs_at, const High& high, float* to) {
   const float d = half_at(block, 0), dmin = half_at(block, 2);
@@ -122,9 +122,9 @@ void decode_q5_k(const std::byte* block, float* to) {  // block: d, dmin, scales
       block, 48, [qh](size_t j, size_t l) { return qh[l] >> j & 1u; }, to);
 }
 
-// Block: ql[128], qh[64], int8 scales[16], d. x = d scale (q - 32), one scale per 16 elements. Each half of
-// 128 elements is four groups of 32, which share 32 bytes of qh, two bits each. Groups 0 and 2, and groups 1
-// and 3, share 32 bytes of ql, a nibble each.
+// Block: ql[128], qh[64], int8 scales[16], d. x = d scale (q - 32), with one scale per 16 elements. Each half
+// of 128 elements is four groups of 32. All four share 32 bytes of qh, with two bits of each byte per group.
+// Groups 0 and 2 share 32 bytes of ql, with one nibble of each byte per group; so do groups 1 and 3.
 void decode_q6_k(const std::byte* block, float* to) {
   const float d = half_at(block, 208);
   for (size_t half = 0; half < 2; ++half) {
@@ -202,7 +202,7 @@ void quantise_q8_0(std::span<const float> values, std::span<std::byte> blocks) {
   }
 }
 
-// A byte of codes holds elements 2b and 2b + 1 in nibble's layout, but j and j + 16 in GGUF's.
+// In nibble's layout, byte b of the codes holds elements 2b and 2b + 1; in GGUF's, byte j holds j and j + 16.
 void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales) {
   const size_t count = blocks.size() / kMxfp4Bytes;
   NIBBLE_CHECK(blocks.size() % kMxfp4Bytes == 0 &&

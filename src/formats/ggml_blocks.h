@@ -1,4 +1,5 @@
-// Converts blocks of ggml's types (formats/gguf.h). Element j of a block of 32, with half-precision d and m:
+// Converts blocks of ggml's types (formats/gguf.h). For each type: the fields of a block, and the value of an
+// element with code q. A block has 32 elements; d and m are half-precision.
 //   Q8_0   d, int8 q[32]              d q                 Q4_0   d, qs[16]           d (q - 8)
 //   Q4_1   d, m, qs[16]               d q + m             Q5_0   d, qh, qs[16]       d (q - 16)
 //   Q5_1   d, m, qh, qs[16]           d q + m             MXFP4  e, qs[16]           e2m1(q) 2^(e - 127)
@@ -15,15 +16,15 @@
 
 namespace nibble {
 
-// Converts whole blocks to float32 by the formulas above. Each operation is rounded to float32 as in ggml, so
-// only the types whose formula has a sum are inexact.
+// Converts whole blocks to float32 by the formulas above. Each operation is rounded to float32, as in ggml,
+// so results are inexact only for types whose formula has a sum.
 void dequantise(GgmlType type, std::span<const std::byte> blocks, std::span<float> values);
 
 // Quantises to Q8_0 like ggml's reference: d = max|x| / 127, q = round(x / d), ties away from zero.
 void quantise_q8_0(std::span<const float> values, std::span<std::byte> blocks);
 
-// Convert between GGUF's MXFP4 blocks and separate codes and scales (formats/mxfp4.h), which must have room
-// for all blocks. No value changes. unpack_mxfp4() skips an empty output.
+// Convert between GGUF's MXFP4 blocks and separate codes and scales (formats/mxfp4.h). The output must have
+// room for all blocks. No value changes. unpack_mxfp4() skips an output that is empty.
 void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales);
 void pack_mxfp4(std::span<const uint8_t> codes, std::span<const uint8_t> scales, std::span<std::byte> blocks);
 

@@ -125,7 +125,7 @@ std::optional<int64_t> load_integer(GgufType type, const std::byte* from) {
   }
 }
 
-class ByteReader {  // reads a file sequentially; throws at the end
+class ByteReader {  // reads a file sequentially; throws ContainerError at its end
  public:
   ByteReader(std::span<const std::byte> file, const fs::path& path) : file_(file), path_(path) {}
 
@@ -231,7 +231,7 @@ void check_version(uint32_t version, const fs::path& path) {
 uint64_t alignment_of(const Gguf& gguf, const fs::path& path) {
   const GgufValue* value = gguf.value("general.alignment");
   if (!value) return kGgufAlignment;
-  // kLeast: the widest element, since tensors are used in place. kMost: larger than any page.
+  // kLeast is the widest element's size, since tensors are used in place. kMost is more than any page size.
   constexpr int64_t kLeast{8}, kMost{1 << 20};
   const std::optional<int64_t> alignment = value->integer();
   if (!alignment || *alignment < kLeast || *alignment > kMost ||
@@ -284,13 +284,13 @@ TensorInfo read_tensor_info(ByteReader& reader) {
   return info;
 }
 
-std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {  // nullopt on overflow
+std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {  // rounds up; nullopt on overflow
   uint64_t sum = 0;
   if (__builtin_add_overflow(bytes, alignment - 1, &sum)) return std::nullopt;
   return sum / alignment * alignment;
 }
 
-// Sets each tensor's data, which must begin where the previous one ends, after padding (optional at the end).
+// Sets each tensor's data. It must begin after the previous tensor and its padding; the last needs none.
 void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> data, uint64_t alignment,
                    const fs::path& path) {
   uint64_t end = 0;
@@ -313,7 +313,7 @@ void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> da
     log::info("{}: ignored {} bytes after the last tensor", path.string(), data.size() - *last);
 }
 
-// A "split.*" number of the metadata: of files, of this file, or of tensors.
+// The number under a key "split.*" of the metadata; nullopt if absent.
 std::optional<int64_t> split_number(const Gguf& gguf, std::string_view key, const fs::path& path) {
   const GgufValue* value = gguf.value(key);
   if (!value) return std::nullopt;
@@ -472,7 +472,7 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
   const auto num_tensors = reader.number<uint64_t>("the number of tensors");
   const auto num_values = reader.number<uint64_t>("the number of metadata entries");
 
-  // Reserve no memory for the two numbers just read, which may be wrong: the loops end with the file.
+  // Reserve no memory for these two numbers: if they are wrong, the loops throw at the end of the file.
   Gguf gguf;
   gguf.files = {path};
   for (uint64_t i = 0; i < num_values; ++i) {

@@ -3,8 +3,8 @@
 //   entry:  key  u32 type  value
 //   tensor: name  u32 rank  u64 extents[rank], innermost first  u32 type  u64 offset in the data
 //   string: u64 length, bytes           array:  u32 element type, u64 count, elements
-// A model may be split into files NAME-00001-of-00003.gguf, ..., with the metadata in the first. Sources:
-// ggml's description of the format and llama.cpp's reader. Checks all that llama.cpp checks, before any use.
+// A model may be split into files NAME-00001-of-00003.gguf, ..., with the metadata in the first. Makes all
+// checks of llama.cpp before any use. Sources: ggml's description of the format and llama.cpp's reader.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@
 namespace nibble {
 
 constexpr uint32_t kGgufVersion{3};
-constexpr size_t kGgufAlignment{32};  // of tensor data, unless the file states another
+constexpr size_t kGgufAlignment{32};  // alignment of tensor data in bytes, unless the file states another
 
 // Element type of a tensor, with the values of the file. formats/ggml_blocks.h describes the blocks.
 enum class GgmlType : uint32_t {
@@ -42,7 +42,7 @@ enum class GgmlType : uint32_t {
   kBf16 = 30,
   kMxfp4 = 39,
 };
-std::string_view name(GgmlType type);  // "Q8_0"
+std::string_view name(GgmlType type);  // such as "Q8_0"
 size_t block_elements(GgmlType type);  // consecutive elements of a row that are stored as one block
 size_t block_bytes(GgmlType type);
 
@@ -73,7 +73,7 @@ struct GgufValue {
   std::optional<double> number() const;  // also converts an integer
   std::optional<bool> boolean() const;
   std::optional<std::string_view> text() const;
-  std::optional<std::vector<int64_t>> integers() const;  // of an array; booleans as 0 and 1
+  std::optional<std::vector<int64_t>> integers() const;  // elements of an array; booleans as 0 and 1
   std::optional<std::vector<std::string_view>> texts() const;
 };
 
@@ -81,19 +81,19 @@ struct GgufTensor {
   std::string name;
   GgmlType type{};
   Shape shape;                      // outermost extent first, as everywhere in nibble; reversed in the file
-  std::span<const std::byte> data;  // whole blocks
-  size_t file_index{0};             // into Gguf::files
+  std::span<const std::byte> data;  // whole blocks of `type`
+  size_t file_index{0};             // index into Gguf::files
 };
 
 struct Gguf {
   Gguf() = default;
-  Gguf(Gguf&&) = default;  // move-only: places_ holds views of this object's own names
+  Gguf(Gguf&&) = default;  // can't be copied: places_ has views of the names in `tensors`
   Gguf& operator=(Gguf&&) = default;
 
   std::map<std::string_view, GgufValue> metadata;
-  std::vector<GgufTensor> tensors;  // in the order of the files
+  std::vector<GgufTensor> tensors;  // in the order of `files`
   std::vector<std::filesystem::path> files;
-  MappedFiles mapped;  // the same files, mapped; keeps all views alive
+  MappedFiles mapped;  // mappings of `files`, which keep all views valid
 
   const GgufValue* value(std::string_view key) const;  // null if absent
   const GgufTensor* find(std::string_view tensor) const;

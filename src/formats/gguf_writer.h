@@ -16,16 +16,16 @@
 
 namespace nibble {
 
-class GgufMetadata {  // entries in the order in which they are added; a key only once
+class GgufMetadata {  // keeps the order of add(); each key may be added only once
  public:
   void add(std::string_view key, uint32_t value);
   void add(std::string_view key, float value);
   void add(std::string_view key, bool value);
   void add(std::string_view key, std::string_view value);
-  void add(std::string_view key, const char* value) = delete;  // a pointer would convert to bool
+  void add(std::string_view key, const char* value) = delete;  // it would convert to bool
   void add(std::string_view key, const std::vector<std::string>& values);
   void add(std::string_view key, const std::vector<int32_t>& values);
-  void add_booleans(std::string_view key, const std::vector<uint8_t>& values);  // 0 or 1
+  void add_booleans(std::string_view key, const std::vector<uint8_t>& values);  // each value is 0 or 1
 
   uint64_t count() const { return count_; }
   const std::string& bytes() const { return bytes_; }
@@ -41,7 +41,7 @@ class GgufMetadata {  // entries in the order in which they are added; a key onl
 struct GgufEntry {
   std::string name;
   GgmlType type{};
-  Shape shape;  // outermost first
+  Shape shape;  // outermost extent first
 };
 
 // The destructor removes the file if finish() was not called. All members throw what NewFile throws.
@@ -49,7 +49,7 @@ class GgufWriter {
  public:
   GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata, std::vector<GgufEntry> entries);
 
-  // Appends data of the tensors, in the order of the entries. A piece must not span two tensors.
+  // Appends data of the tensors, in the order of the entries. The data of one call must not span two tensors.
   void append(std::span<const std::byte> bytes);
   void finish();  // call after all bytes are appended
 
@@ -60,7 +60,7 @@ class GgufWriter {
   std::vector<GgufEntry> entries_;
   NewFile file_;
   size_t next_{0};             // index of the tensor that is being written
-  uint64_t missing_bytes_{0};  // of that tensor
+  uint64_t missing_bytes_{0};  // bytes of tensor next_ that are not written yet
   uint64_t num_written_{0};
 };
 

@@ -15,8 +15,8 @@
 
 namespace nibble {
 
-constexpr size_t kMxfp4BlockSize{32};  // values
-constexpr size_t kMxfp4CodeBytes{16};  // of one block, without the scale
+constexpr size_t kMxfp4BlockSize{32};  // values per block
+constexpr size_t kMxfp4CodeBytes{16};  // bytes of codes per block; the scale takes one more
 
 struct Mxfp4Block {
   std::array<uint8_t, kMxfp4CodeBytes> codes{};
@@ -28,12 +28,12 @@ struct Mxfp4Block {
 enum class Mxfp4Rule {
   // 2^(floor(log2 a) - 2), ties to even; saturates above 6 times the scale (the specification's suggestion).
   kOcp,
-  kLlamaCpp,  // the same scale, ties to the smaller magnitude, never -0 (llama.cpp: quantize_row_mxfp4_ref)
+  kLlamaCpp,  // scale as in kOcp; ties to the smaller magnitude, never -0 (llama.cpp: quantize_row_mxfp4_ref)
   kCeil,      // 2^ceil(log2(a / 6)), ties to even; never saturates (Triton: downcast_to_mxfp with ROUND_UP)
 };
 
-// Exact if float32 can hold the values; 4 and 6 times a scale of 2^126 or more, and 2 and 3 times 2^127, are
-// infinite. The NaN scale (255) makes all 32 values NaN.
+// Exact if float32 can hold the value. Larger values become infinite: 4 and 6 times a scale of 2^126 or more,
+// 2 and 3 times 2^127. The NaN scale (255) makes all 32 values NaN.
 std::array<float, kMxfp4BlockSize> decode(const Mxfp4Block& block);
 
 // A NaN or infinity, which E2M1 lacks, gives the NaN scale and zero codes: the error stays visible.

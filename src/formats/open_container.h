@@ -7,8 +7,8 @@
 
 namespace nibble {
 
-// Opens one safetensors file. Throws InputError, also for a GGUF file: it is a complete model, and its block
-// formats have no DType (formats/gguf.h).
+// Opens one safetensors file. Throws InputError, also for a GGUF file: that is a complete model, and DType
+// lacks its block formats (formats/gguf.h).
 Container open_container(const std::filesystem::path& file);
 
 // Opens the tensor files of a folder: those in model.safetensors.index.json, else model.safetensors, else (as

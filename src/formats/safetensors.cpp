@@ -24,7 +24,7 @@ using simdjson::dom::element;
 constexpr std::string_view kMetadataKey{"__metadata__"};
 constexpr size_t kMaxDepth{3};  // header object, entry object, array of the shape
 
-struct Entry {  // one entry of the header, before its sizes are checked
+struct Entry {  // a tensor's entry in the header, before its sizes are checked
   std::string_view name;
   DType dtype{};
   Shape shape;
@@ -120,7 +120,7 @@ Entry parse_entry(std::string_view name, element value, const std::filesystem::p
                            in_quotes(field));
     }
   }
-  // Every field is known and distinct here: three fields mean that none is missing.
+  // The fields read above are known and distinct, so three of them mean that none is missing.
   constexpr size_t kNumFields{3};
   if (object.size() != kNumFields)
     throw ContainerError(Fault::kBadEntry, path, "{} must have dtype, shape and data_offsets",
@@ -133,7 +133,7 @@ std::string to_text(const Shape& shape) {
   return shape.size() <= kMaxShown ? fmt::to_string(shape) : fmt::format("of rank {}", shape.size());
 }
 
-// Checks that shape and dtype give the size between the offsets.
+// Checks that the bytes between the offsets are what shape and dtype require.
 void check_size(const Entry& entry, const std::filesystem::path& path) {
   if (entry.end < entry.begin)
     throw ContainerError(Fault::kReversedOffsets, path, "{} begins at byte {} and ends at {}",

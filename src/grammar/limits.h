@@ -14,19 +14,19 @@ namespace nibble::grammar {
 
 inline constexpr uint32_t kUnlimited{std::numeric_limits<uint32_t>::max()};  // no upper bound
 
-// Together these keep a compiled grammar with its automata below 64 MiB, and compilation below 50 ms.
+// These limits keep a compiled grammar with its automata below 64 MiB, and compilation below 50 ms.
 inline constexpr size_t kMaxSourceBytes{2 << 20};  // text of a schema or a grammar
 // Nodes of regular expressions, including those of automaton states.
 inline constexpr size_t kMaxExpressions{200'000};
 inline constexpr size_t kMaxStateBytes{16 << 20};   // transitions of all automata, and their alphabets
 inline constexpr size_t kMaxLiteralBytes{1 << 19};  // texts in enums, choices and names of members
-inline constexpr size_t kMaxDifferent{32};          // values of items that must differ: each is a bit
-inline constexpr size_t kMaxNodes{100'000};         // nodes of the grammar's rules
-inline constexpr size_t kMaxItems{2'000};  // items of one row: ways to continue at one point of the text
-inline constexpr size_t kMaxArenaBytes{32 << 20};  // rows of one sequence
-inline constexpr uint32_t kMaxDepth{250};          // nesting in a source; code that walks it recurses
+inline constexpr size_t kMaxDifferent{32};   // fixed texts of an array whose items must differ: each is a bit
+inline constexpr size_t kMaxNodes{100'000};  // nodes of the grammar's rules
+inline constexpr size_t kMaxItems{2'000};    // items of a row (rows.h): ways to continue a text at one point
+inline constexpr size_t kMaxArenaBytes{32 << 20};  // memory of one sequence's rows
+inline constexpr uint32_t kMaxDepth{250};          // nesting in a source: code that walks it recurses
 
-// Steps of work, each of some tens of nanoseconds.
+// Amounts of fuel, in steps of work that take some tens of nanoseconds each.
 inline constexpr uint64_t kPropertyFuel{80'000};  // for a Unicode property that is new to this process
 inline constexpr uint64_t kCompileFuel{1'000'000};
 inline constexpr uint64_t kMaskFuel{500'000};  // for one mask, or for one accepted token

@@ -64,7 +64,7 @@ Message tool_message(const ToolCall& call, const std::string& output) {
   return message;
 }
 
-// Removes the call that a tool result answers from `open_calls` and returns it.
+// Removes from `open_calls` the call that a tool result answers, and returns it.
 ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result, size_t index) {
   const auto found = std::find_if(open_calls.begin(), open_calls.end(), [&](const ToolCall& call) {
     return (!result.tool_call_id || call.id == *result.tool_call_id) &&
@@ -99,7 +99,7 @@ constexpr const char* kTextParts{"a string or a list of text parts"};
 
 ToolCall function_call_from(const Field& function) {
   const Field arguments = function.need("arguments", "a string or an object");
-  // An object is printed as gpt-oss's chat template prints it.
+  // An object becomes text in the form of gpt-oss's chat template.
   std::string text = arguments.value().is_string() ? arguments.string()
                                                    : json_line(arguments.value(), JsonSpacing::kAfterCommas);
   return {.id = "", .name = need_tool_name(function, "name"), .arguments = std::move(text)};
@@ -130,7 +130,7 @@ void read_images(const Field& field, ChatMessage& message) {
 
 ChatMessage chat_message_from_json(const Field& field) {
   const Field role = field.need("role", "a role");
-  const bool is_function = role.value() == "function";  // the older name of a tool
+  const bool is_function = role.value() == "function";  // name of role tool in the older API
   const auto known = is_function                ? Role::kTool
                      : role.value().is_string() ? role_of(role.string())
                                                 : std::nullopt;
@@ -139,9 +139,9 @@ ChatMessage chat_message_from_json(const Field& field) {
   message.role = *known;
   if (is_function)
     message.tool_name = need_tool_name(field, "name");
-  else if (known == Role::kTool && field.find("tool_name"))  // Ollama's name for it
+  else if (known == Role::kTool && field.find("tool_name"))  // Ollama: a name instead of an id
     message.tool_name = need_tool_name(field, "tool_name");
-  // Only checked: the call that this result answers has the name too.
+  // The name is only checked: the call that this result answers has it too.
   if (known == Role::kTool && field.find("name")) need_tool_name(field, "name");
   if (known == Role::kAssistant) message.reasoning = message_reasoning(field);
   if (const auto calls = field.find("tool_calls"))
@@ -208,7 +208,7 @@ Conversation to_conversation(const Chat& chat) {
   system.conversation_start_date = chat.date;
   if (chat.model_identity) system.model_identity = chat.model_identity;
 
-  // All instructions before the first turn become one developer message, which also offers the tools.
+  // All instructions before the first other message become one developer message, which offers the tools.
   const auto first_turn = std::find_if_not(chat.messages.begin(), chat.messages.end(), gives_instructions);
   std::string instructions = chat.instructions;
   for (auto message = chat.messages.begin(); message != first_turn; ++message)
@@ -223,7 +223,7 @@ Conversation to_conversation(const Chat& chat) {
     if (gives_instructions(*message)) {
       out.push_back(developer_message(message->text));
     } else if (message->role == Role::kUser) {
-      out.emplace_back();  // default role: user
+      out.emplace_back();  // the role is user by default
       out.back().text = message->text;
     } else if (message->role == Role::kAssistant) {
       add_assistant(*message, out);

@@ -1,5 +1,5 @@
-// Converts conversations between chat APIs and harmony: a chat's system messages become developer messages,
-// an assistant message becomes up to three kinds (reasoning, text, calls), a tool result the tool's.
+// Converts conversations between chat APIs and harmony: a system message becomes a developer message, an
+// assistant message up to three kinds (reasoning, text, calls), a tool result a message from the tool.
 #pragma once
 
 #include <optional>
@@ -25,17 +25,17 @@ struct ChatMessage {
   std::string text;
   std::string reasoning;             // role assistant only
   std::vector<ToolCall> tool_calls;  // role assistant only
-  bool is_preamble{false};           // role assistant only: the text precedes calls, even if none follows
-  // Role tool only: id or function name of the answered call; if absent, the oldest call without a result.
+  bool is_preamble{false};  // role assistant only: the text comes before calls, even if tool_calls is empty
+  // Role tool only: the answered call, by id or function name; without both, the oldest unanswered call.
   std::optional<std::string> tool_call_id;
   std::optional<std::string> tool_name;
 };
 
 struct Chat {
   std::vector<ChatMessage> messages;
-  std::vector<Tool> tools;                // functions
-  std::vector<ToolNamespace> namespaces;  // all except "functions"
-  std::string instructions;               // placed before those in `messages`
+  std::vector<Tool> tools;                // tools of namespace "functions"
+  std::vector<ToolNamespace> namespaces;  // tools of all other namespaces
+  std::string instructions;               // come before the instructions in `messages`
   std::optional<ResponseFormat> response_format{};
   ReasoningEffort reasoning_effort{ReasoningEffort::kMedium};
   std::optional<std::string> date;            // "2025-06-28"
@@ -47,8 +47,8 @@ Conversation to_conversation(const Chat& chat);
 
 std::string today();  // local date, in the form of Chat::date
 
-// The inverse of to_conversation(), without tools: an assistant's reasoning and text become one message
-// again. Throws InputError if the conversation offers a tool or contains a call or a tool result.
+// The inverse of to_conversation(), without tools. An assistant's reasoning and text become one message
+// again. Throws InputError if the conversation offers a tool, or contains a call or a tool result.
 Chat to_chat(const Conversation& conversation);
 
 // Reads a message of OpenAI's Chat Completions, also of its older form (function_call, role function), or of
@@ -59,7 +59,7 @@ ChatMessage chat_message_from_json(const Field& message);
 // "level" or "reasoning_effort": "low"} and ignores other members. Throws InputError.
 Chat chat_from_json(const Json& value);
 
-// Arguments of a call of a custom tool, which takes one text: {"input": "..."}.
+// Arguments of a call of a custom tool, whose only argument is a text: {"input": "..."}.
 std::string input_as_arguments(const std::string& input);
 
 // Reads {"name": ..., "description": ..., "parameters": {...}}. Throws InputError.
@@ -69,8 +69,8 @@ Tool tool_from_function(const Field& function);
 bool is_tool_name(std::string_view name);
 std::string need_tool_name(const Field& owner, const char* key);  // throws InputError
 
-// The part of a chat answer that an assistant message belongs to. kAnswer: on channel final, on commentary
-// before a call, or without a channel.
+// The part of a chat answer to which an assistant message belongs. kAnswer: any message that is neither on
+// channel analysis nor sent to a tool.
 enum class AnswerPart { kReasoning, kAnswer, kCall };
 AnswerPart part_of(const Message& message);
 

@@ -1,5 +1,4 @@
 // A system or developer message is a list of sections with a blank line between them. The tools' section:
-//
 //   # Tools
 //
 //   ## weather
@@ -11,10 +10,8 @@
 //   type forecast = (_: {...}) => any;
 //
 //   } // namespace weather
-//
-// Namespaces are sorted by name, tools keep their order; a namespace without tools is only its description.
-// The last section, which OpenAI documents but its renderer does not write:
-//
+// Namespaces are sorted by name; tools keep their order. For a namespace without tools, only its description
+// is written. The last section, which OpenAI documents but its renderer does not write:
 //   # Response Formats
 //
 //   ## name

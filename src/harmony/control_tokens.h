@@ -9,7 +9,7 @@
 
 namespace nibble::harmony {
 
-inline constexpr std::string_view kConstrain{"<|constrain|>"};  // may start a content type
+inline constexpr std::string_view kConstrain{"<|constrain|>"};  // may begin a content type
 
 struct ControlTokens {
   // Throws InputError that names the missing token if the vocabulary is not a harmony model's.

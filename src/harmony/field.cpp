@@ -13,7 +13,7 @@ namespace nibble::harmony {
 void Field::refuse(std::string_view accepted, std::string_view reason) const {
   constexpr size_t kMaxShown{60};
   std::string shown =
-      // In ASCII, so that the text can be cut at any byte.
+      // In ASCII, so that a cut at any byte leaves valid UTF-8.
       value_->dump(-1, ' ', /*ensure_ascii=*/true);
   if (shown.size() > kMaxShown) shown = shown.substr(0, kMaxShown) + "...";
   throw InputError("{} must be {}, not {}{}{}", place_, accepted, shown, reason.empty() ? "" : ": ", reason);

@@ -11,9 +11,9 @@
 
 namespace nibble::harmony {
 
-// Records which values of a document were read, so that others can be reported as ignored. An object of which
-// no member was looked up counts as read: its reader took it whole (a schema) or did not need it. Values are
-// identified by their address, so the document must not change.
+// Records which values of a document were read, so that the others can be reported as ignored. An object of
+// which no member was looked up counts as read completely: its reader took it whole (a schema) or did not
+// need it. Values are identified by their address, so the document must not change.
 class ReadRecord {
  public:
   bool has_looked_into(const Json& object) const { return objects_.count(&object) > 0; }
@@ -23,12 +23,12 @@ class ReadRecord {
  private:
   friend class Field;
   std::unordered_set<const Json*> objects_, members_;
-  std::vector<std::string> left_out_;  // names: "input.web_search_call", "messages[].content.image_url"
+  std::vector<std::string> left_out_;  // names, such as "messages[].content.image_url"
 };
 
 class Field {
  public:
-  // `record` may be null. The record and the value must outlive all fields obtained from this one.
+  // `record` may be null. It and the value must outlive this field and all fields obtained from it.
   Field(const Json& value, std::string place, ReadRecord* record = nullptr)
       : value_(&value), place_(std::move(place)), record_(record) {}
 
@@ -38,7 +38,7 @@ class Field {
   // Throws InputError: "messages[2].role must be one of ..., not 7", then ": REASON" if one is given.
   [[noreturn]] void refuse(std::string_view accepted, std::string_view reason = {}) const;
 
-  // Read members of an object, and refuse any other value. A member that is null counts as absent.
+  // The next functions read members of an object and refuse any other value. A null member counts as absent.
   std::optional<Field> find(const char* key) const;
   Field need(const char* key, std::string_view accepted) const;
   std::optional<std::string> find_string(const char* key) const;
@@ -46,7 +46,7 @@ class Field {
   void allow_only(std::initializer_list<std::string_view> keys) const;
   // Marks these members as read: they have no effect, or repeat what other members say.
   void skip(std::initializer_list<const char*> keys) const;
-  // Records that this value is dropped. `type`, of a list element, is appended to its name.
+  // Records that this value is dropped. For a list element, `type` is appended to the recorded name.
   void leave_out(std::string_view type = "") const;
 
   std::vector<Field> elements() const;  // refuses any value but an array

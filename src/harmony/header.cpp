@@ -24,9 +24,9 @@ enum class Kind { kPlain, kRecipient, kChannel, kConstrain };
 
 struct Word {
   Kind kind;
-  std::string_view value;  // without "to=" or the mark
+  std::string_view value;  // without "to=" or the mark (kChannelMark, kConstrainMark)
   size_t begin;            // offset of the whole word in the header's text
-  bool is_taken{false};    // became a field or was dropped
+  bool is_taken{false};    // whether it became a field or was dropped
 
   size_t end_of(std::string_view text) const {
     return static_cast<size_t>(value.data() - text.data()) + value.size();
@@ -54,7 +54,7 @@ std::vector<Word> words_of(std::string_view text) {
   return words;
 }
 
-// The name at the start of a word, such as "json" in "json{\"a\":1}".
+// The start of a word that can be a name, such as "json" in "json{\"a\":1}".
 std::string_view leading_name(std::string_view word) {
   const auto is_of_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -100,7 +100,7 @@ class HeaderReader {
       Word& mark = words_[i];
       Word& next = words_[i + 1];
       if (mark.kind == Kind::kPlain || !mark.value.empty() || next.kind != Kind::kPlain) continue;
-      // The next word might be text: join only a channel's name, or a mark in a header that was not cut off.
+      // The next word might be text: join it only if it is a channel's name, or if the header is complete.
       if (mark.kind == Kind::kChannel ? !is_channel(next.value) : !header_.has_message) continue;
       repaired("the space before '{}' was removed", next.value);
       next.kind = mark.kind;
@@ -123,8 +123,8 @@ class HeaderReader {
       }
       if (message_.channel) {
         repaired("channel '{}' was replaced by '{}', which follows it", *message_.channel, word.value);
-        // The 20b model sometimes writes "<|channel|>commentary to=assistant<|channel|>analysis". The
-        // assistant sends itself no messages, so the recipient is dropped with the first channel.
+        // The 20b model sometimes writes "<|channel|>commentary to=assistant<|channel|>analysis". An
+        // assistant sends itself no messages, so the recipient is dropped together with the first channel.
         Word& before = words_[i - 1];
         if (before.kind == Kind::kRecipient && before.value == "assistant" && !before.is_taken) {
           before.is_taken = true;
@@ -176,8 +176,8 @@ class HeaderReader {
     return true;
   }
 
-  // Whether an unknown first word is a tool's name: no channel, and it has a dot ("namespace.tool"), or a
-  // recipient follows, or a complete header has at most three untaken words left.
+  // Whether an unknown first word is a tool's name. It must not be a channel. It must have a dot
+  // ("namespace.tool"), or a recipient must follow, or a complete header must have at most three words left.
   bool is_tool(const Word& word) {
     if (is_channel(word.value)) return false;
     if (word.value.find('.') != std::string_view::npos) return true;
@@ -190,8 +190,8 @@ class HeaderReader {
     return true;
   }
 
-  // Whether the header is complete and at most a recipient and then a content type are left, which is all
-  // that the official parser accepts.
+  // Whether the header is complete and has no words left but a recipient and a content type, in this order;
+  // either may be absent. The official parser accepts nothing else.
   bool is_regular() {
     const std::vector<Word*> rest = untaken();
     if (!header_.has_message || rest.size() > 2) return false;
@@ -213,7 +213,7 @@ class HeaderReader {
     set_recipient(rest[0]->value);
   }
 
-  // Takes the words that are certainly fields. All other words are text.
+  // Takes the words that are certainly fields. All other words remain text.
   void read_irregular() {
     const size_t end = end_of_fields();
     for (size_t i = 0; i < end; ++i) {
@@ -246,7 +246,7 @@ class HeaderReader {
       repaired("unknown words of the header became the first line of the text");
   }
 
-  // Number of leading words that may be fields: in a header that was cut off, those before its text.
+  // Number of leading words that may be fields: all of a complete header, else those before the text begins.
   size_t end_of_fields() const {
     if (header_.has_message) return words_.size();
     bool has_recipient = false;
@@ -281,7 +281,7 @@ class HeaderReader {
     word.is_taken = true;
   }
 
-  // The header's text without the words that were taken.
+  // The header's text without the words that were taken: the start of the message's text.
   std::string leftover() const {
     std::string out;
     size_t at = 0;

@@ -16,19 +16,19 @@ inline constexpr char kConstrainMark{'\xFE'};
 
 struct Header {
   std::string text;                // valid UTF-8, plus the two marks above
-  std::optional<Role> role;        // set if the prompt ended in <|start|> and this role
-  Role speaker{Role::kAssistant};  // role if the header has none
-  bool has_start{false};           // <|start|> was seen, or ended the prompt
+  std::optional<Role> role;        // the role, if the prompt ended in <|start|> and a role
+  Role speaker{Role::kAssistant};  // the role, if the header has none
+  bool has_start{false};           // whether <|start|> was seen or ended the prompt
   // If false, the header was cut off before <|message|>, and `text` may contain the message's text.
   bool has_message{false};
 };
 
-// Whether the text, which starts with a channel mark, has a word that no header has: then <|message|> is
+// Whether the text, which starts with a channel mark, has a word that no header has. If so, <|message|> is
 // missing before that word, and another channel mark starts another message.
 bool holds_text(std::string_view channel_and_more);
 
-// Whether a header that the end of the stream cut off can be a header without text: it names a recipient, or
-// its words are names and not more than a header may have.
+// Whether a header that the end of the stream cut off can be one without text: it names a recipient, or it
+// consists of names and not more of them than a header may have.
 bool may_go_on(const Header& header);
 
 // The message that the header starts; its unknown words become the message's text. Never throws. Appends a

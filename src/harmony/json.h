@@ -1,9 +1,7 @@
 // Conversations as JSON, in the form of the official library (openai-harmony: Conversation.to_json):
-//
 //   {"messages": [{"role": "user", "name": "alice", "content": "Hi",
 //                  "recipient": ..., "channel": ..., "content_type": ...},
 //                 {"role": "system", "content": [{"type": "system_content", "model_identity": ...}]}, ...]}
-//
 // `content` is a text or a list of one part: {"type": "text", "text": ...}, system_content {model_identity,
 // knowledge_cutoff, conversation_start_date, reasoning_effort ("Low"), channel_config {valid_channels,
 // channel_required}, tools} or developer_content {instructions, tools}; tools are {"NAMESPACE": {name,

@@ -15,7 +15,7 @@ namespace nibble::harmony {
 namespace {
 
 constexpr size_t kMaxDepth{128};  // the official library's limit; code that walks a value recurses
-// Per object: inserting a key into an ordered object searches it linearly.
+// Limits the members of one object: each insertion into an ordered object searches all its keys.
 constexpr size_t kMaxMembers{10'000};
 
 // Writes a double as Rust does: the shortest digits that read back; from 1e-5 to 1e16 without an exponent,
@@ -78,7 +78,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t&) override { return add(value); }
   bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // does not occur in JSON text
+  bool binary(binary_t&) override { return false; }  // JSON text has no binary values
   bool start_object(size_t) override { return open(Json::object()); }
   bool end_object() override { return close(); }
   bool start_array(size_t) override { return open(Json::array()); }

@@ -5,7 +5,7 @@
 namespace nibble::harmony {
 
 namespace {
-// In the order of the enums.
+// Names of the enumerators, in their order.
 constexpr std::string_view kRoleNames[]{"system", "developer", "user", "assistant", "tool"};
 constexpr std::string_view kEffortNames[]{"low", "medium", "high"};
 static_assert(std::size(kRoleNames) == static_cast<size_t>(Role::kTool) + 1);

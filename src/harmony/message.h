@@ -11,8 +11,8 @@ namespace nibble::harmony {
 enum class Role { kSystem, kDeveloper, kUser, kAssistant, kTool };
 enum class ReasoningEffort { kLow, kMedium, kHigh };
 
-std::string_view name(Role role);               // "assistant"
-std::string_view name(ReasoningEffort effort);  // "medium"
+std::string_view name(Role role);               // such as "assistant"
+std::string_view name(ReasoningEffort effort);  // such as "medium"
 std::optional<Role> role_of(std::string_view name);
 std::optional<ReasoningEffort> reasoning_effort_of(std::string_view name);
 
@@ -25,7 +25,7 @@ struct Tool {
 struct ToolNamespace {
   std::string name;
   std::optional<std::string> description;
-  std::vector<Tool> tools;  // if empty, the description says everything ("python")
+  std::vector<Tool> tools;  // if empty, only the description is rendered ("python")
 };
 
 // The defaults are those of the official library.
@@ -51,10 +51,10 @@ struct DeveloperContent {
   std::optional<ResponseFormat> response_format{};
 };
 
-// Has one kind of content: `text`, or `system` or `developer` with the role of the same name.
+// The content is `text` or, if the role has the same name, `system` or `developer`.
 struct Message {
   Role role{Role::kUser};
-  std::optional<std::string> author_name;   // a tool: "functions.get_time"; others: "user:NAME"
+  std::optional<std::string> author_name;   // of a tool: "functions.get_time"; else NAME of "user:NAME"
   std::optional<std::string> recipient;     // "functions.get_time", "assistant"
   std::optional<std::string> channel;       // "analysis", "commentary", "final"
   std::optional<std::string> content_type;  // "<|constrain|>json", "code"

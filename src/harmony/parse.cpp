@@ -1,29 +1,28 @@
 // A stream of tokens is a sequence of messages, each
 //   <|start|> HEADER <|message|> TEXT <|end|> | <|call|> | <|return|>
 //   HEADER = ROLE[:NAME] [to=RECIPIENT] [<|channel|>CHANNEL] [to=RECIPIENT] [CONTENT_TYPE]
-// A stream that the official parser (openai-harmony, Rust) accepts gives the same result here, except as
-// listed: a server must never fail on model output, lose any of it, or show a control token. Read
+// A server must never fail on model output, lose any of it, or show a control token. A stream that the
+// official parser (openai-harmony, Rust) accepts gives the same messages here, except as listed. Read
 // differently, without a repair:
 //   - A lone "json", "code" or "<|constrain|>..." in a header is the content type, as the official renderer
-//     and models under structured output write it. (Official parser: the recipient.)
-//   - "user:alice" is role and name. (Official: unknown role.) "functions.f" is a tool's name even alone.
+//     and models under structured output write it. (Official parser: it is the recipient.)
+//   - "user:alice" is a role and a name. (Official: an unknown role.) "functions.f" alone is a tool's name.
 // Repaired, with a line in `repairs`:
-//   - Control tokens in the text are never text. (Official: all except terminators are.) <|start|> and
-//     <|channel|> end the message and begin the header of the next; the others are dropped.
-//   - A header may be cut off by a terminator, by <|start|>, or by a second <|channel|> after words. From its
-//     first word that is no field, the rest is text, even in "json{"a":1}". A blank header makes no message.
-//   - A header that the end of the stream cuts off makes no message, unless it has more words than a header
-//     may have, or a word that no header has, and names no recipient: then it is text, as above.
+//   - A control token in the text is never text. (Official: it is, unless it is a terminator.) <|start|> and
+//     <|channel|> end the message and begin the next header; the others are dropped.
+//   - A header may be cut off by a terminator, by <|start|>, or by a second <|channel|> after words. Then its
+//     first word that is no field begins the text, even in "json{"a":1}". A blank header makes no message.
+//   - A header that the end of the stream cuts off makes no message. But if it names no recipient, and has
+//     more words than a header may have or a word that no header has, these words are text, as above.
 //   - Text after the end of a message is read as a header without <|start|>. Usually that header is cut off,
-//     and the text becomes a separate message. Blank text between messages is dropped.
-//   - The role is missing or unknown: a first word that has a dot, or is followed by a recipient or a content
-//     type, is a tool's name. Otherwise the role is the parser's (or assistant), and the word stays.
-//   - A recipient without "to=" is accepted where the official parser accepts it; but "final", "analysis" or
+//     so that the text becomes a message of its own. Blank text between messages is dropped.
+//   - If the role is missing or unknown, a first word that has a dot, or is followed by a recipient or a
+//     content type, is a tool's name. Otherwise the role is the parser's (or assistant); the word is kept.
+//   - A recipient without "to=" is accepted where the official parser accepts it. But "final", "analysis" or
 //     "commentary" in a header without a channel is the channel. A second channel, recipient or content type
-//     replaces the first. Marks without a value are dropped.
+//     replaces the first. <|channel|>, <|constrain|> or "to=" without a value is dropped.
 //   - Other words in the header become the first line of the text.
-//   - An id without a token becomes U+FFFD. (Official: it swallows the rest of the message.)
-//
+//   - An id without a token becomes U+FFFD. (Official: the rest of the message is lost.)
 // So no ordinary text is lost or reordered: every byte after a <|message|> is in a text, and every word
 // before it in a field, a text, `repairs`, or the unfinished header. A message without a channel keeps none;
 // chat.h shows it as final. Text is returned as soon as it is certain, text in a header when the header ends.
@@ -60,7 +59,7 @@ struct Parser::Impl {
   Delta finish() {
     NIBBLE_CHECK(state != State::kFinished, "finish() was called twice");
     const Delta delta = state == State::kHeader ? finish_header() : end_message();
-    // Repairs noted since the last message began belong to no later message: the last message gets them.
+    // The last message gets the repairs that were noted after it began: no later message can have them.
     if (!messages.empty())
       for (const std::string& repair : repairs) note(messages.back().repairs, repair);
     state = State::kFinished;
@@ -110,7 +109,7 @@ struct Parser::Impl {
     return add_text(ordinary(token, "the text", own_repairs));
   }
 
-  // The text that a token adds to a header or to a message: none for a control token.
+  // The text that a token adds to a header or to a message; empty for a control token.
   std::string ordinary(TokenId token, const char* place, std::vector<std::string>& place_repairs) {
     const std::string_view bytes = tokenizer.bytes(token);
     if (bytes.empty()) {
@@ -175,7 +174,7 @@ struct Parser::Impl {
     return {.header_ended = true, .text = text, .message_ended = true};
   }
 
-  // Appends the message whose header has just ended. Words that are not fields become the start of its text.
+  // Appends the message whose header has just ended. Its text begins with the words that are not fields.
   Message& add_message() {
     if (!header.has_start) note(repairs, "the message began without <|start|>");
     Message message = read_header(header, repairs);
@@ -207,8 +206,8 @@ struct Parser::Impl {
 
   State state{State::kHeader};
   Header header;
-  std::string unfinished;  // the header in which the stream ended
-  // Repairs of the current header and of text before it, for the next message.
+  std::string unfinished;  // the header that the end of the stream cut off
+  // Repairs of the current header and of text before it. The next message gets them.
   std::vector<std::string> repairs;
   Utf8Stream utf8;  // holds an incomplete character
   std::vector<ParsedMessage> messages;

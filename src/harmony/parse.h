@@ -15,16 +15,16 @@
 namespace nibble::harmony {
 
 struct ParsedMessage {
-  Message message;                   // its text grows until is_complete
+  Message message;                   // `text` grows until is_complete
   std::vector<std::string> repairs;  // faults and their repairs; empty if well-formed
-  bool is_complete{false};           // its terminator or the stream's end was seen
-  bool has_cut_header{false};        // its header did not end in <|message|>
-  bool ends_in_call{false};          // its terminator is <|call|>
+  bool is_complete{false};           // whether its terminator or the stream's end was seen
+  bool has_cut_header{false};        // whether its header did not end in <|message|>
+  bool ends_in_call{false};          // whether its terminator is <|call|>
 };
 
 struct Delta {
   bool header_ended{false};  // role, channel, recipient and content type of the last message are final
-  std::string text;          // text that is now certain: valid UTF-8 without control tokens
+  std::string text;          // text added to the last message: valid UTF-8 without control tokens
   bool message_ended{false};
 };
 
@@ -37,9 +37,9 @@ class Parser {
   ~Parser();
 
   Delta push(TokenId token);
-  Delta finish();  // ends the stream, perhaps incomplete; push() must not follow
+  Delta finish();  // ends the stream, perhaps within a message; push() must not follow
 
-  // All messages so far, the last perhaps incomplete, however the stream is split into pushes.
+  // All messages so far. The last one may be incomplete.
   const std::vector<ParsedMessage>& messages() const;
 
   // The header that the end of the stream cut off, with its control tokens, or empty.

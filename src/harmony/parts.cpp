@@ -79,7 +79,7 @@ std::string note_of(std::string_view type) {
   return fmt::format("[a part of type {} that can't be shown]", type);
 }
 
-// Joins pieces of reasoning; adjacent ones with the same index are parts of one streamed text.
+// Joins pieces of reasoning by blank lines, except adjacent ones with the same index: parts of one text.
 std::string details_text(const Field& details) {
   std::string text;
   std::optional<Json> last;

@@ -13,9 +13,9 @@
 namespace nibble::harmony {
 
 struct ContentForm {
-  bool is_result{false};         // content of a tool result
-  std::string_view separator{};  // between parts
-  std::string_view accepted;     // types that an error message names
+  bool is_result{false};         // whether this is the content of a tool result
+  std::string_view separator{};  // put between two parts
+  std::string_view accepted;     // part types that an error message lists as accepted
 };
 
 inline constexpr std::string_view kImageNote{"[an image that can't be shown]"};

@@ -1,8 +1,8 @@
 // A message is
 //   <|start|>ROLE[:NAME][ to=RECIPIENT][<|channel|>CHANNEL][ CONTENT_TYPE]<|message|>TEXT<|end|>
 // A tool message has the tool's name as its ROLE, and an assistant message to a recipient ends in <|call|>.
-// Each part is encoded separately, as in the official renderer, so that the ids agree too, and as ordinary
-// text, so that no content can become a control token.
+// Each part is encoded separately and as ordinary text. So the ids are those of the official renderer, and no
+// content can become a control token.
 #include "harmony/render.h"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ void write_message(const Message& message, bool has_functions, const ControlToke
 bool is_final(const Message& message) { return message.channel == "final"; }
 bool is_assistants(const Message& message) { return message.role == Role::kAssistant; }
 
-// The index before which analysis messages are left out.
+// Returns the index of the message before which all analysis messages are left out.
 size_t end_of_dropping(const std::vector<Message>& messages, DropAnalysis rule) {
   if (rule == DropAnalysis::kNone) return 0;
   if (rule == DropAnalysis::kBeforeLastFinal) {
@@ -92,7 +92,7 @@ size_t end_of_dropping(const std::vector<Message>& messages, DropAnalysis rule) 
   }
   const auto last = std::find_if(messages.rbegin(), messages.rend(), is_assistants);
   if (last == messages.rend() || !is_final(*last))
-    // The last turn is not finished: the official rule drops nothing.
+    // The last turn is not finished: by the official rule, nothing is left out.
     return 0;
   return static_cast<size_t>(std::find_if(messages.begin(), messages.end(), is_final) - messages.begin());
 }

@@ -13,22 +13,22 @@ namespace nibble::harmony {
 // Which analysis messages (reasoning) of finished turns are left out.
 enum class DropAnalysis {
   kNone,
-  // The official library's rule. It keeps analysis between two final messages.
+  // The official library's rule: drops analysis before the first final message, keeps it between finals.
   kBeforeFirstFinal,
-  // The documented intent, and our default. The rules agree if only one turn is finished.
+  // The documented intent, and nibble's default: drops all analysis before the last final message.
   kBeforeLastFinal,
 };
 
 struct RenderOptions {
   DropAnalysis drop_analysis{DropAnalysis::kBeforeLastFinal};
-  // Append "<|start|>assistant", after which the model generates.
+  // Whether to append "<|start|>assistant", after which the model generates.
   bool generation_prompt{true};
-  // End a last message on channel final with <|return|>.
+  // Whether a last message on channel final ends in <|return|>, as in training data.
   bool training{false};
 };
 
 struct Rendered {
-  std::string text;             // what the ids decode to
+  std::string text;             // the text that `tokens` decode to
   std::vector<TokenId> tokens;  // encoded without recognising special tokens
 };
 

@@ -18,7 +18,7 @@ namespace {
 
 using grammar::SchemaDocument;
 
-// Limits on the output: schemas written inside a $ref, nested references, levels of JSON (parse_json: 128).
+// Limits: schemas written inside $ref targets, nested references, levels of JSON (parse_json() allows 128).
 constexpr size_t kMaxWritten{2000}, kMaxReferences{32}, kMaxLevels{110};
 
 const Json* member_of(const Json& schema, const char* keyword) {
@@ -97,7 +97,7 @@ class Rewriter {
   }
 
  private:
-  // Replaces $ref and allOf by what they refer to. Targets stay in open_ until the result is rewritten.
+  // Merges the targets of $ref and allOf into the schema. They stay in open_ until the result is rewritten.
   Json flatten(const Json& schema) {
     Json out = schema;
     for (const char* keyword : {"$ref", "allOf", "$defs", "definitions"}) remove_member(out, keyword);
@@ -134,7 +134,7 @@ class Rewriter {
     return flatten(target);
   }
 
-  // Adds the type's name to its description if the type is referred to by name inside itself.
+  // If the type is referred to by name inside itself, puts that name at the start of its description.
   void describe(Json& out, const Json* target) {
     if (named_.erase(target) == 0) return;
     const Json* text = member_of(out, "description");
@@ -157,7 +157,7 @@ class Rewriter {
     out["type"] = std::move(types);
   }
 
-  // Sets the type if keywords imply it. A list of "null" and one type with parts to show becomes "nullable".
+  // Sets the type that other keywords imply. A list of "null" and object or array becomes "nullable".
   static void rewrite_type(Json& out) {
     const bool has_members =
         has_any(out, {"properties", "additionalProperties", "patternProperties", "required"});
@@ -213,8 +213,8 @@ class Rewriter {
     for (const char* keyword : {"patternProperties", "additionalProperties"}) remove_member(out, keyword);
   }
 
-  // Rewrites anyOf and oneOf. Each variant also gets the schema's properties; a union that only lists which
-  // are required is dropped. Next to a type other than object, anyOf is dropped and only the type is shown.
+  // Rewrites anyOf and oneOf. Variants also get the schema's own properties; a union that only lists required
+  // ones is dropped. Next to a type other than object, anyOf is dropped: only the type is shown.
   void rewrite_union(Json& out, size_t level) {
     const bool is_any_of = !array_of(out, "oneOf");
     const Json* given = array_of(out, is_any_of ? "anyOf" : "oneOf");
@@ -275,7 +275,7 @@ class Rewriter {
   }
 
   SchemaDocument document_;
-  std::vector<const Json*> open_;  // the root, then nested $ref targets being written
+  std::vector<const Json*> open_;  // the root, then the targets of $ref that contain the current schema
   std::set<const Json*> named_;    // targets referred to by name
   std::map<const Json*, std::string> names_;
   size_t num_written_{0};

@@ -1,5 +1,5 @@
-// Rewrites the JSON schema of a tool's parameters with the keywords that harmony's TypeScript can show
-// (typescript.h), so that the prompt states every requirement. The official renderer shows `any` for others.
+// Rewrites the JSON schema of a tool's parameters with keywords that harmony's TypeScript can show
+// (typescript.h), so that the prompt states every requirement. The official renderer shows others as `any`.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace nibble::harmony {
 // $ref is replaced by its target, allOf is merged, anyOf becomes oneOf or a list of types, const an enum, and
 // the members of maps (additionalProperties, patternProperties) become properties named "[key: string]". A
 // type that contains itself is written once, with its name as a comment, and referred to by name inside. What
-// can't be rewritten is left out. Returns nullopt if the tool takes no or any arguments.
+// can't be rewritten is left out. Returns nullopt if the tool takes no arguments, or accepts any.
 std::optional<Json> shown_schema(const Json& schema);
 
 }  // namespace nibble::harmony

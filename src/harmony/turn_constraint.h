@@ -1,5 +1,5 @@
-// The state of one answer whose messages must be what a TurnGrammar allows, token by token. A matcher checks
-// headers and texts with a grammar; any other text is ordinary tokens and the control token that ends it.
+// The state of one answer, which may contain only what its TurnGrammar allows. A matcher checks headers, and
+// texts that have a grammar. Other text is ordinary tokens, up to the control token that ends the message.
 #pragma once
 
 #include <memory>
@@ -19,12 +19,13 @@ class TurnConstraint : public grammar::Constraint {
   // Starts after "<|start|>assistant".
   explicit TurnConstraint(std::shared_ptr<const TurnGrammar> turn);
 
-  // Accepts the answer's start that the prompt already contains: a header, from after "<|start|>assistant",
-  // and the start of its text. It does not count as reasoning. Throws InputError if it is illegal.
+  // Accepts the start of the answer that the prompt already contains: a header, from after
+  // "<|start|>assistant", and the start of its text. It does not count as reasoning. Throws InputError if it
+  // is illegal.
   void accept_begun(std::span<const TokenId> begun);
 
   std::unique_ptr<Constraint> fork() const override { return std::make_unique<TurnConstraint>(*this); }
-  // `mask` may be longer than the vocabulary's: ids without a token are illegal. Not after has_ended().
+  // `mask` may cover more ids than the vocabulary, which are then illegal. Not allowed after has_ended().
   void fill_mask(std::span<uint32_t> mask) override;
   bool accept(TokenId token) override;
   std::vector<TokenId> forced_tokens() override;
@@ -34,11 +35,11 @@ class TurnConstraint : public grammar::Constraint {
 
  private:
   enum class Part {
-    kStart,    // before <|start|>
-    kAuthor,   // up to <|channel|>
-    kChannel,  // up to <|constrain|> or <|message|>
-    kType,     // up to <|message|>
-    kText,     // up to the control token that ends the message
+    kStart,    // the next token is <|start|>
+    kAuthor,   // in a header before <|channel|>
+    kChannel,  // after <|channel|>, before <|constrain|> or <|message|>
+    kType,     // after <|constrain|>, before <|message|>
+    kText,     // after <|message|>, before the control token that ends the message
     kEnd,
   };
 
@@ -54,11 +55,10 @@ class TurnConstraint : public grammar::Constraint {
   std::shared_ptr<const TurnGrammar> turn_;
   Part part_{Part::kAuthor};
   std::optional<grammar::Matcher> matcher_;  // absent before <|start|>, in free text and at the end
-  // State of the message that is being written.
-  std::string header_;             // the header's text since its last control token
-  const TurnTool* tool_{nullptr};  // one of turn_'s tools; null if the message is not a call
+  std::string header_;                       // the header's text since its last control token
+  const TurnTool* tool_{nullptr};  // the called tool, in turn_->rules; null if the message is not a call
   bool is_final_{false};
-  bool is_reasoning_{false};               // the text is on the analysis channel
+  bool is_reasoning_{false};               // whether the message is on channel analysis
   std::optional<int> num_reasoning_left_;  // reasoning tokens left in the turn; absent: no limit
 };
 

@@ -24,7 +24,7 @@ NodeId thinking_channel(GrammarBuilder& builder) {
   return builder.choice({builder.text("analysis"), builder.text("commentary")});
 }
 
-// What may follow the recipient and channel in a call's header. <|constrain|> follows the form " ".
+// What may follow channel and recipient in the header of a call. After " ", <|constrain|> follows.
 NodeId end_of_call_header(GrammarBuilder& builder) {
   return builder.choice(
       {builder.empty_text(), builder.text(" "), builder.text(" json"), builder.text(" code")});
@@ -48,7 +48,7 @@ TurnGrammar::Text channel_text(const std::vector<std::string>& names, const Turn
         {thinking_channel(builder), recipient(builder, names), end_of_call_header(builder)}));
   if (!rules.must_call) {
     forms.push_back(builder.text("final"));
-    forms.push_back(builder.text("final "));  // before <|constrain|>json
+    forms.push_back(builder.text("final "));  // <|constrain|>json follows
   }
   return builder.build(builder.choice(forms));
 }
@@ -58,7 +58,7 @@ TurnGrammar::Text channel_of_call_text() {
   return builder.build(builder.sequence({thinking_channel(builder), end_of_call_header(builder)}));
 }
 
-// Sorted names of the tools. A name can't contain white space, which ends a word of a header.
+// The tools' names, sorted. A name can't contain white space, which would end its word in the header.
 std::vector<std::string> checked_names(const TurnRules& rules) {
   std::vector<std::string> names;
   for (const TurnTool& tool : rules.tools) {

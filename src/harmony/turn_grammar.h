@@ -1,6 +1,5 @@
-// Compiles what a harmony answer may be, for all choices of a request. An answer (a turn) follows a prompt
-// that ends in "<|start|>assistant":
-//
+// The grammar of a harmony answer, compiled once for all choices of a request. An answer (a turn) follows a
+// prompt that ends in "<|start|>assistant":
 //   turn    = { thought "<|start|>assistant" } (call | final)
 //   thought = "<|channel|>" ("analysis" | "commentary") "<|message|>" TEXT "<|end|>"
 //   call    = [to] "<|channel|>" ("analysis" | "commentary") [to] [type] "<|message|>" ARGUMENTS "<|call|>"
@@ -10,12 +9,12 @@
 // The official renderer and the chat template write these forms, gpt-oss was seen to write them
 // (openai-harmony: docs/format.md; the parsers of llama.cpp and vLLM), and parse.h reads them without a
 // repair. Headers may be split into tokens in any way. A final message ends in <|return|>, not in <|end|> as
-// in a prompt: sampling does not stop at <|end|>. It also stops at <|endoftext|>, which ends no message. If
-// the final message has a grammar, no thought may be on "commentary": the user would see that preamble before
-// the structured text.
+// in a prompt, because sampling does not stop at <|end|>. Sampling also stops at <|endoftext|>, but that ends
+// no message, so it is illegal. If the final message has a grammar, no thought may be on "commentary": the
+// user would see that preamble before the structured text.
 //
 // Reasoning is the text of thoughts on "analysis". A limit on its tokens counts over all thoughts of the
-// turn; at the limit the thought must end, and no other may begin. Preambles and calls are no reasoning.
+// turn. At the limit, the thought must end, and no other may begin. Preambles and calls are not reasoning.
 #pragma once
 
 #include <memory>
@@ -32,14 +31,14 @@ namespace nibble::harmony {
 
 struct TurnTool {
   std::string recipient;                          // "functions.get_weather", "python"
-  std::shared_ptr<grammar::Grammar> arguments{};  // null: any text
+  std::shared_ptr<grammar::Grammar> arguments{};  // grammar of the arguments; null: any text
 };
 
 struct TurnRules {
   std::vector<TurnTool> tools{};              // tools that may be called
-  bool must_call{false};                      // the turn ends in a call, never in a final message
+  bool must_call{false};                      // whether the turn must end in a call, not in a final message
   std::shared_ptr<grammar::Grammar> body{};   // grammar of the final message; null: any text
-  std::optional<int> max_reasoning_tokens{};  // 0: no reasoning; absent: no limit
+  std::optional<int> max_reasoning_tokens{};  // 0: reasoning is illegal; absent: no limit
 };
 
 struct TurnGrammar {
@@ -47,18 +46,18 @@ struct TurnGrammar {
   // names two tools, if a call is required but `tools` is empty, or if the vocabulary is not harmony's.
   TurnGrammar(TurnRules turn_rules, const grammar::VocabularyTrie& turn_vocabulary);
 
-  const TurnTool& tool(std::string_view recipient) const;  // `recipient` must be one of the rules'
+  const TurnTool& tool(std::string_view recipient) const;  // `recipient` must be one of rules.tools
 
   const TurnRules rules;
   const grammar::VocabularyTrie& vocabulary;
   const ControlTokens control;
 
-  // The texts of a header between two control tokens.
+  // Each is the grammar of a header's text between two control tokens.
   using Text = std::shared_ptr<grammar::Grammar>;
-  Text author;                       // after <|start|>
-  Text channel, channel_of_call;     // after <|channel|>; channel_of_call: after a recipient as well
-  Text channel_behind_reasoning;     // like channel, when reasoning is at its limit; null: no limit
-  Text type_of_final, type_of_call;  // after <|constrain|>
+  Text author;                       // text after <|start|>
+  Text channel, channel_of_call;     // text after <|channel|>; channel_of_call: if a recipient came before
+  Text channel_behind_reasoning;     // like `channel`, once the reasoning limit is reached; null: no limit
+  Text type_of_final, type_of_call;  // text after <|constrain|>
 };
 
 }  // namespace nibble::harmony

@@ -61,7 +61,7 @@ std::string union_of(const Json& variants, const std::string& indent) {
   std::string out;
   for (const Json& variant : variants) {
     std::optional<std::string> value = default_comment(variant);
-    // A variant's default is quoted even for an enum, unlike in default_comment().
+    // A variant's default is quoted even if the variant is an enum, unlike in default_comment().
     if (value && is_enum(variant))
       value = "default: " + json_line(*find(variant, "default"), JsonSpacing::kNone);
     out += '\n' + indent + " | " + type_or_null(variant, indent + "   ");

@@ -24,86 +24,86 @@ struct PageTableView {
   int first_page{0};
 };
 
-inline constexpr int kMaxLogprobs{20};  // the limit of OpenAI's API
+inline constexpr int kMaxLogprobs{20};  // the limit in OpenAI's API
 
-// How to sample a token, in vLLM's order: the row's mask, logit bias, penalties, temperature, min_p, top_k,
-// top_p, draw. backend/sample.h has the formulas.
+// How to sample a token. Steps in vLLM's order: the row's mask, logit bias, penalties, temperature, min_p,
+// top_k, top_p, draw. backend/sample.h has the formulas.
 struct SampleParams {
   float temperature{0};  // 0: the likeliest token, ties to the lower id
   int top_k{0};          // 0: no limit
   float top_p{1};
   float min_p{0};
-  float repetition_penalty{1};  // of tokens in the prompt or the output
-  float presence_penalty{0};    // of tokens in the output
-  float frequency_penalty{0};   // of tokens in the output
+  float repetition_penalty{1};  // for tokens in the prompt or the answer
+  float presence_penalty{0};    // for tokens in the answer
+  float frequency_penalty{0};   // for tokens in the answer
   std::vector<std::pair<TokenId, float>> logit_bias{};
   uint64_t seed{0};  // the draw is a function of (seed, position) only: same seed, same text
-  // -1: none. n >= 0: log-probabilities of the chosen and of the n likeliest tokens; at most kMaxLogprobs.
+  // -1: none. n >= 0: log-probabilities of the chosen and of the n likeliest tokens, n <= kMaxLogprobs.
   int num_logprobs{-1};
 };
 
 // Tokens that may be chosen in an output row: bit (token % 32) of word (token / 32), in mask_words(V) words.
-// fill() runs once per step and row, on one thread, if possible during the forward pass: it may take some us.
+// fill() sets the bits once per step and row, on one thread, if possible during the forward pass.
 class TokenMask {
  public:
   virtual ~TokenMask() = default;
   virtual void fill(std::span<uint32_t> words) = 0;
 };
 
-struct OutputRow {                      // a row of the batch whose next token is requested
-  int token_index{0};                   // index in the run's tokens
+struct OutputRow {                      // a row of the step for which a token is sampled
+  int token_index{0};                   // index in Run::tokens
   const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
-  // Known tokens of the sequence, read for penalties only. With Run::ahead, the token sampled by the previous
-  // step is missing here, but counts too.
+  // Known tokens of the sequence, read for penalties only. With Run::ahead, the token that the previous step
+  // samples is not among them, but the backend includes it in penalties.
   std::span<const TokenId> prompt{}, output{};
   TokenMask* mask{nullptr};  // null: every token may be chosen
 };
 
-// Index of the token before token i of a tree; -1 if it follows none of these tokens. An empty `parents`
-// means a chain: each token follows the one before it.
+// Index of the token that token i of a tree follows; -1 if it follows none of the tree's tokens. An empty
+// `parents` means a chain: each token follows the one before it.
 inline int parent_of(std::span<const int> parents, size_t i) {
   return parents.empty() ? static_cast<int>(i) - 1 : parents[i];
 }
 
-// The drafts among a run's tokens. A draft is accepted if its parent is known or accepted, and the parent's
-// row samples the draft, or does not exist.
-// Trees need a backend with takes_trees() (backend/backend.h). The known tokens form a chain, no two drafts
-// with the same parent are equal, and a token without an output row has at most one child. A token's position
-// is one after its parent's; it attends to the cache before the run and to its ancestors. Token i uses the
-// cache slot of position first_position + i. The step moves accepted drafts to the slots of their positions.
+// Which tokens of a run are drafts. A draft is accepted if its parent is known or accepted, and the parent's
+// output row, if it has one, samples the draft. Trees need a backend with takes_trees() (backend/backend.h).
+// The known tokens form a chain, no two drafts with the same parent are equal, and a token without an output
+// row has at most one child. A token's position is one after its parent's; it attends to the cache before the
+// run and to its ancestors. Token i uses the cache slot of position first_position + i. The step moves
+// accepted drafts to the slots of their positions.
 struct DraftedTokens {
-  int count{0};  // the last tokens of the run are drafts
+  int count{0};  // number of drafts: the last tokens of the run
   // For all tokens of the run, as in parent_of(). Empty: the drafts are a chain.
   std::span<const int> parents{};
 };
 
-// Tokens of a run that is launched before they are known: the previous step samples the first, and the others
-// are the first drafts that the draft head makes after it. Needs a backend with steps_ahead() > 0
-// (backend/backend.h). If num_unsure > 0 or the run has drafts of its own, the sequence's run in the previous
-// step requested drafts, this run's rows have no penalties, and no run of the batch has a tree.
+// Where the tokens of a run come from that is launched before they are known: the previous step samples the
+// first, and the others are the first drafts that the draft head makes after it. Needs steps_ahead() > 0
+// (backend/backend.h). If num_unsure > 0 or the run has drafts: the sequence's run in the previous step
+// requested drafts, this run's rows have no penalties, and no run of the batch has a tree.
 struct Ahead {
-  // Output row of the previous step that samples the first token. If drafts follow that row, the row of the
-  // last accepted draft samples it.
+  // Index of the previous step's output row that samples the first token. If drafts follow that row, the
+  // token is sampled by the row of the last accepted draft instead.
   int output_row{0};
-  // Number of drafts after that row. Each accepted draft moves this run one position further.
+  // Number of drafts after output_row in the previous step. Each accepted one moves this run by one position.
   int num_unsure{0};
 };
 
 // Drafts that the draft head makes after a run: they follow the token sampled after the last accepted draft.
 struct DraftRequest {
   int num_tokens{1};  // from 1 to kMaxDraftsOfHead
-  int topk{1};        // alternatives for each position; more than 1 needs takes_trees()
+  int topk{1};        // number of alternatives per position; above 1 only with takes_trees()
 };
 
 struct Run {                          // new tokens of one sequence, at consecutive positions
-  std::span<const TokenId> tokens{};  // if `ahead` is set, only their number is read
+  std::span<const TokenId> tokens{};  // if `ahead` is set, only the number of tokens is read
   int first_position{0};
-  // They cover the positions of all tokens, whichever of the Ahead::num_unsure drafts are accepted.
+  // Pages for the positions of all tokens, even if all Ahead::num_unsure drafts are accepted.
   PageTableView full{}, sliding{};
-  std::span<const OutputRow> outputs{};  // ascending token_index
+  std::span<const OutputRow> outputs{};  // in ascending order of token_index
   DraftedTokens drafted{};
   std::optional<Ahead> ahead{};  // not set: the tokens are known
-  // The token after the last one; not set: the last row samples it. Read by the draft head only.
+  // The token after the run's last one, read by the draft head only. Not set: the last row samples it.
   std::optional<TokenId> next{};
   std::optional<DraftRequest> draft_request{};  // ignored without a draft head, or if `next` is set
 };
@@ -121,14 +121,14 @@ struct Batch {
 
 struct TokenLogprob {
   TokenId token{0};
-  // Natural logarithm, from the model's own distribution: before the mask, temperature and penalties.
+  // Natural logarithm of the model's own probability, before the mask, temperature and penalties.
   float logprob{0};
 };
 
 struct SampledToken {
   TokenId token{-1};                // -1: no token was requested, or no logit is above -infinity
   float logprob{0};                 // set if num_logprobs >= 0
-  std::vector<TokenLogprob> top{};  // descending; num_logprobs entries
+  std::vector<TokenLogprob> top{};  // the likeliest tokens, descending; num_logprobs entries
 };
 
 struct Draft {  // a token drafted by a head, and its probability given the drafts before it
@@ -149,11 +149,11 @@ struct DeviceTimes {
 struct StepResult {
   std::vector<SampledToken> outputs;  // one for each output row, runs in order
   std::vector<float> logits;          // [output rows, V] if requested, else empty
-  std::vector<Drafts> drafts{};       // for each run, if any requested drafts
+  std::vector<Drafts> drafts{};       // one for each run; empty if no run requested drafts
   // For each run, if any has a tree of drafts: the accepted drafts, as indices of the run's tokens, each the
   // parent of the next. Their keys and values now follow those of the known tokens, one per position.
   std::vector<std::vector<int>> kept{};
-  // Not set without a device clock, without tokens, or with a draft head, which runs after the tokens.
+  // Not set if the device has no clock, the step samples no token, or a draft head runs after the tokens.
   std::optional<DeviceTimes> device_times{};
 };
 

@@ -10,13 +10,13 @@
 
 namespace nibble {
 
-// A tensor in memory, row-major. Its dtype is BF16 or F32 if its spec says BF16, and U8 if its spec says U8.
+// A tensor in memory, row-major. Its dtype may be F32 if TensorSpec::dtype is BF16; otherwise both are equal.
 struct StoredTensor {
   const void* data;
   DType dtype;
 };
-// How a tensor is stored: vectors are in memory; matrices may also be blocks or generated. Blocks of experts'
-// codes include the scales, whose own entry is then ignored.
+// How a tensor is stored: vectors are in memory; matrices may also be blocks, or generated. For experts, the
+// Blocks of kCodes include the scales; the description of kScales is then ignored.
 using DescribedTensor = std::variant<StoredTensor, Blocks, RandomWords>;
 
 // Calls `describe` once for every tensor of the configuration, in the order of tensor_specs().

@@ -20,9 +20,9 @@ namespace {
 
 using Element = Fields::Element;
 
-// Far above any existing model, but no int product of two limits overflows.
+// Limits far above any existing model, yet so low that no product that is computed in int overflows.
 constexpr int kMaxLayers{1024};
-constexpr int kMaxWidth{1 << 16};  // H, I
+constexpr int kMaxWidth{1 << 16};  // limit of H and of I
 constexpr int kMaxHeads{1024};
 constexpr int kMaxHeadDim{1024};
 constexpr int kMaxExperts{4096};
@@ -30,7 +30,7 @@ constexpr int kMaxVocab{1 << 24};
 constexpr int kMaxContext{1 << 24};
 constexpr int kBlock{kMxfp4BlockSize};  // a row of an expert's matrix must consist of whole blocks
 constexpr size_t kMaxFileBytes{1 << 20};
-constexpr size_t kMaxDepth{32};  // a real configuration has 3
+constexpr size_t kMaxDepth{32};  // nesting of the JSON; real files have 3 levels
 
 constexpr std::string_view kSlidingName{"sliding_attention"}, kFullName{"full_attention"};
 
@@ -92,7 +92,7 @@ void read_window(const Fields& fields, Config& config) {
 double read_theta(const Fields& fields) { return fields.number("rope_theta", 1.001, 1e12); }
 double read_factor(const Fields& fields, std::string_view name) { return fields.number(name, 1, 1e6); }
 
-// YaRN scales cos and sin by 0.1 ln(factor) + 1. A file may state this value but no other.
+// YaRN scales cos and sin by 0.1 ln(factor) + 1. A file may repeat this value; another value is refused.
 void check_attention_factor(const Fields& fields, double factor) {
   const double concentration = 0.1 * std::log(factor) + 1;
   if (fields.find("attention_factor") &&
@@ -167,7 +167,7 @@ void check_architectures(const Fields& fields) {
 Config read_huggingface(const Fields& fields) {
   fields.must_be("model_type", "gpt_oss");
   check_architectures(fields);
-  fields.must_be("hidden_act", "silu");  // Hugging Face's name for the clamped SwiGLU
+  fields.must_be("hidden_act", "silu");  // gpt-oss's clamped SwiGLU has this name in Hugging Face's files
   fields.must_be_flag("attention_bias", true);
   fields.must_be_flag("tie_word_embeddings", false);
   if (fields.find("quantization_config"))
@@ -183,7 +183,7 @@ Config read_huggingface(const Fields& fields) {
   return config;
 }
 
-// OpenAI's code has epsilon and the absence of truncation as constants; YaRN extends to the context length.
+// OpenAI's file has no epsilon (a constant) and no truncation (off). YaRN extends to its context length.
 Config read_openai(const Fields& fields) {
   Config config = read_sizes(fields);
   config.layer_kinds = read_layer_kinds(fields, config.num_layers);
@@ -201,8 +201,8 @@ Config read_openai(const Fields& fields) {
   return config;
 }
 
-// The corners of YaRN's blend must be in order and within the pairs of a head. Otherwise published
-// implementations differ (OpenAI's fails, transformers clamps), so no result would be the right one.
+// The two ends of YaRN's blend must be in ascending order and within the pairs of a head. For other values
+// the published implementations disagree (OpenAI's fails, transformers clamps), so no result would be right.
 void check_yarn(const Config& config, const std::string& origin) {
   const RopeConfig& rope = config.rope;
   if (rope.factor == 1) return;
@@ -232,7 +232,7 @@ Config gpt_oss(int num_layers, int num_experts) {
   return config;
 }
 
-// Shortest decimal that reads back as the same float: 1e-05, not 9.999999747378752e-06.
+// Returns the shortest decimal that reads back as the same float: 1e-05, not 9.999999747378752e-06.
 double in_decimal(float value) {
   const std::string text = fmt::format("{}", value);
   double decimal{0};

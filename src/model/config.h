@@ -21,29 +21,29 @@ struct RopeConfig {
   double factor{32};  // 1: plain RoPE
   double beta_fast{32}, beta_slow{1};
   int original_context{4096};
-  bool truncate{false};  // round the corners of the blend to whole dimensions; gpt-oss does not
+  bool truncate{false};  // round the ends of the blend to whole pairs; gpt-oss does not
 
   friend bool operator==(const RopeConfig&, const RopeConfig&) = default;
 };
 
 struct Config {
   int num_layers{0};
-  int hidden{0};                       // H
-  int intermediate{0};                 // I, of one expert
-  int num_heads{0};                    // Nq
-  int num_kv_heads{0};                 // Nkv; query head j reads key/value head j / (Nq / Nkv)
-  int head_dim{64};                    // D
-  int num_experts{0};                  // E
-  int experts_per_token{0};            // K
-  int vocab{0};                        // V
+  int hidden{0};                       // H: width of the residual stream
+  int intermediate{0};                 // I: width of one expert
+  int num_heads{0};                    // Nq: query heads
+  int num_kv_heads{0};                 // Nkv: query head j reads key/value head j / (Nq / Nkv)
+  int head_dim{64};                    // D: width of a head
+  int num_experts{0};                  // E: experts per layer
+  int experts_per_token{0};            // K: experts chosen per token
+  int vocab{0};                        // V: tokens in the vocabulary
   int window{128};                     // positions that a sliding layer sees, including the current one
-  std::vector<LayerKind> layer_kinds;  // [num_layers]
+  std::vector<LayerKind> layer_kinds;  // [num_layers]: full or sliding
   float rms_eps{1e-5f};
   float swiglu_limit{7.0f};
   RopeConfig rope;
   int max_context{131072};
-  std::vector<TokenId> eos;  // from config.json, plus Harmony's stop tokens if the tokenizer has them
-  // Experts of this rank (model/shares/share.h); not set: all. The router chooses among all experts.
+  std::vector<TokenId> eos;  // stop tokens: from config.json, and Harmony's if the tokenizer has them
+  // Experts whose weights this rank has (model/shares/share.h); not set: all. The router chooses among all.
   std::optional<IndexRange> own_experts{};
 
   IndexRange experts() const { return own_experts.value_or(IndexRange{0, num_experts}); }
@@ -57,7 +57,7 @@ inline constexpr float kSwigluAlpha{1.702f};
 // `original/` folder. Throws InputError that names file (`origin`), field, value and accepted values.
 Config parse_config(std::string_view json, const std::string& origin);
 Config read_config(const std::filesystem::path& file);
-std::string to_json(const Config& config);  // in Hugging Face's spelling
+std::string to_json(const Config& config);  // in Hugging Face's naming
 
 // Configuration of "gpt-oss-20b" or "gpt-oss-120b"; nothing for other names.
 std::optional<Config> named_config(std::string_view name);

@@ -10,13 +10,13 @@
 namespace nibble {
 namespace {
 
-// Formats a value for a message: on one line, cut after kMaxLength bytes.
+// Returns a value for a message: on one line, cut after kMaxLength bytes.
 std::string shown(Fields::Element value) {
   constexpr size_t kMaxLength{80};
   std::string text = simdjson::minify(value);
   if (text.size() <= kMaxLength) return text;
   size_t length = kMaxLength;
-  while ((text[length] & 0xC0) == 0x80) --length;  // never cut inside a UTF-8 character
+  while ((text[length] & 0xC0) == 0x80) --length;  // never cuts inside a UTF-8 character
   return text.substr(0, length) + "...";
 }
 

@@ -1,5 +1,5 @@
-// Reads the fields of a JSON object with type and range checks. An invalid value throws a one-line message
-// with file, field, value and accepted values. A null field counts as absent, as in Python.
+// Reads the fields of a JSON object with type and range checks. Throws an InputError for an invalid value,
+// whose one-line message has the file, field, value and accepted values. A null field counts as absent.
 #pragma once
 
 #include <simdjson.h>

@@ -48,7 +48,7 @@ Cost cost(const Embed& op) {
 
 Cost cost(const RmsNorm& op) {
   return {.weight_bytes = num_bytes(op.vectors, size(op.hidden)),
-          .flops = 4 * size(op.num_tokens) * size(op.hidden)};  // square, sum, scale, g
+          .flops = 4 * size(op.num_tokens) * size(op.hidden)};  // square, sum, scale, multiply by g
 }
 
 Cost cost(const Qkv& op) {
@@ -67,7 +67,7 @@ Cost cost(const Attend& op) {
       visible_sum(size(op.context), window) - visible_sum(size(op.context - op.num_tokens), window);
   return {.weight_bytes = num_bytes(op.vectors, size(op.num_heads)),
           .kv_bytes = kv_layer_bytes(reach, op.num_kv_heads, op.head_dim, op.kv),
-          .flops = 4 * num_pairs * size(op.num_heads) * size(op.head_dim)};  // q . k and p v
+          .flops = 4 * num_pairs * size(op.num_heads) * size(op.head_dim)};  // products q . k and p v
 }
 
 Cost cost(const Project& op) {

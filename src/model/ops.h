@@ -28,7 +28,7 @@ struct Cost {
   Cost& operator+=(const Cost& other);
 };
 
-// x = W[id]                                   W [V, H]    x [T, H]
+// x = W[id], the row of the token                    W [V, H]    x [T, H]
 struct Embed {
   int num_tokens, hidden;
   Format weights;
@@ -79,7 +79,7 @@ struct Route {
 Cost cost(const Route& op);
 
 // For the K experts of each token:
-//   (g, l) = rows (2i, 2i+1) of W[e] x + b[e];   g~ = min(g, 7);   l~ = clamp(l, -7, 7)
+//   (g, l) = rows (2i, 2i+1) of W[e] x + b[e], gate and linear part;   g~ = min(g, 7);   l~ = clamp(l, -7, 7)
 //   a_i = g~ sigmoid(1.702 g~) (l~ + 1)                 W [E, 2I, H]    a [T, K, I]
 struct ExpertsUp {
   int num_tokens, hidden, intermediate, experts_per_token;
@@ -110,7 +110,7 @@ struct StorageFormats {
   Format vectors{Format::kBf16};  // norms, biases, sinks
   Format kv{Format::kBf16};
 };
-// Formats of the first layer, which stand for all layers. The backend chooses that of the KV cache.
+// Formats of the weights in layer 0, which stand for all layers. The backend sets the format of the KV cache.
 StorageFormats formats_of(const Weights& weights);
 
 // Expected number of distinct experts that num_tokens tokens choose in a layer if routing is independent and

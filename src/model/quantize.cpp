@@ -30,7 +30,7 @@ void widen(const Matrix& matrix, size_t row, std::span<float> to) {
   }
 }
 
-// Calls visit(name, format, matrices) for each group that changes. `name`: as in flags and log lines.
+// Calls visit(name, format, matrices) for each group of matrices that is converted. `name`: as in log lines.
 template <typename Visit>
 void for_each_converted(Weights& weights, const DenseFormats& formats, const Visit& visit) {
   std::vector<Matrix*> qkv, o;
@@ -56,7 +56,7 @@ float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes) {
   float largest = 0;
   for (const float value : row) {
     const float magnitude = std::abs(value);
-    if (!(magnitude <= largest)) largest = magnitude;  // also true for a NaN
+    if (!(magnitude <= largest)) largest = magnitude;  // a NaN becomes the largest, too
     if (std::isnan(largest)) break;
   }
   const float quotient = largest / kE4m3Max;
@@ -127,7 +127,7 @@ ConvertedBytes converted_bytes(const Config& config, const DenseFormats& formats
   ConvertedBytes bytes;
   const auto add = [&](Format format, int rows, int cols, int count) {
     if (format == Format::kBf16) return;
-    // Rows that are not whole blocks are refused at conversion; here their last block counts as a whole one.
+    // The last block of a row counts as a whole one. quantise_dense() refuses rows with an incomplete block.
     const size_t held = format == Format::kMxfp4
                             ? (as_size(cols) + kMxfp4BlockSize - 1) / kMxfp4BlockSize * kMxfp4BlockSize
                             : as_size(cols);

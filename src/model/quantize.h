@@ -31,12 +31,12 @@ struct QuantisedMatrix {
   Matrix matrix;
   Buffer storage;
 };
-// Quantises elements of kF32 or kBf16, or any blocks, to kE4m3 or (in whole blocks of 32) kMxfp4.
+// Quantises F32 or BF16 elements, or any blocks, to kE4m3, or to kMxfp4 if rows are whole blocks of 32.
 QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool);
 
-// The model with its dense matrices in these formats; the rest are views of `weights`, which is kept alive.
-// Converts one matrix at a time, with one row of extra memory per thread. Logs one line per group. Throws
-// InputError if rows are not whole MXFP4 blocks.
+// Returns the model with its dense matrices in these formats. All other matrices are views of `weights`,
+// which is kept alive. Converts one matrix at a time, with one row of extra memory per thread. Logs one line
+// per group. Throws InputError if MXFP4 is requested for rows that are not whole blocks.
 std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> weights,
                                               const DenseFormats& formats, ThreadPool& pool);
 

@@ -21,8 +21,8 @@
 
 namespace nibble {
 
-// How elements are stored. kQ8_0 exists only in Blocks. Two are only for activations: kMxfp8 is E4M3 with an
-// E8M0 scale per 32 elements, and kMxfp8x2 is the sum of two of these.
+// How elements are stored. kQ8_0 exists only in Blocks. The last two are only for activations: kMxfp8 is E4M3
+// with an E8M0 scale per 32 elements; a kMxfp8x2 number is the sum of two kMxfp8 numbers.
 enum class Format { kF32, kBf16, kMxfp4, kE4m3, kQ8_0, kMxfp8, kMxfp8x2 };
 std::string_view name(Format format);
 // Bytes of `num_elements` consecutive elements of a row, including the scales of blocks.
@@ -47,14 +47,14 @@ struct Elements {
   Format format{Format::kBf16};
   const void* data{nullptr};
   const uint8_t* scales{nullptr};    // kMxfp4 only: an E8M0 byte per 32 elements
-  const float* row_scales{nullptr};  // kE4m3 only: [rows]
+  const float* row_scales{nullptr};  // kE4m3 only, [rows]: the factor of each row
 };
 
 // Consecutive rows in blocks of a ggml type, as stored in a GGUF file (formats/ggml_blocks.h).
 struct Blocks {
   GgmlType type{GgmlType::kQ8_0};
   const std::byte* rows{nullptr};
-  const std::byte* odd_rows{nullptr};  // if set, holds every second row; `rows` then holds the even ones
+  const std::byte* odd_rows{nullptr};  // if set, the odd rows; `rows` then has only the even ones
 };
 std::span<const std::byte> row_of(const Blocks& blocks, size_t row, size_t cols);
 
@@ -69,13 +69,13 @@ struct Recipe {  // elements generated on demand; a device generates them in its
 
 struct Matrix {
   int rows{0}, cols{0};
-  // Empty (monostate): a backend has copied the matrix into its own layout, and only the shape is left.
+  // monostate: a backend has copied the matrix into its own layout, and only the shape is left here.
   std::variant<std::monostate, Elements, Blocks, Recipe> stored{};
 
   const Elements& elements() const;  // checks that `stored` holds Elements
   const Blocks* blocks() const { return std::get_if<Blocks>(&stored); }
   bool is_gone() const { return std::holds_alternative<std::monostate>(stored); }
-  Format format() const;  // blocks of a type without a Format count as kBf16
+  Format format() const;  // kBf16 for blocks of a type that Format lacks
 };
 // Name of the stored type: a Format or a ggml type.
 std::string_view stored_name(const Matrix& matrix);
@@ -85,7 +85,7 @@ Format converted_format(const Matrix& matrix);
 struct ExpertMatrices {  // E consecutive matrices of one shape and format, with one bias vector each
   Matrix first;          // matrix of expert 0; the other experts' matrices follow without gaps
   Vector first_bias;     // bias of expert 0; the other experts' biases follow without gaps
-  Matrix matrix(int expert) const;  // not for a Recipe
+  Matrix matrix(int expert) const;  // not for generated weights (Recipe)
   Vector bias(int expert) const;
 };
 
@@ -120,21 +120,21 @@ struct Weights {
   std::string source;                   // for messages: a path, or "synthetic:gpt-oss-20b"
   std::shared_ptr<const void> storage;  // keeps mapped files and allocated bytes alive
 };
-bool has_blocks(const Weights& weights);  // of any matrix
+bool has_blocks(const Weights& weights);  // whether any matrix is stored as Blocks
 
 enum class TensorKind { kNorm, kBias, kSinks, kDense, kCodes, kScales };
 
 struct TensorSpec {  // one tensor of a model, in Hugging Face's naming
   std::string name;
   TensorKind kind;
-  DType dtype;  // as released: BF16, and U8 for kCodes and kScales
+  DType dtype;  // type in the released models: U8 for kCodes and kScales, else BF16
   Shape shape;
   size_t num_bytes;
 };
 std::vector<TensorSpec> tensor_specs(const Config& config);
 size_t total_bytes(const std::vector<TensorSpec>& specs);
 
-// Parameters without MXFP4 scales. `active`: those that one token reads, with one row of the embedding.
+// Numbers of parameters, without scales. `active`: those that one token reads, with one row of the embedding.
 struct ParameterCount {
   size_t total, active;
 };
@@ -142,8 +142,8 @@ ParameterCount count_parameters(const Config& config);
 
 // Opens a Hugging Face checkpoint folder, OpenAI's `original/` folder, a safetensors file next to its
 // config.json, or a GGUF file (the first of a split model). Checks every tensor by name, dtype and shape, and
-// refuses tensors that the model has no use for: the file is not what its config says. Dense tensors may be
-// BF16 or F32, in a GGUF file any type that formats/gguf.h names (Blocks unless BF16). Throws InputError.
+// refuses tensors that the model does not use: the file is not what its config describes. Dense tensors may
+// be BF16 or F32, in a GGUF file any type in formats/gguf.h (Blocks unless BF16). Throws InputError.
 Weights open_weights(const std::filesystem::path& path);
 
 }  // namespace nibble

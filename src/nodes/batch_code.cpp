@@ -1,8 +1,8 @@
-// Layout, in 32-bit numbers:
-//   totals: runs, tokens, pages, outputs
-//   per run: number of tokens, first position, number of full pages, first full page,
+// Layout of an encoded batch, a sequence of 32-bit numbers:
+//   totals: number of runs, tokens, pages, outputs
+//   for each run: number of tokens, first position, number of full pages, first full page,
 //            number of sliding pages, first sliding page, number of outputs
-//   tokens of all runs; then pages (full, then sliding, run by run); then token indices of the outputs
+//   tokens of all runs; then the pages of each run (full, then sliding); then token indices of the outputs
 #include "nodes/batch_code.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ int at_most(Reader& reader, int most, const char* what) {
   return below(reader, static_cast<uint32_t>(most) + 1, what);
 }
 
-// Throws InputError unless the page table covers the positions from `first_read` to `end` - 1.
+// Throws InputError unless the table's pages cover all positions from `first_read` to `end` - 1.
 void check_reach(const PageTableView& table, int first_read, int end) {
   const int end_page = table.first_page + static_cast<int>(table.pages.size());
   if (first_read / kPageTokens < table.first_page || (end - 1) / kPageTokens >= end_page)
@@ -41,7 +41,7 @@ void check_reach(const PageTableView& table, int first_read, int end) {
 
 int num_pages_of(const Config& config) { return (config.max_context + kPageTokens - 1) / kPageTokens; }
 
-struct RunSizes {  // how many elements of each kind in the message belong to one run
+struct RunSizes {  // number of tokens, pages and outputs of one run
   size_t tokens, full, sliding, outputs;
 };
 
@@ -58,7 +58,7 @@ Counts read_counts(Reader& reader, size_t num_bytes, size_t most_rows) {
   return all;
 }
 
-// Reads the headers of all runs: stores their positions in `runs`, returns their sizes.
+// Reads the headers of all runs. Adds runs with positions but without content to `runs`; returns their sizes.
 std::vector<RunSizes> read_runs(Reader& reader, const Counts& all, const Config& config,
                                 std::vector<Run>& runs) {
   std::vector<RunSizes> sizes;
@@ -106,7 +106,7 @@ std::vector<OutputRow> read_outputs(Reader& reader, std::span<const RunSizes> si
   return outputs;
 }
 
-// Returns the next `num` elements and advances `first`.
+// Returns `num` elements from index `first` on, and advances `first`.
 template <typename T>
 std::span<T> take(std::vector<T>& all, size_t& first, size_t num) {
   const std::span taken(all.data() + first, num);

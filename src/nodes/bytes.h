@@ -1,4 +1,4 @@
-// Messages between nodes: little-endian integers of 8, 32 and 64 bits (the host's order), fixed-width texts.
+// Encoding of messages between nodes: little-endian integers (as on the host), and texts of fixed width.
 #pragma once
 
 #include <bit>

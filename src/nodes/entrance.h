@@ -1,4 +1,4 @@
-// The head's listener: admits each follower's two connections once; refuses other clients with a reason.
+// The head's listener. It admits two connections of each follower, and refuses every other with a reason.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -15,7 +15,7 @@ namespace nibble::nodes {
 
 class Entrance : public std::enable_shared_from_this<Entrance> {
  public:
-  // Runs on `io` only. `admit` gets accepted connections. Throws InputError if it can't listen on `address`.
+  // All functions run on `io`. `admit` gets accepted connections. Throws InputError if listening fails.
   Entrance(asio::io_context& io, const tcp::endpoint& address, int num_nodes, HeadSide head,
            std::function<void(const Joining&, tcp::socket)> admit);
   void open();  // accepts connections until `io` stops; `io` keeps this object alive

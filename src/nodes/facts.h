@@ -27,7 +27,7 @@ inline std::string& at(Facts& facts, Fact fact) { return facts[static_cast<size_
 // Describes the first fact that differs, in one line; nullopt if all facts are equal.
 std::optional<std::string> difference(const Facts& head, int rank, const Facts& follower);
 
-// Hash of the configuration, or of samples of every tensor (so its size does not matter): 32 hex digits.
+// Return a hash as 32 hex digits. For weights it covers samples of every tensor, which takes little time.
 std::string identity_of(const Config& config);
 std::string identity_of(const Weights& weights);
 

@@ -10,7 +10,7 @@ namespace nibble::nodes {
 namespace {
 
 constexpr uint64_t kMagic{0x0003'656c'6262'696e};  // "nibble" and the protocol version
-constexpr uint32_t kNoRank{0xffff};  // received ranks are clamped to this, which is above every rank
+constexpr uint32_t kNoRank{0xffff};  // Received ranks are clamped to this number, which is above every rank.
 constexpr std::string_view kFollowerProof{"nibble follower"}, kHeadProof{"nibble head"};
 constexpr size_t kDigestBytes{sizeof(Digest)}, kHelloBytes{8 + 4 + kDigestBytes},
     kChallengeBytes{8 + kDigestBytes}, kRequestBytes{4 + kNumFacts * kFactBytes},
@@ -38,7 +38,7 @@ Facts cut(const Facts& facts) {
   return facts_of(reader);
 }
 
-// `who`: the peer's name in messages.
+// `who`: the name of the peer, for error messages.
 asio::awaitable<Bytes> read_bytes(tcp::socket& socket, size_t count, std::string who) {
   Bytes bytes(count);
   error_code error;

@@ -1,9 +1,9 @@
-// How a follower joins the head, once per connection. Both prove that they have the secret and compare facts.
+// Handshake, once per connection: head and follower prove that they have the secret, and compare facts.
 //   follower -> head   hello: magic number, which connection, nonce
 //   head -> follower   challenge: magic number, nonce
 //   follower -> head   request: proof over hello, challenge and the rest of this message; rank, facts
 //   head -> follower   reply: proof over all messages; answer, facts, limits of a batch, group id
-// All messages have a fixed size. After a wrong proof the head replies kWrongSecret and zeros.
+// All messages have a fixed size. If the follower's proof is wrong, the reply is kWrongSecret and zeros.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace nibble::nodes {
 
-// Coroutines take arguments by value, because they start when awaited. The caller owns and closes the socket.
+// Coroutines take arguments by value: they run later than the call. The caller owns and closes the socket.
 
 // kControl carries heartbeats and the reason for the end; kData carries steps, partial sums and logits.
 enum class Channel : uint32_t { kControl, kData };
@@ -28,8 +28,8 @@ struct Joining {
   Channel channel;
 };
 
-// `judge` decides about a follower with the right secret and equal facts. receive_follower() returns the
-// follower that joined; it throws InputError with the reason if the follower was refused.
+// `judge` decides about followers whose secret and facts are right. receive_follower() returns what it
+// accepted, or throws an InputError with the reason for the refusal.
 struct HeadSide {
   Secret secret;
   Facts facts;

@@ -8,8 +8,8 @@
 
 namespace nibble::nodes {
 
-// Returns the engine's backend when all nodes have loaded theirs. `own` runs the head's share and uses
-// `links`; `whole`: the unsplit model's configuration. Destroying the result ends the other nodes.
+// Returns the backend for the engine when every node has loaded its own. `own`: the backend of the head's
+// share, which uses `links`; `whole`: the model before the split. Destroying the result ends the other nodes.
 std::unique_ptr<Backend> lead_backend(std::unique_ptr<Backend> own, std::shared_ptr<NodeLinks> links,
                                       const Config& whole);
 

@@ -19,13 +19,14 @@
 namespace nibble::nodes {
 namespace {
 
-// Timeout for data of another node within a step. Nodes lag each other by at most half a layer's time.
+// Timeout for data from another node in a step; nodes normally lag each other by half a layer's time at most.
 constexpr std::chrono::seconds kStepPatience{20};
-constexpr std::chrono::seconds kTryPatience{5};  // timeout of a connection attempt and of a handshake
+constexpr std::chrono::seconds kTryPatience{5};  // timeout of a connection attempt, and of a handshake
 constexpr std::chrono::milliseconds kRetryPause{50};
-constexpr double kQuietSeconds{2};  // after this time, a node logs which other node it waits for
-// Timeout for the watch to report why a transfer failed. A killed process closes both of its connections
-// together, so the watch learns of the loss immediately.
+// After this time a node that waits for others logs which nodes are missing.
+constexpr double kQuietSeconds{2};
+// How long to wait for the reason when a transfer fails. If a node's process was killed, both its connections
+// close together, so the watch detects the loss immediately.
 constexpr std::chrono::seconds kVerdictPatience{1};
 
 std::string text_of_endpoint(const tcp::endpoint& endpoint) {
@@ -164,7 +165,7 @@ std::shared_ptr<NodeLinks> NodeLinks::join(const NodeOptions& options) {
 void NodeLinks::add_up(std::span<float> terms) {
   const size_t count = terms.size(), bytes = terms.size_bytes(), ranks = shares_.size();
   const Header header = next(Kind::kSum, bytes);
-  floats_.resize(count * ranks);  // [rank][count]; this rank's own slot is unused
+  floats_.resize(count * ranks);  // [rank][count]; the part of this rank stays unused
   const auto of_rank = [&](size_t rank) { return std::span(floats_).subspan(rank * count, count); };
   const auto buffer_of = [](auto numbers) { return asio::buffer(numbers.data(), numbers.size_bytes()); };
   if (is_head()) {
@@ -175,7 +176,7 @@ void NodeLinks::add_up(std::span<float> terms) {
     }
     must_wait();
     for (size_t rank = 1; rank < ranks; ++rank) check(headers_[rank], header, static_cast<int>(rank));
-    if (ranks > 2) {  // each follower gets the terms of the other followers, in the order of ranks
+    if (ranks > 2) {  // Send each follower the terms of all other followers, ordered by rank.
       for (size_t to = 1; to < ranks; ++to) {
         std::vector<asio::const_buffer> parts;
         for (size_t rank = 1; rank < ranks; ++rank)
@@ -203,8 +204,8 @@ void NodeLinks::add_up(std::span<float> terms) {
 
 void NodeLinks::collect(View<float, 2> logits) {
   const auto rows = static_cast<size_t>(logits.shape[0]);
-  // Calls body(share, first) per follower (on a follower: for itself); its logits begin at floats_[first].
-  // Returns the number of logits.
+  // On the head, calls body(share, first) for each follower; on a follower, for its own share. floats_[first]
+  // is the first logit of that share. Returns the number of logits.
   const auto for_each_follower = [&](const auto& body) {
     size_t first = 0;
     for (const Share& share : shares_) {
@@ -257,7 +258,7 @@ void NodeLinks::lose(const std::string& why) {
 }
 
 void NodeLinks::check_alive() const {
-  // A head that is done has received all it needs, so this node's current step will end too.
+  // If the head is done, this node has all data for its current step, which will end normally.
   if (const auto end = watch_.end(); end && !end->is_done) throw NodeLost(end->why);
 }
 

@@ -1,5 +1,5 @@
-// RankLinks over TCP, one rank per node; rank 0 is the head. Followers connect only to the head (twice), so a
-// single port of the head listens. Data between followers passes through the head.
+// Implements RankLinks over TCP, with one rank per node; rank 0 is the head. Followers connect only to the
+// head, twice each, so only the head needs an open port. Data between two followers passes through the head.
 #pragma once
 
 #include <atomic>
@@ -29,10 +29,10 @@ struct NodeOptions {
   Facts facts;
   std::vector<Share> shares;  // one entry per node, by rank
   int rank;                   // rank of this node
-  GroupId group{};            // set on the head, which sends it to the followers
+  GroupId group{};            // on the head: the id to send to the followers
   // Called once if a node is lost, on the watch's thread, after notifying waiting calls; ends the process.
   std::function<void(const std::string& what)> on_lost;
-  // Timeout of the head for all followers to join, of a follower for the head to answer.
+  // On the head, the timeout for all followers to join; on a follower, the timeout for the head to answer.
   std::chrono::seconds patience{120};
 };
 
@@ -62,8 +62,8 @@ class NodeLinks final : public RankLinks {
   void end_all() { watch_.leave_done(); }  // reports to the followers that the head is done, which ends them
   // Reports to the other nodes that this node ends with an error before its first step.
   void give_up(const std::string& why) { watch_.leave_failed(why); }
-  // Reports that this node can't finish its step. Waits briefly for the watch to report a lost node first:
-  // when a node is killed, device operations of other nodes fail too, and the killed node is the real reason.
+  // Ends the group because this node can't finish its step. Waits briefly before, so that the watch can
+  // report a lost node as the reason: when a node is killed, device operations of the others fail too.
   void lose(const std::string& why);
 
  private:
@@ -71,14 +71,14 @@ class NodeLinks final : public RankLinks {
   struct Header {
     Kind kind;
     uint32_t bytes;   // size of the payload that follows
-    uint64_t number;  // sequence number over messages of all kinds
+    uint64_t number;  // sequence number of the message, counted over all kinds
   };
 
   explicit NodeLinks(const NodeOptions& options);
   bool is_head() const { return rank_ == 0; }
   int num_nodes() const { return static_cast<int>(shares_.size()); }
   Header next(Kind kind, size_t bytes) { return {kind, static_cast<uint32_t>(bytes), ++num_messages_}; }
-  // Waits for transfers in flight. Returns false when the head is done; throws NodeLost.
+  // Waits for all transfers to end. Returns false if the head is done; throws NodeLost if a node is lost.
   bool wait(std::optional<std::chrono::seconds> patience);
   void must_wait();
   void check(const Header& got, const Header& expected, int rank);
@@ -88,10 +88,11 @@ class NodeLinks final : public RankLinks {
   Room room_;
   GroupId group_;
   uint64_t num_messages_{0};
-  std::vector<float> floats_;    // add_up: received terms, by rank; collect: packed logits
-  std::vector<Header> headers_;  // received, by rank
+  // in add_up(): received terms, [rank][count]; in collect(): logits, packed by rank
+  std::vector<float> floats_;
+  std::vector<Header> headers_;  // received headers, indexed by rank
   Wire wire_;
-  Watch watch_;  // last, because its thread uses the other members
+  Watch watch_;  // The last member, because its thread uses the others.
 };
 
 }  // namespace nibble::nodes

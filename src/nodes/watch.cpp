@@ -95,8 +95,8 @@ asio::awaitable<void> Watch::beat() {
   }
 }
 
-// Never blocks: sockets are non-blocking, errors are ignored. Messages are short: only a peer that no longer
-// reads fills the send buffer, and its silence will show that.
+// Never blocks, because the sockets are non-blocking; ignores errors. Messages are short, so a send buffer
+// fills only if the peer no longer reads. Such a peer is soon lost, because it sends no heartbeat either.
 void Watch::tell_all(const Bytes& message) {
   error_code ignored;
   for (const auto& peer : peers_) asio::write(peer->control, asio::buffer(message), ignored);

@@ -30,7 +30,8 @@ struct End {
 
 class Watch {
  public:
-  explicit Watch(std::function<void(const End&)> on_end);  // `on_end` is called once, on the watch's thread
+  // Calls `on_end` once, on this object's thread, when the group ends.
+  explicit Watch(std::function<void(const End&)> on_end);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -40,11 +41,11 @@ class Watch {
   void add(int rank, tcp::socket control);
 
   std::optional<End> end() const;
-  std::optional<End> wait_end(std::chrono::milliseconds patience);  // for the end
+  std::optional<End> wait_end(std::chrono::milliseconds patience);  // Waits for the end, at most `patience`.
 
-  // Ends the group: a node was lost or this one can't continue. Any thread; only the first end counts.
+  // Ends the group: a node is lost, or this one can't continue. Any thread; only the first end counts.
   void lose(std::string why);
-  // Report to other nodes that the head is done or that this node fails; end nothing here. Called once, last.
+  // Report to other nodes that the head is done or this node fails, without calling `on_end`. Called last.
   void leave_done();
   void leave_failed(const std::string& why);
 

@@ -21,13 +21,13 @@ class Wire {
   // Adds the connection to a node. Called before the first transfer.
   void add(int rank, tcp::socket&& connection);
 
-  // Start transfers, one each way per node at a time. `parts` must stay valid until wait() returns.
+  // Start a transfer, one at a time per node and direction. `parts` must stay valid until wait() returns.
   void send(int rank, std::vector<asio::const_buffer> parts);
   void receive(int rank, std::vector<asio::mutable_buffer> parts);
   struct Fault {
     int rank;
     std::string why;
-    bool is_late{false};  // the timeout passed; no connection failed
+    bool is_late{false};  // true: the timeout passed, but no connection failed
   };
   // Waits for all started transfers, at most `patience`. Returns nullopt on success; otherwise the failed
   // node and the reason, with all connections closed.

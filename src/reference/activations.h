@@ -1,4 +1,4 @@
-// Activations passed between operations: T rows, float32.
+// Activations passed between operations, in float32. T: rows of the step; model/config.h has other letters.
 #pragma once
 
 #include "model/config.h"
@@ -16,11 +16,11 @@ struct Activations {
         chosen_weights({num_rows, c.experts_per_token}) {}
 
   Array<float, 2> x;               // [T, H]: the residual stream
-  Array<float, 3> q;               // [T, Nq, D]
-  Array<float, 2> attended;        // [T, Nq D]
-  Array<float, 2> normed;          // [T, H]
-  Array<int, 2> chosen;            // [T, K]: indices of experts
-  Array<float, 2> chosen_weights;  // [T, K]
+  Array<float, 3> q;               // [T, Nq, D]: rotated queries
+  Array<float, 2> attended;        // [T, Nq D]: output of attention
+  Array<float, 2> normed;          // [T, H]: x after the norm
+  Array<int, 2> chosen;            // [T, K]: indices of the chosen experts
+  Array<float, 2> chosen_weights;  // [T, K]: their weights in the sum
 };
 
 }  // namespace nibble::reference

@@ -17,12 +17,12 @@
 namespace nibble::reference {
 
 struct AttendArgs {
-  View<const float, 3> q;  // [T, Nq, D]
+  View<const float, 3> q;  // [T, Nq, D]: rotated queries
   std::span<const BatchRow> rows;
   LayerKv kv;
-  Vector sinks;               // [Nq]
-  std::optional<int> window;  // positions that a row sees, including its own
-  View<float, 2> attended;    // [T, Nq D]
+  Vector sinks;               // [Nq]: the score of each head's sink
+  std::optional<int> window;  // positions that a row sees, including its own; not set: all
+  View<float, 2> attended;    // [T, Nq D]: out of every head
   ThreadPool* pool{};
 };
 void attend(const AttendArgs& args);

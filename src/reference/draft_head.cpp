@@ -31,7 +31,7 @@ std::vector<int> positions_of(std::span<const BatchRow> rows) {
   return positions;
 }
 
-Array<float, 2> layer_input(const DraftLayerArgs& args) {  // [norm(E[t]), norm(f)] for each row
+Array<float, 2> layer_input(const DraftLayerArgs& args) {  // z of each row: [norm(E[t]), norm(f)]
   const DraftHead& head = args.head;
   const ptrdiff_t num_rows = std::ssize(args.rows), hidden = head.config.hidden;
   const Array<float, 2> embedded({num_rows, hidden}), token({num_rows, hidden}), normed({num_rows, hidden});
@@ -170,11 +170,11 @@ std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const Batch
 
   std::vector<Drafts> drafts(slots.chains.empty() ? 0 : batch.runs.size());
   for (const DraftChain& chain : slots.chains) drafts[chain.run].first_position = chain.position + 2;
-  std::vector<std::vector<PageId>> pages;  // for each chain
+  std::vector<std::vector<PageId>> pages;  // page table of each chain, with its scratch page
   for (const DraftChain& chain : slots.chains)
     pages.push_back(
         with_scratch_page(batch.runs[chain.run].full, static_cast<PageId>(num_pages_ + std::ssize(pages))));
-  // The chains that still draft; row n of `out` belongs to live[n].
+  // Indices of the chains that are not complete yet; row n of `out` belongs to chain live[n].
   std::vector<size_t> live(slots.chains.size());
   for (size_t n = 0; n < live.size(); ++n) live[n] = n;
   for (int step = 0; !live.empty(); ++step) {

@@ -1,6 +1,6 @@
-// The network of a draft head (model/draft_head/draft_head.h), one slot per row. Inputs of slot i: f, the
-// features of position i, and t, the known token of position i + 1. All norms are root-mean-square norms; no
-// product has a bias.
+// The network of a draft head (model/draft_head/draft_head.h). It has one slot per row. Inputs of slot i: f,
+// the features of position i, and t, the known token of position i + 1. All norms are root-mean-square norms;
+// no product has a bias.
 //   f = Wfc norm([x^a, x^b, x^c])      x^a, x^b, x^c: the residual stream after the three tapped layers;
 //                                      norm only with norm_before_fc
 //   h = norm(f)
@@ -10,8 +10,8 @@
 //                                      with norm_before_residual: r = h + Wo attention(q, k, v)
 //   y = norm(r)
 //   g = r + Wdown(silu(Wgate y) Wup y)
-//   logits = Wu norm(g)                of the token at position i + 2
-// A chain continues with slot i + 1: g (with norm_output: norm(g)) replaces f, the drafted token replaces t.
+//   logits = Wu norm(g)                for the token at position i + 2
+// A chain continues with slot i + 1: its f is g (with norm_output: norm(g)), its t is the drafted token.
 #pragma once
 
 #include <span>
@@ -29,8 +29,8 @@ namespace nibble::reference {
 
 struct JoinFeaturesArgs {
   const DraftHead& head;
-  View<const float, 2> taps;  // [T, 3 H]
-  View<float, 2> features;    // [T, H]
+  View<const float, 2> taps;  // [T, 3 H]: outputs of the tapped layers
+  View<float, 2> features;    // [T, H]: receives f
   ThreadPool* pool{};
 };
 void join_features(const JoinFeaturesArgs& args);
@@ -38,11 +38,11 @@ void join_features(const JoinFeaturesArgs& args);
 struct DraftLayerArgs {
   const DraftHead& head;
   const RopeTable& rope;
-  View<const float, 2> features;   // [T, H]: f, or g of the previous slot
-  std::span<const BatchRow> rows;  // [T]: positions and pages; the token is that of the next position
-  std::span<const int> outputs;    // rows for which g is computed
-  const LayerKv& kv;               // keys and values of all rows are written
-  View<float, 2> out;              // [number of outputs, H]: g
+  View<const float, 2> features;   // [T, H]: f; in a chain g of the previous slot
+  std::span<const BatchRow> rows;  // [T]: positions and pages, but the tokens of the next positions
+  std::span<const int> outputs;    // indices of the rows for which g is computed
+  const LayerKv& kv;               // receives the keys and values of all rows
+  View<float, 2> out;              // [outputs.size(), H]: receives g
   ThreadPool* pool{};
 };
 void draft_layer(const DraftLayerArgs& args);
@@ -50,22 +50,22 @@ void draft_layer(const DraftLayerArgs& args);
 struct DraftLogitsArgs {
   const DraftHead& head;
   View<const float, 2> out;  // [N, H]: g
-  View<float, 2> normed;     // [N, H]: norm(g); with norm_output a chain continues with it
-  View<float, 2> logits;     // [N, draft_vocab]
+  View<float, 2> normed;     // [N, H]: receives norm(g), from which a chain continues with norm_output
+  View<float, 2> logits;     // [N, draft_vocab]: receives the logits
   ThreadPool* pool{};
 };
 void draft_logits(const DraftLogitsArgs& args);
 
 class HeadDrafter {  // a draft head and the model that it drafts for
  public:
-  // Takes matrices that the head lacks from the model, which must outlive the drafter.
+  // If the head lacks the embedding or unembedding, uses the model's, which must outlive this object.
   HeadDrafter(const DraftHead& head, const Weights& model, int num_pages);
-  Trace trace(ptrdiff_t num_rows);  // stores the outputs of the layers that the head reads
-  // After a step: fills the head's cache for its rows and makes the drafts that its runs request.
+  Trace trace(ptrdiff_t num_rows);  // returns a Trace that stores the outputs of the tapped layers
+  // Called after a step: fills the head's KV cache for its rows, then makes the drafts that its runs request.
   std::vector<Drafts> draft(const Batch& batch, std::span<const BatchRow> rows,
                             std::span<const SampledToken> outputs, ThreadPool* pool);
 
-  static size_t num_bytes(const DraftHeadConfig& head, int num_pages);  // size of the head's cache
+  static size_t num_bytes(const DraftHeadConfig& head, int num_pages);  // size of the head's KV cache
 
  private:
   DraftHead head_;

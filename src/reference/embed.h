@@ -10,9 +10,9 @@
 namespace nibble::reference {
 
 struct EmbedArgs {
-  std::span<const BatchRow> rows;  // [T]
-  Matrix embedding;                // [V, H]
-  View<float, 2> x;                // [T, H]
+  std::span<const BatchRow> rows;
+  Matrix embedding;  // [V, H]
+  View<float, 2> x;  // [T, H]: receives the embeddings
 };
 void embed(const EmbedArgs& args);
 

@@ -12,15 +12,15 @@
 namespace nibble::reference {
 
 struct ExpertsArgs {
-  View<const float, 2> normed;   // h [T, H]
-  View<const int, 2> experts;    // [T, K], below E
-  View<const float, 2> weights;  // [T, K]
-  const LayerWeights& layer;     // gate_up (W1 [E, 2I, H], b1), down (W2 [E, H, I], b2)
+  View<const float, 2> normed;   // [T, H]: h
+  View<const int, 2> experts;    // [T, K]: indices of experts, 0 to E - 1
+  View<const float, 2> weights;  // [T, K]: the experts' weights in the sum
+  const LayerWeights& layer;     // its gate_up (W1 [E, 2I, H], b1) and down (W2 [E, H, I], b2) are read
   int num_experts;               // E
   float swiglu_limit;
-  View<float, 2> x;  // [T, H]
+  View<float, 2> x;  // [T, H]: the residual stream
   ThreadPool* pool{};
-  Rounding rounding{};  // of h and of the output of swiglu
+  Rounding rounding{};  // applied to h and to the output of swiglu
 };
 void experts(const ExpertsArgs& args);
 

@@ -23,7 +23,7 @@ void forward(const ForwardArgs& args) {
   for (const LayerWeights& layer : weights.layers) {
     const LayerKv& kv = kv_cache.layer(&layer - weights.layers.data());
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
-    qkv({a.x, rows, layer, eps, rope, a.q, kv, pool, rounding});  // norm, project, rotate, append
+    qkv({a.x, rows, layer, eps, rope, a.q, kv, pool, rounding});  // normalise, project, rotate, append
     attend({a.q, rows, kv, layer.sinks, window, a.attended, pool});
     project({a.attended, layer.o, layer.o_bias, a.x, pool, rounding});        // x += Wo attended + bo
     route({a.x, layer, eps, a.normed, a.chosen, a.chosen_weights, margins});  // norm, gate, top K, softmax

@@ -15,20 +15,20 @@
 
 namespace nibble::reference {
 
-// Receives the residual stream [T, H] after each stage: 0 embeddings, 1 to L layers, L + 1 final norm.
+// Receives the residual stream [T, H] after each stage: 0 embedding, 1 to L the layers, L + 1 the final norm.
 using Trace = std::function<void(int stage, View<const float, 2> hidden)>;
 
 struct ForwardArgs {
   const Weights& weights;
   const RopeTable& rope;
-  std::span<const BatchRow> rows;  // [T]
-  std::span<const int> outputs;    // rows for which logits are computed
-  KvCache& kv;                     // keys and values of all rows are written
-  View<float, 2> logits;           // [number of outputs, V]
+  std::span<const BatchRow> rows;
+  std::span<const int> outputs;  // indices of the rows whose logits are computed
+  KvCache& kv;                   // receives keys and values of all rows
+  View<float, 2> logits;         // [outputs.size(), V]: receives the logits
   Trace trace{};
   ThreadPool* pool{};  // null: runs on the calling thread
   Rounding rounding{};
-  std::span<float> router_margins{};  // [T] or empty: minimum over all layers of RouteArgs::margins
+  std::span<float> router_margins{};  // [T] or empty: receives the minimum of RouteArgs::margins over layers
 };
 void forward(const ForwardArgs& args);
 

@@ -1,4 +1,4 @@
-// Keys and values of all layers in float32 pages, and the rows of a batch that address them.
+// Keys and values of all layers in float32 pages, and the rows of a batch, which find their pages there.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   View<float, 4> keys, values;  // [page, kv head, position in the page, D]
 
-  // The [D] elements at `position` in the sequence of `row`, as that row sees it.
+  // The D elements at `position` of the row's sequence. In a tree of drafts, those on the path to the row.
   float* key(const BatchRow& row, int kv_head, int position) const {
     return at(keys, row, kv_head, position);
   }

@@ -8,7 +8,7 @@
 namespace nibble::reference {
 namespace {
 
-struct Product {  // W x + b; `rounding` is that of x
+struct Product {  // the product W x + b; `rounding` is applied to x
   View<const float, 2> x;
   const Matrix& weight;
   const Vector& bias;
@@ -30,7 +30,7 @@ void for_each_output(const Product& product, ThreadPool* pool, Store store) {
                weight.rows, weight.cols);
   const ptrdiff_t num_products = x.shape[0] * weight.rows * weight.cols;
   const ptrdiff_t cols = weight.cols;
-  std::vector<float> decoded(cols * (pool ? pool->num_threads() : 1));  // one row for each thread
+  std::vector<float> decoded(cols * (pool ? pool->num_threads() : 1));  // one decoded row for each thread
   for_each(pool, weight.rows, num_products, [&](ptrdiff_t o, int thread) {
     float* row = &decoded[thread * cols];
     decode_row(weight, o, row);

@@ -9,23 +9,23 @@
 namespace nibble::reference {
 
 struct LinearArgs {
-  View<const float, 2> x;  // [T, in]
+  View<const float, 2> x;  // [T, in]: inputs
   Matrix weight;           // [out, in]
   Vector bias;             // [out]; empty: no bias
-  View<float, 2> y;        // [T, out]
-  ThreadPool* pool{};      // null: runs on the calling thread, also in all other operations
-  Rounding rounding{};     // of x
+  View<float, 2> y;        // [T, out]: receives the results
+  ThreadPool* pool{};      // null: runs on the calling thread (the same in all operations)
+  Rounding rounding{};     // applied to x
 };
 void linear(const LinearArgs& args);
 
 // Adds the result to x: x[t,o] += y[t,o]. The last part of the attention block: x += W attended + b.
 struct ProjectArgs {
-  View<const float, 2> attended;  // [T, Nq D]
+  View<const float, 2> attended;  // [T, Nq D]: output of attention
   Matrix weight;                  // [H, Nq D]
   Vector bias;                    // [H]
-  View<float, 2> x;               // [T, H]
+  View<float, 2> x;               // [T, H]: the residual stream
   ThreadPool* pool{};
-  Rounding rounding{};  // of `attended`
+  Rounding rounding{};  // applied to `attended`
 };
 void project(const ProjectArgs& args);
 

@@ -14,15 +14,15 @@
 namespace nibble::reference {
 
 struct QkvArgs {
-  View<const float, 2> x;  // [T, H]
+  View<const float, 2> x;  // [T, H]: the residual stream
   std::span<const BatchRow> rows;
-  const LayerWeights& layer;  // attention_norm, q, k, v and their biases
+  const LayerWeights& layer;  // its attention_norm, q, k, v and their biases are read
   float rms_eps;
   const RopeTable& rope;
-  View<float, 3> q;  // [T, Nq, D]
+  View<float, 3> q;  // [T, Nq, D]: receives the rotated queries
   LayerKv kv;
   ThreadPool* pool{};
-  Rounding rounding{};  // of h, and of the stored keys and values
+  Rounding rounding{};  // applied to h, and to keys and values before they are stored
 };
 void qkv(const QkvArgs& args);
 

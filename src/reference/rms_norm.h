@@ -7,10 +7,10 @@
 namespace nibble::reference {
 
 struct RmsNormArgs {
-  View<const float, 2> x;  // [T, H]
+  View<const float, 2> x;  // [T, H]: inputs
   Vector scale;            // g [H]
   float eps;
-  View<float, 2> y;  // [T, H]
+  View<float, 2> y;  // [T, H]: receives the results
 };
 void rms_norm(const RmsNormArgs& args);
 

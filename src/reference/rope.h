@@ -25,8 +25,8 @@ struct RopeTable {
 RopeTable make_rope_table(const RopeConfig& config, int head_dim);
 
 struct RotateArgs {
-  View<float, 3> x;                // [T, N, D], in place
-  std::span<const int> positions;  // [T]
+  View<float, 3> x;                // [T, N, D]: N heads per row, rotated in place
+  std::span<const int> positions;  // [T]: position of each row
   const RopeTable& table;
 };
 void rotate(const RotateArgs& args);

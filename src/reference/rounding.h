@@ -1,5 +1,5 @@
-// Roundings of other backends that the reference can imitate. Such a backend then differs only by the order
-// of its float32 sums, and where this order decides which of two codes a value gets.
+// Roundings of other backends that the reference can imitate. The other backend then differs only by the
+// order of its float32 sums, and where that order decides which of two codes a rounded value gets.
 #pragma once
 
 #include "core/view.h"
@@ -9,7 +9,7 @@
 namespace nibble::reference {
 
 struct Rounding {
-  Format kv{Format::kF32};  // of keys and values: kF32 (unchanged), kBf16, or kE4m3 with scale 1
+  Format kv{Format::kF32};  // rounding of keys and values: kF32 (none), kBf16, or kE4m3 with scale 1
   // Rounds inputs of products with MXFP4 or Q8_0 weights, as the CPU backend does (backend/cpu/q8.h).
   bool int8_activations{false};
 };

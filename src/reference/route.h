@@ -12,13 +12,13 @@
 namespace nibble::reference {
 
 struct RouteArgs {
-  View<const float, 2> x;     // [T, H]
-  const LayerWeights& layer;  // mlp_norm, router, router_bias
+  View<const float, 2> x;     // [T, H]: the residual stream
+  const LayerWeights& layer;  // its mlp_norm, router and router_bias are read
   float rms_eps;
-  View<float, 2> normed;   // h [T, H]
-  View<int, 2> experts;    // [T, K]
-  View<float, 2> weights;  // [T, K]
-  // [T] or empty. Lowered to the token's margin, if smaller: last chosen logit minus first logit not chosen.
+  View<float, 2> normed;   // [T, H]: receives h
+  View<int, 2> experts;    // [T, K]: receives indices of experts
+  View<float, 2> weights;  // [T, K]: receives their weights in the sum
+  // [T] or empty. Lowered to the token's margin if larger: its last chosen logit minus its largest other one.
   std::span<float> margins{};
 };
 void route(const RouteArgs& args);

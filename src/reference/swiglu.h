@@ -10,7 +10,7 @@ namespace nibble::reference {
 struct SwigluArgs {
   View<const float, 2> u;  // [T, 2I]: gate and linear part alternate
   float limit;
-  View<float, 2> h;  // [T, I]
+  View<float, 2> h;  // [T, I]: receives h
 };
 void swiglu(const SwigluArgs& args);
 

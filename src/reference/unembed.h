@@ -11,15 +11,15 @@
 namespace nibble::reference {
 
 struct UnembedArgs {
-  View<const float, 2> x;        // [T, H]
-  std::span<const int> outputs;  // rows of x
+  View<const float, 2> x;        // [T, H]: the residual stream
+  std::span<const int> outputs;  // index of the row of x for each output
   Vector final_norm;             // [H]
   Matrix unembedding;            // [V, H]
   float rms_eps;
-  View<float, 2> normed;  // [T, H]
-  View<float, 2> logits;  // [number of outputs, V]
+  View<float, 2> normed;  // [T, H]: receives rms_norm(x)
+  View<float, 2> logits;  // [outputs.size(), V]: receives the logits
   ThreadPool* pool{};
-  Rounding rounding{};  // of rms_norm(x)
+  Rounding rounding{};  // applied to rms_norm(x)
 };
 void unembed(const UnembedArgs& args);
 

@@ -1,4 +1,4 @@
-// Decodes rows of weight matrices of any format to float32; loops over rows that operations share.
+// Decodes rows of weight matrices of any format to float32; has the loops over rows that operations share.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace nibble::reference {
 // Decodes a row of elements or blocks into `row` [weight.cols]. The matrix itself is never expanded.
 void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row);
 
-// Sum of a[i] b[i] in double. The product of two float32 is exact in double: the error is far below a float32
-// rounding of the result, and routers decide near ties as exact arithmetic does. Element i goes to partial
-// sum i % 8, an order that all compilers can vectorise and keep. Callers check shapes. Not instrumented by
-// sanitizers, which made dot() forty times slower: most of the reference's time is spent here.
+// Sum of a[i] b[i] in double. The product of two float32 is exact in double, so the error is far below that
+// of rounding the result to float32, and routers decide near ties as in exact arithmetic. Element i is added
+// to sum i % 8, so that all compilers can vectorise the loop in the same order. Callers check shapes. Most of
+// the reference's time is spent here: sanitizers, which made it forty times slower, are off.
 __attribute__((no_sanitize("address", "undefined"))) inline double dot(const float* a, const float* b,
                                                                        ptrdiff_t count) {
   constexpr ptrdiff_t kSums{8};
@@ -27,7 +27,7 @@ __attribute__((no_sanitize("address", "undefined"))) inline double dot(const flo
   return sum;
 }
 
-// sum[i] += factor * x[i], in double. Not instrumented by sanitizers, like dot().
+// sum[i] += factor * x[i], in double. Sanitizers are off, as for dot().
 __attribute__((no_sanitize("address", "undefined"))) inline void add_scaled(double factor, const float* x,
                                                                             double* sum, ptrdiff_t count) {
   for (ptrdiff_t i = 0; i < count; ++i) sum[i] += factor * double{x[i]};

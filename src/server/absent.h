@@ -8,7 +8,7 @@ namespace nibble::server {
 enum class ErrorForm { kOpenAi, kAnthropic, kOllama };
 
 struct AbsentEndpoint {
-  std::string_view path;  // and every path below it
+  std::string_view path;  // the row covers this path and every path below it
   std::string_view reason;
   ErrorForm errors{ErrorForm::kOpenAi};
 };

@@ -3,7 +3,8 @@
 
 namespace nibble::server {
 
-inline constexpr int kInterruptedCode{130};  // a signal while the model was loading, or requests were cut off
-inline constexpr int kEngineLostCode{5};     // the engine can't run any more steps: restart the process
+// ended by a signal: while the model was loading, or with requests cut off
+inline constexpr int kInterruptedCode{130};
+inline constexpr int kEngineLostCode{5};  // the engine can't run any more steps: restart the process
 
 }  // namespace nibble::server

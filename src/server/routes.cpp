@@ -132,7 +132,7 @@ std::string methods_of(std::string_view path) {
   return fmt::format("{}", fmt::join(methods, ", "));
 }
 
-// Throws HttpError for a wrong method. Every path accepts OPTIONS.
+// Throws HttpError if the path does not accept the method. Every path accepts OPTIONS.
 void check_method(const Route& route, const Exchange& exchange) {
   const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
   if (method == route.method || method == "OPTIONS") return;
@@ -159,7 +159,7 @@ void check_encoding(const Exchange& exchange) {
   throw error;
 }
 
-// Returns a hint for an unknown path: often the base URL has an extra "/v1" or another server's path.
+// Returns advice for an unknown path: often the client's base URL has an extra "/v1" or a foreign path.
 std::string advice_for(const Exchange& exchange) {
   const std::string path = with_v1(exchange.path());
   std::string_view meant;
@@ -196,7 +196,7 @@ const ApiKey* find_key(const Service& service, const Exchange& exchange) {
   return service.keys.find(key_in(exchange));
 }
 
-// Records the key's name and owner. Only the first call has an effect: a later reload may remove the key.
+// Records the name and owner of the request's key on the first call. A later reload may remove the key.
 void identify(const Service& service, Exchange& exchange) {
   RequestRecord& record = exchange.record();
   if (!record.key_owner.empty()) return;
@@ -214,21 +214,22 @@ bool is_answer_to_a_probe(const Route& route, int status) {
 
 }  // namespace
 
-// Probes and metrics show operators that the server is full.
+// Probes and metrics are vital, because they show operators that the server is full.
 bool Routes::is_vital(const Exchange& exchange) const {
   return exchange.path() == "/health" || exchange.path() == "/live" || exchange.path() == "/metrics";
 }
 
 void Routes::admit(const Exchange& exchange) {
   const Route* route = find_route(exchange);
-  // Check the key first: clients without a valid key must not learn which paths exist.
+  // Check the API key first: clients without a valid key must not learn which paths exist.
   const bool is_open =
       route && (route->is_public || (service_.options.has_open_metrics && route->path == "/metrics"));
   if (!is_open && !service_.keys.empty() && !find_key(service_, exchange))
     throw HttpError(401,
                     "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing, or its "
                     "key is unknown");
-  if (!route && exchange.path() == "*") return;  // OPTIONS * is about the whole server
+  // "OPTIONS *" is about the whole server, so it needs no route.
+  if (!route && exchange.path() == "*") return;
   if (const AbsentEndpoint* absent = find_absent(with_v1(exchange.path())))
     throw HttpError(501, "{} is not available: {}", absent->path, absent->reason);
   if (!route) throw HttpError(404, "'{}' does not exist; {}", exchange.path(), advice_for(exchange));
@@ -252,7 +253,7 @@ void Routes::on_ended(const Exchange& exchange, double seconds) {
 
 asio::awaitable<void> Routes::answer(Exchange& exchange) {
   identify(service_, exchange);
-  if (service_.options.log_bodies)  // as a JSON string, which stays on one line
+  if (service_.options.log_bodies)  // Log the body as a JSON string, which stays on one line.
     log::info("{} body {}", exchange.id(), print(exchange.body()));
   if (exchange.method() == "OPTIONS") {
     exchange.add_header("Allow", methods_of(with_v1(exchange.path())));

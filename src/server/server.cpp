@@ -40,9 +40,9 @@ namespace {
 
 using boost::system::error_code;
 
-// While the engine has no events, serve() checks at this interval whether the server has ended.
+// Interval at which serve() checks whether the server has ended while the engine has no events.
 constexpr std::chrono::milliseconds kPatience{50};
-constexpr std::chrono::seconds kTrimInterval{5};  // interval for returning freed memory to the system
+constexpr std::chrono::seconds kTrimInterval{5};  // interval at which freed memory is returned to the system
 
 // Without API keys, a loopback server trusts all local programs, but not pages of other sites in a local
 // browser: then, or with --allowed-host, only known Host names are answered. A Unix socket needs no check.
@@ -82,7 +82,7 @@ struct Server::Impl {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    service.parse_pool.reset();  // drops waiting bodies; waits for those being parsed
+    service.parse_pool.reset();  // drops bodies that wait to be parsed; waits for running jobs
     http.reset();
     std::unique_ptr<asio::io_context> last;
     {
@@ -94,7 +94,7 @@ struct Server::Impl {
   }
 
   void run_io();
-  // Posts to the I/O context if it still exists: the calling signal thread outlives it.
+  // Runs `f` on the I/O thread if the I/O context still exists: the calling signal thread outlives it.
   template <typename F>
   void post_to_io(F f) {
     const std::lock_guard lock(io_mutex);
@@ -133,8 +133,8 @@ void Server::Impl::run_io() {
   }
 }
 
-// Called on the signal thread. While the model loads, no answer can be lost, so the process ends at once. The
-// signal's default action would not end process 1 of a container.
+// Called on the signal thread. While the model loads, no answer can be lost, so the process ends at once: as
+// process 1 of a container it would survive the signal's default action.
 void Server::Impl::on_signal() {
   notify_service_manager("STOPPING=1\nSTATUS=Finishing running requests");
   if (!is_open) leave(kInterruptedCode);
@@ -178,14 +178,14 @@ asio::awaitable<void> Server::Impl::drain() {
     log::warn("cancelling {} answers: --shutdown-timeout has passed", service.gate->num_choices());
     service.gate->cancel_all();
     if (!co_await wait_until_idle(service.options.last_words)) {
-      service.gate->end_all();  // the engine hangs
+      service.gate->end_all();  // The engine does not respond: end all answers without it.
       co_await wait_until_idle(service.options.last_words);
     }
     end_as(ServerEnd::kCancelled, kInterruptedCode);
   }
 }
 
-// Ends the server after the loss of the engine. Answers not read within `last_words` are lost.
+// Ends the server after the loss of the engine. Clients have `last_words` to read their answers.
 asio::awaitable<void> Server::Impl::give_up() {
   http->drain();
   service.state = ServiceState::kDraining;
@@ -201,8 +201,8 @@ void Server::Impl::end_as(ServerEnd end, int code) {  // ends serve(); only the 
   has_ended = true;
 }
 
-// glibc keeps freed memory of large bodies and answers in a heap per thread: megabytes times the peak of
-// concurrent requests. malloc_trim() takes milliseconds per gigabyte, so it runs on the parse pool.
+// glibc keeps freed memory of large bodies and answers in a heap per thread: megabytes for each request of
+// the largest load. malloc_trim() takes milliseconds per gigabyte, so it runs on the parse pool.
 asio::awaitable<void> Server::Impl::give_back_memory() {
   asio::steady_timer timer(*io);
   for (uint64_t num_answered = 0;;) {
@@ -220,8 +220,8 @@ asio::awaitable<void> Server::Impl::give_back_memory() {
   }
 }
 
-// Feeds the service manager's watchdog while this thread and the engine make progress. Without a message for
-// `time`, the service manager ends the server.
+// Sends the service manager's watchdog a message while this thread and the engine make progress. The service
+// manager ends the server after `time` without a message.
 asio::awaitable<void> Server::Impl::feed_watchdog(std::chrono::microseconds time) {
   asio::steady_timer timer(*io);
   for (error_code error; !error;) {

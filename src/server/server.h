@@ -27,20 +27,20 @@ class Server {
 
   std::string address() const;  // http://127.0.0.1:8080, or unix:PATH
   uint16_t port() const;
-  Metrics& metrics();  // for EngineOptions::on_step; lives as long as the server
+  Metrics& metrics();  // pass its functions to EngineOptions::on_step; lives as long as the server
 
   // `reload` is called on SIGHUP, on the I/O thread. Its exceptions are logged.
   void on_reload(std::function<void()> reload);
 
-  // Called once, when the model is loaded: starts to answer requests, with at most `max_requests` answers
-  // running or waiting. Engine and tokenizer must outlive serve().
+  // Starts to answer requests, with at most `max_requests` answers running or waiting. Called once, when the
+  // model is loaded. Engine and tokenizer must outlive serve().
   void open(Engine& engine, const ServedModel& model, size_t max_requests);
 
-  // Serves until SIGINT, SIGTERM, or the loss of the engine. Called once, after open(). After a signal
-  // /health reports not ready. After shutdown_delay new requests are refused and running ones finish;
+  // Serves until SIGINT, SIGTERM, or the loss of the engine. Called once, after open(). From a signal on,
+  // /health reports not ready. After shutdown_delay, new requests are refused and running ones finish;
   // shutdown_timeout later the rest is cancelled. A second signal ends the process with exit code 130. If the
   // server is not destroyed within ServerOptions::teardown after serve() has returned, because the engine or
-  // the device hangs, the process ends with serve()'s exit code (server/exit_codes.h).
+  // the device hangs, the process ends with the exit code for serve()'s result (server/exit_codes.h).
   ServerEnd serve(Engine& engine);
 
  private:

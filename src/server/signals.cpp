@@ -59,7 +59,7 @@ Signals::~Signals() {
 }
 
 void Signals::leave_after(std::chrono::milliseconds limit, int code) {
-  // Captures the object, not impl_, which is null during destruction while the thread still runs.
+  // Capture the object: the pointer impl_ is null during destruction, while this thread still runs.
   asio::post(impl_->io, [impl = impl_.get(), limit, code] {
     impl->limit.expires_after(limit);
     impl->limit.async_wait([impl, code](const error_code& cancelled) {

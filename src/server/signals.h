@@ -1,5 +1,5 @@
-// Handles a server's signals and the time limits for the end of its process, on a thread of its own: limits
-// hold even if the I/O thread, the engine or a GPU hangs.
+// Handles a server's signals, and the time limits for the end of its process, on a thread of its own, so that
+// the limits hold even if the I/O thread, the engine or a GPU hangs.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ namespace nibble::server {
 
 class Signals {
  public:
-  // All are called on this class's thread.
+  // What the server does on a signal. All functions are called on the signal thread.
   struct Actions {
     std::function<void()> end;  // on the first SIGINT or SIGTERM
     // Ends the process with this exit code, on a second SIGINT or SIGTERM or when a limit has passed.

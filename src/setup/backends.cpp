@@ -99,7 +99,7 @@ std::vector<DeviceMemory> cuda_memory(const OwnOptions& own) {
   const std::vector<int> devices = cuda::devices_of(own.cuda);
   std::vector<DeviceMemory> all;
   for (auto device = devices.begin(); device != devices.end(); ++device) {
-    if (std::find(devices.begin(), device, *device) != device) continue;  // listed twice
+    if (std::find(devices.begin(), device, *device) != device) continue;  // The GPU is listed twice.
     cuda::use_device(*device);
     all.push_back({cuda::device_caps().total_bytes, cuda::loadable_bytes(cuda::device_caps())});
   }
@@ -116,8 +116,8 @@ double cuda_bandwidth(const OwnOptions& own) {
   cuda::use_device(devices.front());
   return sum;
 }
-// An H200 runs a prompt of 8,192 tokens a quarter faster in one step than in four (docs/performance.md), with
-// 2 GB of workspace. Other sequences wait 0.25 s for such a step with gpt-oss-120b.
+// GPUs with much memory get larger steps. An H200 runs a prompt of 8,192 tokens a quarter faster in one step
+// than in four (docs/performance.md), with 2 GB of workspace; gpt-oss-120b takes 0.25 s for that step.
 BatchSizes cuda_batch_sizes(std::optional<size_t> device_bytes) {
   constexpr size_t kMuch{size_t{64} << 30};
   if (!device_bytes && cuda::why_not().empty()) device_bytes = cuda::device_caps().total_bytes;
@@ -158,7 +158,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return function(std::move(weights), options);
 }
 
-// Instruction sets add in different orders: nodes with different sets could choose different experts.
+// Each instruction set adds in its own order, so nodes with different ones could choose different experts.
 RankTraits cpu_rank_traits(const OwnOptions& own) {
   return {fmt::format("cpu {}, experts in {}", cpu::name(cpu::isa_of(own.cpu.isa)),
                       cpu::takes_int8(own.cpu) ? "int8" : "float"),

@@ -27,7 +27,7 @@ struct OwnOptions {  // options that only one backend has
   cuda::CudaOptions cuda{};
 };
 
-// Memory of a device in bytes: all of it, and what a backend could take now.
+// Memory of a device in bytes: `total`, and `free` for a backend that is loaded now.
 struct DeviceMemory {
   size_t total{0}, free{0};
 };
@@ -37,8 +37,8 @@ struct BatchSizes {
   int max_batch_tokens, max_sequences;
 };
 
-// What must be equal in all processes (nodes) that share a model: everything that affects the bits of a
-// result, and the library that connects their devices.
+// What must be equal on all nodes that share a model: `kernels` is everything that affects the bits of a
+// result, `device_links` the library that connects their devices.
 struct RankTraits {
   std::string kernels, device_links;
 };
@@ -48,12 +48,12 @@ struct PredictedModel {
   const StorageFormats& formats;
 };
 
-// How a backend is made. All backends have these functions.
+// Functions that create a backend. Every backend has them.
 struct BackendMaking {
   // Defaults for `device_bytes` of memory; nullopt: for this machine.
   BatchSizes (*batch_sizes)(std::optional<size_t> device_bytes);
   bool takes_expert_activations;            // --experts-activations
-  bool (*takes_blocks)(const OwnOptions&);  // whether it takes matrices in block formats
+  bool (*takes_blocks)(const OwnOptions&);  // whether weights may stay in GGUF's block formats
   std::string (*why_not)();                 // why this machine cannot run it; empty if it can
   // Throws InputError if this machine or this backend cannot run with the options.
   void (*check)(const BackendOptions&, const OwnOptions&);
@@ -68,7 +68,7 @@ struct BackendMemory {
   double (*read_bandwidth)(const OwnOptions&);
 };
 
-// A device with its own memory checks whether a model fits, and takes recipes (model/weights.h).
+// Functions of a backend with device memory. Such a backend takes weights as recipes (model/weights.h).
 struct BackendDevice {
   DeviceFacts (*facts)();                                  // the device and its current state, for records
   std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU
@@ -89,7 +89,7 @@ struct BackendNodes {
   GroupId (*new_group)(const OwnOptions&);
 };
 
-struct BackendTuning {  // what `nibble tune` sets for the host's CPU
+struct BackendTuning {  // applies what `nibble tune` finds for the host's CPU
   // Changes, between steps, the tuning of a backend that `make` returned.
   void (*retune)(Backend&, const cpu::CpuTuning&);
 };
@@ -98,15 +98,15 @@ struct BackendTuning {  // what `nibble tune` sets for the host's CPU
 struct BackendAccuracy {
   // Tolerance for the kernels that the backend chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
-  // Roundings of these kernels that the reference must reproduce for a comparison position by position.
-  // nullopt: rounding changes few positions, so exact reference data will do.
+  // Returns how the reference must round so that results can be compared at every position. nullopt: rounding
+  // affects few positions, so the exact reference will do.
   std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
 };
 
 // What `nibble verify` runs on this machine.
 struct BackendVerification {
   std::vector<KernelCheck> (*checks)(const OwnOptions&);  // checks of the kernels that run on this machine
-  std::span<const MachineProbe> (*probes)();              // run before the checks
+  std::span<const MachineProbe> (*probes)();              // probes that run before the checks
 };
 
 struct BackendRow {
@@ -115,9 +115,9 @@ struct BackendRow {
   BackendMaking making;
   BackendMemory memory;
   BackendAccuracy accuracy;
-  std::optional<BackendDevice> device{};              // nullopt: it runs on the CPU, in the host's memory
+  std::optional<BackendDevice> device{};              // nullopt: the backend runs on the CPU, in host memory
   std::optional<BackendNodes> nodes{};                // nullopt: it runs on one machine only
-  std::optional<BackendTuning> tuning{};              // nullopt: nothing to tune on a CPU
+  std::optional<BackendTuning> tuning{};              // nullopt: the backend has nothing to tune
   std::optional<BackendVerification> verification{};  // nullopt: unit tests check its kernels
 };
 

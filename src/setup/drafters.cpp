@@ -14,7 +14,7 @@ namespace {
 
 using speculative::SpeculationOptions;
 
-// Most tokens per step of the draft model: longer steps would delay sequences that decode in every step.
+// Maximum tokens per step of the draft model. Longer steps would delay sequences that decode.
 constexpr int kMostDraftRows{2048};
 
 // Throws InputError if the vocabularies differ: the same id would mean different tokens.
@@ -31,8 +31,8 @@ void check_vocabulary(const Model& drafting, const Model& model, const Places& p
                        drafting.source.name, model.source.name);
 }
 
-// Sizes the draft model's KV cache for all sequences, or halves their number until the cache fits into
-// kMostDraftCacheBytes; one sequence always gets its pages.
+// Returns options with a KV cache for all sequences, or for the largest number, halved repeatedly, that fits
+// into kMostDraftCacheBytes. At least one sequence always fits.
 BackendOptions room_of_draft_model(const Model& drafting, const ResolvedSettings& setup,
                                    const Capacity& capacity) {
   ResolvedSettings own = setup;
@@ -63,7 +63,7 @@ void load_draft_model(ResolvedSettings& setup) {
   if (!setup.draft_model) return;
   const auto& [model, room] = *setup.draft_model;
   ResolvedSettings own = setup;
-  own.requirements.clear();  // --require is about the main model
+  own.requirements.clear();  // --require applies only to the main model
   own.draft_model_bytes = 0;
   setup.speculation.model = {.backend = load(model, own, room),
                              .num_pages = room.num_pages,

@@ -12,8 +12,8 @@ namespace nibble {
 // Largest KV cache of a draft model, unless one sequence needs more.
 inline constexpr size_t kMostDraftCacheBytes{size_t{2} << 30};
 
-// Opens the draft head (into the backend options) or draft model of the settings, and counts a draft model's
-// memory. Loads nothing. Throws InputError if head or draft model do not match the model.
+// Opens the draft head or draft model of the settings, without loading. Stores a head in the backend options,
+// and counts a draft model's memory. Throws InputError if head or draft model do not match the model.
 void open_drafters(ResolvedSettings& setup, const Model& model, const Capacity& capacity);
 // Loads the draft model, if any. Call it after load(), which checks memory for both, before engine_options().
 void load_draft_model(ResolvedSettings& setup);

@@ -10,7 +10,7 @@ namespace {
 
 using S = Settings;
 
-// Conditions on the flags that were given.
+// FlagRule::is_given: whether the user gave a flag.
 template <auto member>
 bool is_set(const Settings& settings) {
   return (settings.*member).has_value();
@@ -29,7 +29,7 @@ bool has_no_graphs(const Settings& settings) { return !settings.graphs; }
 bool names_several_gpus(const Settings& settings) { return settings.tensor_parallel_size.value_or(1) > 1; }
 bool splits_over_gpus(const Settings& settings) { return settings.tensor_split && !settings.nodes; }
 
-// Conditions that a flag needs.
+// FlagRule::holds: whether the condition that a flag needs is met.
 bool on_gpu(const FlagFacts& facts) { return facts.backend.device.has_value(); }
 bool with_activations(const FlagFacts& facts) { return facts.backend.making.takes_expert_activations; }
 bool with_nodes(const FlagFacts& facts) { return facts.settings.nodes.has_value(); }
@@ -52,7 +52,8 @@ struct FlagRule {
   std::string_view flag;
   bool (*is_given)(const Settings&);
   bool (*holds)(const FlagFacts&);
-  std::string_view reason;  // follows the flag; {value} is its value, {backend} the name of the backend
+  // end of the error message, after the flag; {value} is the flag's value, {backend} the backend's name
+  std::string_view reason;
 };
 
 constexpr std::string_view kNoGpu{" is only for GPUs, and the backend is {backend}"};

@@ -10,7 +10,7 @@ namespace nibble {
 struct FlagFacts {
   const Settings& settings;
   const BackendRow& backend;
-  const cuda::CudaOptions& cuda;  // the GPUs that the flags name
+  const cuda::CudaOptions& cuda;  // GPUs and shares, as read from the flags
   const speculative::SpeculationOptions& speculation;
 };
 

@@ -14,7 +14,7 @@
 namespace nibble {
 namespace {
 
-// Weights as the backend takes them: elements, blocks or recipes (device). With `links`: this rank's share.
+// The weights as the backend takes them: elements, blocks, or (GPU) recipes. With `links`: this rank's share.
 std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup,
                                                const RankLinks* links) {
   std::shared_ptr<const Weights> weights = model.weights;
@@ -57,7 +57,7 @@ std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& s
   return backend;
 }
 
-// Makes a rank's backend. On failure, sends the error to the other nodes and rethrows it.
+// Makes the backend of one rank. On failure, sends the error to the other nodes, then rethrows it.
 std::unique_ptr<Backend> load_rank(const Model& model, const ResolvedSettings& setup, BackendOptions options,
                                    std::shared_ptr<nodes::NodeLinks> links) {
   try {

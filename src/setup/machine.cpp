@@ -36,7 +36,7 @@ std::optional<size_t> memory_bytes() {
   return static_cast<size_t>(pages) * static_cast<size_t>(page_bytes);
 }
 
-// Linux lists each core's caches: level, size ("32768K") and sharing cores. A shared cache counts once.
+// Sums the caches of the highest level. Linux lists them per core, so caches of the same cores count once.
 std::optional<size_t> last_level_cache_bytes() {
   std::map<int, std::map<std::string, size_t>> bytes_of_sharers;  // level -> list of sharing cores -> bytes
   std::error_code error;

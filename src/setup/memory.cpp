@@ -13,12 +13,12 @@ namespace nibble {
 
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup) {
   const size_t all = weight_bytes(config_here(model.config, setup));
-  // Weights that are made or converted exist as a whole while this node's share is copied from them.
+  // Weights that are made or converted exist as a whole until this node's share is copied.
   const size_t whole = setup.nodes ? weight_bytes(model.config) : 0;
   if (!model.weights) return all + whole - plan.released_weight_bytes;
   if (!has_blocks(*model.weights)) return all - plan.replaced_weight_bytes;
   if (!takes_blocks(setup)) return all + whole;
-  // Dense layers keep the bytes of their blocks. The plan already counts repacked experts.
+  // Subtract what dense layers save by keeping their blocks. The plan already counts repacked experts.
   const auto saved = [](const Matrix& matrix) {
     const size_t elements = static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
     return num_bytes(converted_format(matrix), elements) - num_bytes(matrix.format(), elements);
@@ -41,7 +41,7 @@ size_t planned_bytes(const MemoryPlan& plan) {
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
   const MemoryPlan plan = setup.backend->memory.plan(config_here(model.config, setup), options, setup.own);
   size_t planned = planned_bytes(plan);
-  // Add the terms of an all-reduce from all nodes, which a device's plan includes already.
+  // Add the buffers for the terms of an all-reduce of all nodes. The plan of a GPU already includes them.
   if (setup.nodes && !setup.backend->device)
     planned += setup.nodes->parts.size() * static_cast<size_t>(options.max_batch_tokens) *
                static_cast<size_t>(model.config.hidden) * sizeof(float);

@@ -12,14 +12,14 @@
 
 namespace nibble {
 
-// Bytes of weights that stay in host memory besides what the backend converts. Pages of a mapped file can be
-// dropped after reading; synthetic weights cannot.
+// Returns the bytes of weights in host memory that the plan does not count. After reading, the system can
+// drop pages of a mapped file, but not of synthetic weights.
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup);
 
 // Bytes that the model needs: on the fullest device, or in host memory for a backend on the host.
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
-// Bytes that the model may take: per device its share by --gpu-memory-utilization, at most what is free; on
-// the host what is available. A draft model's memory, which is loaded later, is subtracted.
+// Returns the bytes that the model may take: for each GPU its --gpu-memory-utilization, at most what is free;
+// for the host what is available. Subtracts the memory of a draft model, which is loaded later.
 std::vector<size_t> memory_budgets(const ResolvedSettings& setup);
 // Returns the fewest bytes left in one of the `budgets` (memory_budgets()); negative: too few.
 int64_t least_room(const Model& model, const ResolvedSettings& setup, const BackendOptions& options,

@@ -1,4 +1,4 @@
-// An opened model: source, configuration, and weights as stored in the files.
+// An opened model: its source, configuration, and weights as they are stored in the files.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,6 @@ struct Model {
 // Opens and checks a model without reading its weights. Throws InputError for anything wrong with the files.
 Model open_model(const std::string& argument, const Places& places);
 
-size_t weight_bytes(const Config& config);  // of a checkpoint as OpenAI released it
+size_t weight_bytes(const Config& config);  // bytes of the weights in OpenAI's format
 
 }  // namespace nibble

@@ -25,7 +25,7 @@ struct BundledName {
 };
 constexpr BundledName kBundledNames[] = {{"tiny", "tiny-gpt-oss"}};
 
-// From OpenAI, Apache-2.0. Sizes in messages leave out the copies of the weights in original/ and metal/.
+// Published by OpenAI under Apache-2.0. Sizes in messages exclude copies of the weights (original/, metal/).
 constexpr std::string_view kPublished20b{"openai/gpt-oss-20b"}, kPublished120b{"openai/gpt-oss-120b"};
 
 std::optional<std::string> variable(const char* name) {

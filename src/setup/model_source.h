@@ -13,14 +13,14 @@ namespace nibble {
 struct ModelSource {
   std::string name;                 // the argument, for messages
   std::filesystem::path path;       // folder or file; empty for synthetic weights
-  std::optional<Config> synthetic;  // set: weights are made for this configuration
+  std::optional<Config> synthetic;  // configuration for which weights are made; nullopt: weights are in files
 
-  // The checkpoint's folder, with the vocabulary. Empty for synthetic weights.
+  // Returns the folder of the weights, where the vocabulary is. Empty for synthetic weights.
   std::filesystem::path folder() const;
 };
 
 // Tries "synthetic:" with a built-in name or a config.json; a path; a bundled model; the Hugging Face cache
-// (refs/main, else the newest snapshot). Throws an InputError with the tried places, known names, and advice.
+// (refs/main, else the newest snapshot). Throws an InputError with tried places, known names and advice.
 ModelSource find_model(const std::string& argument, const Places& places);
 
 }  // namespace nibble

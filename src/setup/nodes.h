@@ -15,10 +15,10 @@ namespace nibble {
 // Returns the first line of the file, or NIBBLE_SECRET. Throws InputError if neither is set.
 nodes::Secret read_secret(const std::optional<std::string>& file);
 
-// Configuration of this process's share; the whole model's for a device, whose own options state the share.
+// The configuration of this process's share; for a device the whole one, as its options state the share.
 Config config_here(const Config& whole, const ResolvedSettings& setup);
 
-// Returns this node's options in the group. Throws InputError if the model cannot be split this way.
+// Returns this node's options in the group. Throws InputError if the model can't be split into these shares.
 nodes::NodeOptions node_options(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -10,7 +10,7 @@ namespace nibble {
 
 struct Places {
   enum class Vocabulary {
-    kOfModel,  // the one next to the weights
+    kOfModel,  // the vocabulary next to the weights
     kBytes,    // only the 256 bytes and harmony's control tokens
     kFile,     // vocabulary_file
   };

@@ -14,7 +14,7 @@ constexpr size_t kStep{64 << 20};  // bytes between two progress reports
 
 Bytes bytes_of(const void* data, size_t count) { return {static_cast<const std::byte*>(data), count}; }
 
-// Skips matrices in block formats, which are read completely when they are repacked.
+// Adds a matrix to `parts`, unless it is in a block format: repacking reads such matrices completely anyway.
 void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices) {
   if (matrix.blocks()) return;
   const Elements& stored = matrix.elements();
@@ -45,7 +45,7 @@ void read_weights(const Weights& weights, const ReportProgress& report) {
   std::vector<Bytes> parts = matrices(weights);
   size_t total = 0, done = 0;
   for (const Bytes part : parts) total += part.size();
-  // Sort into file order, for read-ahead: a shard's matrices are not sorted by layer.
+  // Read in the order of the file, for read-ahead: matrices in a file are not ordered by layer.
   std::sort(parts.begin(), parts.end(), [](Bytes a, Bytes b) { return a.data() < b.data(); });
   for (const Bytes part : parts) {
     for (size_t at = 0; at < part.size(); at += kPage) {

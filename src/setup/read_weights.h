@@ -1,4 +1,4 @@
-// Reads mapped weights once in file order at full disk speed, or the first answer would wait page by page.
+// Reads mapped weights once in file order, at full disk speed; otherwise page faults slow the first answer.
 #pragma once
 
 #include "core/progress.h"

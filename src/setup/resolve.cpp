@@ -18,7 +18,7 @@
 namespace nibble {
 namespace {
 
-// Groups of dense layers in a list. "moe" changes nothing: experts are MXFP4 in every checkpoint.
+// Groups of dense layers that a list names. "moe" has no effect: experts are MXFP4 in every checkpoint.
 struct LayerGroups {
   bool qkv{false}, o{false}, lm_head{false};
 };
@@ -69,7 +69,7 @@ std::vector<int> read_split(const std::string& split) {
 // Reads which GPUs share the model, and their relative shares.
 void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
   if (settings.gpus) options.gpus = read_numbers(*settings.gpus, "--gpus", 0, 63, "GPU indices from 0");
-  if (settings.nodes) return;  // each node has one GPU; node_setup() reads the shares
+  if (settings.nodes) return;  // Each node has one GPU; node_setup() reads the shares.
   if (settings.tensor_split)
     options.parts = read_split(*settings.tensor_split);
   else if (settings.tensor_parallel_size || settings.gpus)

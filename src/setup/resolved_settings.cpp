@@ -18,7 +18,7 @@ ResolvedSettings unquantised(ResolvedSettings setup) {
 
 bool takes_blocks(const ResolvedSettings& setup) {
   return !setup.nodes &&
-         setup.backend->making.takes_blocks(setup.own);  // shares of nodes are cut from elements
+         setup.backend->making.takes_blocks(setup.own);  // shares of nodes can only be cut from elements
 }
 
 }  // namespace nibble

@@ -23,7 +23,7 @@ namespace nibble {
 // Role in a group of nodes: --nodes, --node-rank, --head, --secret-file, --expert-parallel.
 struct NodeSetup {
   int rank;
-  std::vector<int> parts;  // relative share of the model of each node
+  std::vector<int> parts;  // relative size of each node's share of the model
   ExpertSplit split;       // --expert-parallel
   nodes::tcp::endpoint head;
   nodes::Secret secret;
@@ -39,7 +39,8 @@ struct DraftModelSetup {  // a draft model, and the options that size it (setup/
 
 struct ResolvedSettings {
   const BackendRow* backend{nullptr};
-  BackendOptions options{};  // without the page counts, which depend on the model (setup/capacity.h)
+  // The page counts are still missing: they depend on the model (setup/capacity.h).
+  BackendOptions options{};
   OwnOptions own{};
   std::optional<int> threads{};    // --threads; nullopt: as found by nibble tune, else all cores
   std::optional<Tuning> tuning{};  // found by nibble tune for this machine; nullopt: none, or nothing to tune
@@ -58,11 +59,11 @@ struct ResolvedSettings {
 
 void set_threads(ResolvedSettings& setup, int num_threads);  // same effect as --threads
 
-// Without quantisation of dense layers and KV cache. Experts on a CPU take float activations if
-// --experts-activations was given; experts on a GPU take bfloat16 activations in prompts too.
+// Returns settings without quantisation of dense layers and KV cache. If --experts-activations was given,
+// experts on a CPU take float activations; experts on a GPU take bfloat16 activations in prompts too.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
-// Whether the backend takes block matrices that with_elements() (model/convert_blocks.h) leaves unconverted.
+// Whether the backend takes matrices in block formats, which with_elements() then leaves unconverted.
 bool takes_blocks(const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -18,17 +18,17 @@ namespace {
 using harmony::Field;
 using speculative::SpeculationOptions;
 
-// Default drafts per step of a drafter that the user names. Few, because rows are costly with experts.
+// Drafts per step if the user names a drafter without a number. Few, because each row may read more experts.
 constexpr int kDraftsByName{5};
 constexpr int kMaxLookup{64};
-// Draft tokens per position of a tree, if the controller decides by cost. A third is rarely worth a row.
+// Alternatives per position of a tree if the controller decides by cost. A third one is rarely worth its row.
 constexpr int kTopkByCost{2};
 
 // Forms of --speculate: eagle3=FOLDER, model=MODEL
 constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
 constexpr std::string_view kMethodOfModel{"draft_model"};  // vLLM's name of the method
 
-// Options with the drafters in `names`, and those that a request switches on itself.
+// Returns options with the drafters in `names`, and those that every request with a prediction uses.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
   SpeculationOptions options{.topk = kTopkByCost};
   for (const speculative::DrafterRow& row : speculative::drafter_table())
@@ -54,7 +54,7 @@ std::optional<int> find_number(const Field& config, const char* key, int most) {
   return value.get<int>();
 }
 
-// As in vLLM, a missing length equals the given one; if both are missing, both are 5.
+// As in vLLM, a missing limit of the n-gram length equals the given one; if both are missing, both are 5.
 speculative::NgramLengths read_lengths(const Field& config) {
   const std::optional<int> least = find_number(config, "prompt_lookup_min", kMaxLookup);
   const std::optional<int> most = find_number(config, "prompt_lookup_max", kMaxLookup);

@@ -6,7 +6,7 @@
 
 namespace nibble {
 
-// The formats of a running model: as stored (synthetic: as in the released checkpoint) or as flags quantise.
+// Returns the formats of the running model: as quantised by flags, or as stored (synthetic: as released).
 StorageFormats formats_of(const Model& model, const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns a .tiktoken file of the 256 bytes. Each line is a byte in base64, a space, and its rank.
+// Returns a .tiktoken file with the 256 bytes. Each line is a byte in base64, a space, and the byte's rank.
 std::string byte_ranks() {
   constexpr std::string_view kBase64{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"};
   std::string ranks;
@@ -36,7 +36,7 @@ Tokenizer open_tokenizer(const ModelSource& source, const Places& places) {
                                 source.path.string() + ": vocabulary as a tokenizer.json");
   if (fs::is_regular_file(source.path) && source.path.extension() != ".safetensors")
     return Tokenizer::open(source.path);  // MODEL names a vocabulary, as `nibble tokenize` accepts
-  // With weights in OpenAI's original/ folder, the vocabulary is in the parent folder.
+  // If the weights are in OpenAI's folder original/, the vocabulary is in its parent folder.
   for (const fs::path& folder : {source.folder(), source.folder() / ".."})
     if (fs::is_regular_file(folder / "tokenizer.json")) return Tokenizer::open(folder);
   throw InputError("{}: no tokenizer.json in {}; give one with --tokenizer, or use '--tokenizer bytes'",

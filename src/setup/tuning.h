@@ -1,4 +1,4 @@
-// The file of `nibble tune`: JSON keyed by CPU name and cores, for all machines that share a home folder.
+// The file of `nibble tune`: JSON, with an entry per CPU name and core count, so that machines can share it.
 #pragma once
 
 #include <filesystem>

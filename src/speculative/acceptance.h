@@ -1,4 +1,4 @@
-// Estimates how likely a draft is accepted, by its place in the proposal, from a decaying average.
+// Estimates the probability that a draft is accepted, by its place in the proposal, from a decaying average.
 #pragma once
 
 #include <array>
@@ -11,13 +11,13 @@ class Acceptance {
   // Each new sample multiplies the weight of the earlier ones by `kept`.
   explicit Acceptance(double kept) : kept_(kept) {}
 
-  // Counts the draft at `place`, all of whose predecessors were accepted, as accepted or rejected.
+  // Records whether the draft at `place` was accepted. All drafts before it must have been accepted.
   void add(int place, bool is_right);
-  // Probability that draft `place` is accepted if earlier ones are. `prior` counts as `prior_weight` samples.
+  // Probability that draft `place` is accepted if all before it are. `prior` counts as prior_weight samples.
   double chance(int place, double prior, double prior_weight) const;
 
  private:
-  static constexpr size_t kNumPlaces{8};  // the last tally covers all further places
+  static constexpr size_t kNumPlaces{8};  // the last entry is for this place and all later ones
   struct Tally {
     double num_right{0}, num{0};
   };

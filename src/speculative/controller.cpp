@@ -7,26 +7,26 @@
 namespace nibble::speculative {
 namespace {
 
-constexpr double kAllowance{0.01};  // share of plain steps' time that drafts may lose
-// In plain steps: the loss that one step may risk beyond the balance, the opening balance, the largest
-// balance. Without an opening balance, one wrong draft stopped drafts with 70 % acceptance for a hundred
-// steps: simulated with step times of an H200, 128 tokens gained 8 % instead of 12 %; 15 % was possible.
+constexpr double kAllowance{0.01};  // what a plain step adds to the balance, as a share of its time
+// In times of a plain step: the loss that one step may risk beyond the balance, the initial balance, the
+// largest balance. With an initial balance of 0, one wrong draft stopped drafts with 70 % acceptance for a
+// hundred steps: simulated with step times of an H200, 128 tokens gained 8 % instead of 12 %.
 constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};
-// In the account a step costs at most this multiple of the usual cost of its size.
+// In the balance, a step counts at most this multiple of the usual time of a step of its size.
 constexpr double kMostOfUsual{1.5};
-// Expected speedup at which drafting begins, and at which it continues.
+// Expected speedup from which drafting begins, and from which it continues.
 constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
-// While every step has drafts, one step in kStepsToPlain has none, so that the cost of a plain step stays
-// known. If measured costs speak against likely drafts, they are measured again every kStepsToProbe steps.
+// While all steps have drafts, every kStepsToPlain-th step is plain, to measure a plain step again. While
+// measured costs rule out likely drafts, every kStepsToProbe-th step may still have them (a probe).
 constexpr int kStepsToPlain{128}, kStepsToProbe{128};
-// The head is tried after steps_to_try_ steps; a failed trial doubles that number, up to kMostStepsToTry. It
-// is switched off when its gain, averaged with weight kKeptGain for older steps, falls below kLeastChainGain.
+// The head is tried after steps_to_try_ steps; a failed trial doubles this number, up to kMostStepsToTry. The
+// head is switched off when chain_gain_, in which older steps weigh kKeptGain, falls below kLeastChainGain.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
-// Tokens that the head drafts in a trial; tokens that it drafts beyond those worth verifying.
+// Number of tokens that the head drafts in a trial, and beyond the drafts that are worth verifying.
 constexpr int kDraftsToTry{3}, kMoreDrafts{2};
 
-// A probe assumes that one drafted row per sequence costs this share of a plain step.
+// A probe assumes that one draft per sequence costs this share of a plain step.
 constexpr double kProbeShare{0.2};
 
 }  // namespace
@@ -52,7 +52,7 @@ void Controller::add(const StepMeasure& step) {
   const std::optional<double> plain = costs_.plain(step.num_sequences);
   if (!plain) return;
   if (!std::exchange(has_account_, true)) account_seconds_ = kFirstInAccount * *plain;
-  // Capped: a slow step with another cause would close the account for thousands of steps.
+  // Limited, because a step that is slow for another reason would stop drafts for thousands of steps.
   const double seconds = std::min(step.seconds, kMostOfUsual * usual_seconds(step));
   const double plain_seconds = *plain * step.num_tokens / step.num_sequences;
   if (step.has_chain && step.num_drafts == 0)
@@ -69,7 +69,7 @@ void Controller::add(const StepMeasure& step) {
   account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain) - step.catch_up_seconds;
 }
 
-// The number of drafts with the most tokens per second in steps that also make the next drafts.
+// Returns the number of drafts with the most tokens per second, if the step also makes the next drafts.
 Controller::Best Controller::best_with_chain(int num_sequences, std::span<const double> chances) const {
   double num_tokens = num_sequences;
   Best best{.speed = num_tokens / chain_seconds(num_sequences, 0)};
@@ -83,15 +83,15 @@ Controller::Best Controller::best_with_chain(int num_sequences, std::span<const 
   return best;
 }
 
-// Tokens to draft per sequence if `num_checked` drafts of all sequences are worth verifying. A model drafts
-// one more, to learn its chance, only if these are all that it drafted (`are_all`).
+// Returns the tokens to draft per sequence if `num_checked` drafts of all sequences are worth verifying. If
+// these are all drafts that the draft model made (`are_all`), it makes one more, to learn its acceptance.
 int Controller::num_to_make(int num_checked, bool are_all, int num_sequences) const {
   if (chain_ == Chain::kHead) return num_checked / num_sequences + kMoreDrafts;
   const int each = (num_checked + num_sequences - 1) / num_sequences;
   return std::max(1, each + are_all);
 }
 
-// Called while the head is off: evaluates the last step's trial, or decides whether to try the head now.
+// Called while the head is off. After a trial, decides whether to switch it on; otherwise, whether to try it.
 void Controller::try_head(double plain_speed, const Best& best) {
   if (std::exchange(is_trying_, false)) {
     is_chaining_ = best.num_drafts > 0 && best.speed > plain_speed * kGainToBegin;
@@ -108,8 +108,8 @@ void Controller::pass() {
   is_trying_ = is_drafting_ = false;
 }
 
-// The `most` likeliest drafts of all sequences, likeliest first. The sort is stable: an earlier draft of a
-// sequence stays before a later one, which may be its child.
+// Returns the `most` likeliest drafts of all sequences, likeliest first. The sort is stable, so that a draft
+// stays before its children, which follow it in its sequence.
 std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offers, int most) {
   std::vector<Draft> drafts;
   for (DraftOffer& offer : offers)
@@ -120,13 +120,13 @@ std::vector<Controller::Draft> Controller::likeliest(std::span<DraftOffer> offer
   return drafts;
 }
 
-// A head that is on or on trial may go a few steps into debt: one trial costs more than the account holds.
+// While the head is on or tried, the balance may be a little negative: one trial costs more than the balance.
 bool Controller::is_in_debt(double plain_seconds) const {
   return account_seconds_ < (is_chaining_ || is_trying_ ? -kStake * plain_seconds : 0);
 }
 
-// Chooses the drafts of a step that also makes the next drafts, and how many it makes. Returns false if the
-// head is off and drafts from text may still be chosen.
+// Chooses the drafts of a step that also makes the next drafts, and the number of these. Returns false if the
+// head is off and the step may still verify drafts from text.
 bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> drafts,
                                    std::span<const DraftOffer> offers) {
   std::vector<double> chances;
@@ -146,8 +146,8 @@ bool Controller::choose_with_chain(int num_sequences, std::span<const Draft> dra
   return true;
 }
 
-// Number of drafts with the most tokens per second; 0 if none is faster than plain steps by `least_gain`. A
-// probe assumes kProbeShare instead of the measured cost.
+// Returns the number of drafts with the most tokens per second; 0 if no number makes the step faster than a
+// plain one by `least_gain`. A probe assumes kProbeShare instead of the measured cost.
 size_t Controller::num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
                                 bool is_probe) const {
   const double plain = *costs_.plain(num_sequences);
@@ -178,7 +178,7 @@ void Controller::choose(int num_sequences, int num_rows_left, std::span<DraftOff
   }
   if (was_drafting && ++num_drafted_in_a_row_ >= kStepsToPlain) {
     num_drafted_in_a_row_ = 0;
-    is_drafting_ = true;  // the step after next drafts again
+    is_drafting_ = true;  // only this step is plain: drafting continues after it
     return;
   }
   const bool is_probe = ++num_plain_since_probe_ >= kStepsToProbe;

@@ -1,13 +1,13 @@
 // Decides how many drafts a step verifies: the number with the highest expected tokens per second, from the
-// measured cost of steps by size and the acceptance probability of each draft. Reads no clock itself.
-// The estimates can be wrong. So the controller keeps an account: a step with drafts adds the time that it
-// won over plain steps or subtracts its loss; a plain step adds 1 % of its time. Below zero nothing is
-// drafted, and one step may risk the balance and a few plain steps. So drafting never costs more than 1 % of
-// the time plus those steps. A cap on the balance keeps an early gain from paying for a long loss later.
+// measured cost of steps by size and the acceptance probability of each draft. Does not read a clock.
+// The estimates can be wrong, so the controller keeps a balance of time. A step with drafts adds the time
+// that it won over plain steps (without drafts), or subtracts its loss; a plain step adds 1 % of its time.
+// Below zero no drafts are verified, and one step may lose the balance and a few plain steps. So drafting
+// costs at most 1 % of the time plus those steps. A cap keeps an early gain from paying for a long loss.
 // A draft head works before it is known whether its drafts will be verified. While it is on, every step makes
-// drafts for the next, and the costs are those of such steps. While it is off, it is tried for one step, at
-// first soon, then less and less often, and is switched on if its drafts, compared with the tokens that
-// follow, would have paid. It is switched off when steps with it give no more tokens per second.
+// drafts for the next, and costs are those of such steps. While it is off, it is tried for single steps, at
+// first soon, then less and less often, and switched on if its drafts, compared with the tokens that
+// followed, would have paid off. It is switched off when steps with it give no more tokens per second.
 #pragma once
 
 #include <cstdint>
@@ -20,42 +20,42 @@
 namespace nibble::speculative {
 
 struct DraftOffer {  // drafts offered for one sequence
-  // chances[i]: probability that draft i and all its ancestors are accepted. Never ascending.
+  // chances[i]: probability that draft i and all its ancestors are accepted. Sorted in descending order.
   std::vector<double> chances{};
-  int num_taken{0};  // out: drafts taken, from the first on
-  // depths[i]: how many of drafts 0 to i can be accepted together. Empty: all (a chain).
+  int num_taken{0};  // out: the drafts from 0 to num_taken - 1 are verified
+  // depths[i]: maximum number of drafts 0 to i that can be accepted together. Empty: i + 1 (a chain).
   std::vector<int> depths{};
   int depth_taken() const { return depths.empty() || num_taken == 0 ? num_taken : depths[num_taken - 1]; }
 };
 
-// What makes drafts within a step for the next one. A draft model makes only drafts likely to be verified.
+// What makes drafts in a step for the next one. A draft model makes only drafts likely to be verified.
 enum class Chain { kNone, kHead, kModel };
 
 struct StepMeasure {
   int num_sequences{0};
-  int num_more_rows{0};  // rows beyond one per sequence
-  int num_drafts{0};     // drafts among num_more_rows
-  int num_tokens{0};     // produced by the step
+  int num_more_rows{0};  // rows of the step minus num_sequences
+  int num_drafts{0};     // rows that verified drafts, included in num_more_rows
+  int num_tokens{0};     // tokens that the step added to answers
   double seconds{0};
   bool has_chain{false};       // the step also made drafts for the next one
-  double catch_up_seconds{0};  // time that the draft model spent on reading unread text; not in `seconds`
+  double catch_up_seconds{0};  // time that the draft model spent on unread tokens; not in `seconds`
 };
 
 class Controller {
  public:
   explicit Controller(Chain chain = Chain::kNone) : chain_(chain) {}
-  // Records a step in which every sequence got a token; not for steps with prompts.
+  // Records a step in which every sequence got a token. Steps with prompts must not be recorded.
   void add(const StepMeasure& step);
-  // Chooses the drafts of the next step, which has one row per sequence and room for `num_rows_left` more.
+  // Chooses the drafts of the next step, which has one row per sequence and space for `num_rows_left` drafts.
   void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
   void pass();
 
-  int num_to_draft() const { return num_to_draft_; }  // tokens per sequence in the step chosen last
+  int num_to_draft() const { return num_to_draft_; }  // for the step chosen last, per sequence
 
  private:
   struct Best {
     size_t num_drafts{0};
-    double speed{0};  // tokens per second
+    double speed{0};  // expected tokens per second
   };
   struct Draft {
     double chance;
@@ -67,7 +67,7 @@ class Controller {
                          std::span<const DraftOffer> offers);
   size_t num_worth_it(int num_sequences, std::span<const Draft> drafts, double least_gain,
                       bool is_probe) const;
-  // Whether a step of `seconds` risks more time than the balance plus a few plain steps.
+  // Whether a step of `seconds` could lose more time than the balance and kStake plain steps.
   bool is_too_much(double seconds, double plain_seconds) const;
   double usual_seconds(const StepMeasure& step) const;
   double chain_seconds(int num_sequences, int num_more_rows) const;
@@ -77,13 +77,13 @@ class Controller {
 
   Chain chain_;
   StepCosts costs_;
-  double chain_share_{0.15};  // cost of making drafts, in plain steps; assumed until measured
+  double chain_share_{0.15};  // time of making drafts, as a share of a plain step; at first a guess
   bool is_chaining_{false}, is_trying_{false};
   int num_to_draft_{0};
   int num_since_try_{0}, steps_to_try_{1};
-  // Average over recent steps with the head: time of plain steps for the same tokens / actual time.
+  // Average over steps with the head: time of plain steps for the same tokens / time of the step.
   double chain_gain_{0};
-  bool has_account_{false};  // true from the first step whose cost is known
+  bool has_account_{false};  // account_seconds_ (the balance) is set
   double account_seconds_{0};
   int num_drafted_in_a_row_{0};
   int num_plain_since_probe_{0};

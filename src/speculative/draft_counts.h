@@ -9,10 +9,10 @@
 namespace nibble::speculative {
 
 struct DraftCounts {
-  uint64_t num_drafts{0};                          // (sequence, step) pairs with drafts
+  uint64_t num_drafts{0};                          // number of times that a sequence had drafts in a step
   uint64_t num_tokens{0};                          // tokens drafted
-  uint64_t num_accepted{0};                        // of num_tokens
-  std::array<uint64_t, kMaxDrafts> accepted_at{};  // by place in the draft
+  uint64_t num_accepted{0};                        // drafted tokens that were accepted
+  std::array<uint64_t, kMaxDrafts> accepted_at{};  // accepted tokens by place in a step's drafts
 
   void add(int num_drafted, int num_right) {
     ++num_drafts;

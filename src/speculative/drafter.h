@@ -11,16 +11,16 @@
 
 namespace nibble::speculative {
 
-inline constexpr int kMaxDrafts{32};  // of one sequence in one step
+inline constexpr int kMaxDrafts{32};  // maximum per sequence and step
 
 struct Proposal {
   std::vector<TokenId> tokens{};
-  // Index of the token that each token follows, as in parent_of() (model/batch.h). Siblings: likeliest first.
-  // Earlier tokens are worth more to the drafter than later ones.
+  // Index of the token before each token, as in parent_of() (model/batch.h). Of tokens with the same parent,
+  // the likeliest is first. If drafts are dropped, the last tokens are dropped first.
   std::vector<int> parents{};
-  // Number of tokens before the copied text that equal the sequence's end. Longer: likelier accepted.
+  // Number of tokens before the copied text that equal the sequence's end. Longer matches are better drafts.
   int num_matched{0};
-  // Probability of each token, given the tokens before it. Empty if the drafter has none.
+  // Probability of each token, given the tokens before it. Empty if the drafter does not know it.
   std::vector<float> probabilities{};
 };
 
@@ -29,12 +29,12 @@ class Drafter {
   virtual ~Drafter() = default;
   // Adds tokens to the sequence. The first call gets the prompt.
   virtual void push(std::span<const TokenId> tokens) = 0;
-  virtual Proposal propose(int most) = 0;  // at most `most` tokens that may come next
+  virtual Proposal propose(int most) = 0;  // proposes at most `most` tokens
   // Receives the drafts of the backend's draft head, which follow the tokens pushed so far.
   virtual void take(const Drafts&) {}
-  // Whether drafts are made, and paid for, before propose(), which is then called in every step.
+  // Whether drafts are made, at a cost, before propose(). If so, propose() is called in every step.
   virtual bool has_made_drafts() const { return false; }
-  // Requests drafts from the draft model, which drafts for all sequences together (model.h).
+  // Makes the draft model (model.h) draft this number of tokens for the sequence in its next run.
   virtual void want(int) {}
 };
 

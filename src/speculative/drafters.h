@@ -22,16 +22,16 @@ struct DrafterSources {
   NgramLengths ngram{};
   const FinishedTexts* finished{nullptr};
   DraftModel* model{nullptr};     // null: no draft model
-  int topk{1};                    // maximum number of tokens proposed for one place
-  std::string_view cache_salt{};  // salt of the request
+  int topk{1};                    // maximum number of tokens proposed for one position
+  std::string_view cache_salt{};  // salt of the request (see GenerationRequest)
 };
 // Returns null if the drafter has nothing to propose for this request.
 using MakeDrafter = std::function<std::unique_ptr<Drafter>(const DrafterSources& sources)>;
 
 struct DrafterRow {
-  std::string_view name;  // the name in --speculate
+  std::string_view name;  // name in the option --speculate
   std::unique_ptr<Drafter> (*make)(const DrafterSources& sources);
-  bool by_request;  // used for every request with a prediction; no option names it
+  bool by_request;  // used for requests with a prediction, and not an option
 };
 inline constexpr std::string_view kHeadDrafter{"eagle3"};  // needs a draft head in the backend
 inline constexpr std::string_view kModelDrafter{"model"};  // needs a second backend in the engine

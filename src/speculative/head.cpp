@@ -15,10 +15,10 @@ void HeadDrafter::push(std::span<const TokenId> tokens) {
   }
 }
 
-// Proposes the drafts after the last one that the text confirmed, by descending probability of their path.
+// Proposes the drafts that follow the last confirmed one, by descending probability of the path to each.
 Proposal HeadDrafter::propose(int most) {
   if (has_left_) return {};
-  std::vector<double> chances(drafts_.tokens.size(), -1);  // path probability; -1: not proposed
+  std::vector<double> chances(drafts_.tokens.size(), -1);  // probability of each path; -1: not proposed
   std::vector<size_t> order;
   for (size_t i = 0; i < chances.size(); ++i) {
     const int parent = parent_of(drafts_.parents, i);

@@ -19,7 +19,7 @@ class HeadDrafter final : public Drafter {
 
  private:
   Drafts drafts_;
-  int last_{-1};          // the draft that the text has reached; -1: none yet
+  int last_{-1};          // index of the last draft that the text confirmed; -1: none yet
   bool has_left_{false};  // the text continued with a token that was not drafted
 };
 

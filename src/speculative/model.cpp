@@ -13,11 +13,11 @@
 namespace nibble::speculative {
 namespace {
 
-// Usual lag of a text at the start of a round, in tokens: the last accepted draft and the token after it.
+// Usual lag of a text when a run() begins: the last accepted draft and the token after it.
 constexpr int kUsualLag{2};
 
-// Whether `tokens`, of which `num_filled` positions are filled, has further full pages in common with
-// `other`. If so, its text waits until `other` has filled these pages, and then shares them.
+// Whether `tokens`, of which `num_filled` have keys and values, has further full pages in common with
+// `other`. If so, it waits until `other` has filled these pages, and then shares them.
 bool has_more_in_common(std::span<const TokenId> tokens, std::span<const TokenId> other, int num_filled) {
   const auto [end, _] = std::mismatch(tokens.begin(), tokens.end() - 1, other.begin(), other.end());
   return (end - tokens.begin()) / kPageTokens > num_filled / kPageTokens;
@@ -25,10 +25,10 @@ bool has_more_in_common(std::span<const TokenId> tokens, std::span<const TokenId
 
 }  // namespace
 
-struct DraftModel::Reading {  // what one text runs in the first step of a round
+struct DraftModel::Reading {  // rows and drafts of one text in a run()
   ModelDrafter* text;
   int first_position, num_rows;
-  int num_drafts;  // 0: the text has not caught up yet
+  int num_drafts;  // drafts to make; 0 if the text does not catch up
 };
 
 DraftModel::DraftModel(const DraftModelOptions& options)
@@ -55,9 +55,9 @@ DraftModel::CatchUp DraftModel::run() {
   }
 }
 
-// Smallest lag first: one long backlog must not delay the other drafts.
+// Texts with the smallest lag come first: one long backlog must not delay the drafts of the others.
 std::vector<DraftModel::Reading> DraftModel::plan(std::vector<ModelDrafter*> wanting) {
-  // A text that has not grown still has the drafts of the last round.
+  // A text that has not grown since its last drafts still has these.
   std::erase_if(wanting, [](const ModelDrafter* text) { return !text->pages_ || text->lag() == 0; });
   for (ModelDrafter* text : wanting) text->keep_right_drafts(cache_);
   std::stable_sort(wanting.begin(), wanting.end(),
@@ -168,8 +168,8 @@ void ModelDrafter::want(int num_drafts) {
   model_->wanting_.push_back(this);
 }
 
-// Counts accepted drafts as filled, except the last token of the text, which always runs. A lagging text
-// switches to pages that other texts have filled if these cover more than its own.
+// Keeps the keys and values of accepted drafts, except of the text's last token, which always runs again. A
+// lagging text switches to the pages of other texts if these cover more of it than its own.
 void ModelDrafter::keep_right_drafts(PrefixCache& cache) {
   const auto behind = std::span(text_).subspan(static_cast<size_t>(num_filled()));
   const auto [end, _] = std::mismatch(drafted_.begin(), drafted_.end(), behind.begin(), behind.end() - 1);

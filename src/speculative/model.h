@@ -1,9 +1,9 @@
-// Proposes the tokens of a smaller model with the same vocabulary, which runs in its own backend with its own
-// KV cache and drafts the likeliest tokens one after another.
-// The model reads a text only when drafts for it are requested, so it may lag. It then runs the unread tokens
-// first, at most one step of them per round, and drafts only after it has caught up. Keys and values of
+// Proposes the tokens of a smaller model with the same vocabulary. The model runs in a backend of its own
+// with its own KV cache, and drafts the likeliest tokens one after another. It reads a text (the tokens of a
+// sequence) only when drafts for it are requested, so a text may lag. A call of run() first runs its unread
+// tokens, at most one step of them, and drafts only if the text has then caught up. Keys and values of
 // accepted drafts are kept; those of rejected drafts are overwritten. Texts with a common prefix share pages.
-// A text that gets no pages is given up and never drafted for again.
+// If no pages are left for a text, it never gets drafts again.
 #pragma once
 
 #include <memory>
@@ -23,20 +23,20 @@ namespace nibble::speculative {
 
 struct DraftModelOptions {
   std::shared_ptr<Backend> backend{};  // null: no draft model
-  int num_pages{0};                    // must equal the backend's
-  int max_batch_tokens{0};             // must equal the backend's
-  int topk{1};                         // maximum number of tokens drafted for one place
+  int num_pages{0};                    // as in the backend
+  int max_batch_tokens{0};             // as in the backend
+  int topk{1};                         // maximum number of tokens drafted for one position
 };
 
 class ModelDrafter;
 
-class DraftModel {  // shared by all sequences of an engine
+class DraftModel {  // one for all sequences of an engine
  public:
   explicit DraftModel(const DraftModelOptions& options);
   DraftModel(const DraftModel&) = delete;
   DraftModel& operator=(const DraftModel&) = delete;
 
-  // Time spent on reading lagging text, beyond the two tokens of lag that are usual in every round.
+  // Time spent on unread tokens of prompts and of answers, except the two tokens of lag that are usual.
   struct CatchUp {
     double prompt_seconds{0}, answer_seconds{0};
   };
@@ -81,9 +81,9 @@ class ModelDrafter final : public Drafter {
   std::vector<TokenId> text_;
   int num_prompt_tokens_{0};
   int num_wanted_{0};
-  std::vector<TokenId> drafted_;        // drafts whose keys and values are stored after those of the text
-  HeadDrafter made_;                    // the drafts to propose
-  std::optional<SequencePages> pages_;  // empty: the text is given up
+  std::vector<TokenId> drafted_;        // drafts with keys and values stored after those of the text
+  HeadDrafter made_;                    // holds the drafts to propose
+  std::optional<SequencePages> pages_;  // not set: no pages were left for the text
 };
 
 }  // namespace nibble::speculative

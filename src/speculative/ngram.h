@@ -8,8 +8,8 @@
 namespace nibble::speculative {
 
 struct NgramLengths {
-  int least{3};  // shortest match; with 1 nearly every step has a draft, which is rarely accepted
-  int most{8};   // longest match that counts
+  int least{3};  // shortest match; with 1, nearly every step has drafts, few of which are accepted
+  int most{8};   // longer matches are not preferred
 };
 
 class NgramDrafter final : public Drafter {

@@ -1,5 +1,5 @@
-// Proposes a text that the client expects as the answer (OpenAI's Predicted Outputs). Where the answer
-// differs, looks for another place in the text that matches the answer's last tokens.
+// Proposes the text that the client expects as the answer (OpenAI's Predicted Outputs). If the answer differs
+// from it, searches the text for another place where the answer's last tokens occur.
 #pragma once
 
 #include "speculative/drafter.h"
@@ -12,7 +12,7 @@ struct Prediction {
   std::vector<TokenId> before{};
   std::vector<TokenId> text{};  // empty: no prediction
 };
-// How many tokens of the predicted text appear in the answer, as the drafter finds them.
+// Number of tokens of the predicted text that the drafter finds in the answer.
 int num_predicted(const Prediction& prediction, std::span<const TokenId> answer);
 
 class PredictionDrafter final : public Drafter {
@@ -20,17 +20,17 @@ class PredictionDrafter final : public Drafter {
   explicit PredictionDrafter(const Prediction& prediction);
   void push(std::span<const TokenId> tokens) override;
   Proposal propose(int most) override;
-  int num_found() const;  // places of the predicted text that pushed tokens matched
+  int num_found() const;  // number of tokens of the predicted text found in pushed tokens
 
  private:
   void look_for_place();
 
   TextIndex predicted_;
   size_t num_before_;
-  std::vector<bool> is_found_;   // by place in the prediction
+  std::vector<bool> is_found_;   // for each token of the prediction: found in the answer
   std::vector<TokenId> recent_;  // the last tokens of the sequence
-  int place_{0};                 // place of the next expected token in the prediction
-  int num_in_step_{0};           // consecutive tokens that have matched the prediction; 0: the place is lost
+  int place_{0};                 // index in the prediction of the next expected token
+  int num_in_step_{0};           // number of matching tokens before place_; 0: no place is known
 };
 
 }  // namespace nibble::speculative

@@ -9,15 +9,15 @@
 namespace nibble::speculative {
 namespace {
 
-// Decay factors of a sequence's own counts, which must follow changes quickly, and of the counts over all.
+// Decay factors of the counts: of a single sequence, which must follow changes quickly, and of all sequences.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
-// Initial acceptance probability and its weight in samples; weight of the overall counts in a sequence's own.
+// Initial acceptance probability, its weight in samples, and the weight of all sequences' counts for one.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
-// A sequence's own counts cover about five drafts and are often below the counts over all by pure chance.
-// Each time, drafts and their drafter paused for some steps: of drafts that should gain 5 %, half the gain
-// was lost. So a shortfall below this share of a draft's variance p(1-p) is ignored: 1.6 standard deviations
-// at p = 0.5. A larger one counts: bad phases are short and sequences differ. A surplus always counts:
-// ignoring a part took two thirds of the gain from drafts that are right for 50 tokens, then wrong for 50.
+// The counts of a single sequence cover about five drafts and are often randomly below those of all
+// sequences. Each time, drafts paused for some steps: of drafts that should gain 5 %, half the gain was lost.
+// So a difference below this share of a draft's variance p(1-p) is ignored: 1.6 standard deviations at p =
+// 0.5. A larger one counts, as sequences differ and bad phases are short. A higher count always counts:
+// ignoring it lost two thirds of the gain from drafts that are right for 50 tokens, then wrong for 50.
 constexpr double kTakenForChance{0.6};
 constexpr int kMostStepsToWait{8};
 
@@ -43,7 +43,7 @@ double chance_of_one(const Acceptance& own, int place, double of_all) {
   return is_by_chance ? std::max(chance, of_all) : chance;
 }
 
-// Sorts tokens by descending chance. A token stays after its parent, whose chance is no lower.
+// Sorts tokens by descending chance. A token stays after its parent, whose chance is at least as high.
 void sort_by_chance(Proposal& proposal, DraftOffer& offer) {
   const Proposal before = proposal;
   const std::vector<double> chances = offer.chances;
@@ -78,7 +78,7 @@ size_t Track::kind_of(const Proposal& proposal, double probability) {
 
 std::vector<size_t> Track::kinds_of(const Proposal& proposal) {
   std::vector<size_t> kinds;
-  // left[i + 1]: probability left for further tokens after token i; left[0]: after the text.
+  // left[i + 1]: probability of the tokens after token i that are not handled yet; left[0]: after the text.
   std::vector<double> left(proposal.tokens.size() + 1, 1);
   for (size_t i = 0; i < proposal.tokens.size(); ++i) {
     const double probability = proposal.probabilities.empty() ? 0 : double{proposal.probabilities[i]};
@@ -145,9 +145,9 @@ void Speculator::push(Track& track, TokenId token) {
     bool goes_on = false;
     for (size_t i = 0; i < watched.tokens.size() && is_right; ++i) goes_on |= is_behind_it(i);
     if (goes_on) continue;
-    // No pause after wrong drafts while drafts are verified: they pay off on the whole. Pauses kept drafts
-    // out of every sixth step at an acceptance of 0.8 and cost 2 % of tokens per second; at 0.5, with rows
-    // that are nearly free, they cost a quarter.
+    // While drafts are verified, wrong ones cause no pause: on average they pay off. With pauses, every sixth
+    // step had no drafts at an acceptance of 0.8: 2 % fewer tokens per second, or at 0.5 with almost free
+    // rows, 25 %.
     line.num_misses = line.num_right > 0 || track.has_drafts_ ? 0 : line.num_misses + 1;
     line.num_steps_to_wait = std::min(1 << std::min(line.num_misses, 8), kMostStepsToWait) - 1;
     line.watched = {};
@@ -165,7 +165,7 @@ std::vector<double> Speculator::chances_of(const Track::Line& line, const Propos
   const std::vector<size_t> kinds = Track::kinds_of(proposal);
   std::vector<double> chances;
   std::vector<int> depths;
-  // left[i + 1]: probability that token i is accepted and its children so far are not; left[0]: for the text.
+  // left[i + 1]: probability that token i is accepted, but none of its children so far. left[0]: of the text.
   std::vector<double> left(proposal.tokens.size() + 1, -1);
   left[0] = 1;
   std::vector<bool> has_first(left.size());
@@ -218,7 +218,7 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
     offers[i] = std::move(best.offer);
   }
   if (!options_.by_cost) return;
-  // The cost of a step with a prompt is not measured: the cost of drafts in it is unknown.
+  // The step has prompts. The cost of such steps is not measured, so it verifies no drafts.
   if (num_rows > num_sequences) {
     is_drafting_ = false;
     for (Choice& choice : choices) {
@@ -238,7 +238,7 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
   }
 }
 
-// Restores the controller if it chose drafts: it would count them as part of the next step, which has none.
+// If the controller chose drafts, its state is restored: the step was launched without drafts.
 void Speculator::consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices) {
   const Controller before = controller_;
   choose(num_rows, num_sequences, num_rows_left, choices);

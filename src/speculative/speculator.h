@@ -1,6 +1,6 @@
-// The drafters of each sequence, how often they were right, and what is drafted next. Drafters not in use are
-// observed too: their proposals are compared with the tokens that follow. So acceptance is known before a
-// draft is verified, and only the cost of verification must be measured by trying.
+// Holds the drafters of each sequence and their statistics, and chooses what is drafted next. Drafters not in
+// use are observed too: their proposals are compared with the tokens that follow. So acceptance is known
+// before any draft is verified, and only the cost of verification must be found out by trying.
 #pragma once
 
 #include <array>
@@ -20,15 +20,15 @@ namespace nibble::speculative {
 inline constexpr int kMaxTopk{8};
 
 struct SpeculationOptions {
-  std::vector<MakeDrafter> drafters{};  // none: nothing is drafted
-  bool by_cost{true};                   // the controller decides; false: every proposal is drafted
-  int max_drafts{16};                   // per sequence and step, at most kMaxDrafts
-  // Maximum tokens for one place, up to kMaxTopk. Above 1 drafts are trees, if the backend takes trees.
+  std::vector<MakeDrafter> drafters{};  // empty: no drafts
+  bool by_cost{true};                   // verify the drafts that the controller chooses; false: all
+  int max_drafts{16};                   // maximum per sequence and step, up to kMaxDrafts
+  // Maximum number of tokens proposed for one position, up to kMaxTopk. Above 1 drafts form trees.
   int topk{1};
   NgramLengths ngram{};
-  // Folder of a draft head, which the backend must have been given too (setup/speculation.h). Empty: no head.
+  // Folder of a draft head; empty: no head. The backend must have been given the same (setup/speculation.h).
   std::filesystem::path draft_head{};
-  // Name or path of a draft model, and the loaded model. Empty: no draft model.
+  // Name or path of a draft model, and the loaded model; empty: no draft model.
   std::string draft_model{};
   DraftModelOptions model{};
 };
@@ -39,25 +39,25 @@ class Track {  // the drafters of one sequence
 
  private:
   friend class Speculator;
-  // Classes of drafts with separate statistics, by match length or by the probability that the drafter gives.
+  // Drafts are counted in three kinds: by length of the match, or by the probability that the drafter gives.
   static constexpr size_t kNumKinds{3};
-  // `probability` is that of this token, given that its siblings before it are wrong.
+  // `probability`: of this token, given that the tokens before it with the same parent are wrong.
   static size_t kind_of(const Proposal& proposal, double probability);
-  static std::vector<size_t> kinds_of(const Proposal& proposal);  // one for each token
+  static std::vector<size_t> kinds_of(const Proposal& proposal);  // kind of each token
 
   struct Line {
-    size_t index;  // index of the drafter in the options
+    size_t index;  // index in SpeculationOptions::drafters
     std::unique_ptr<Drafter> drafter;
     std::array<Acceptance, kNumKinds> acceptance;
     Proposal watched{};  // the proposal that is compared with the tokens that follow
-    // The last accepted token of `watched`, and the number of accepted tokens.
+    // Index of the last accepted token of `watched`, and the number of accepted ones.
     int last_right{-1}, num_right{0};
-    // A drafter that was wrong is called less often, unless the sequence has drafts in its steps.
+    // After wrong proposals the drafter pauses for some steps, unless the sequence's steps have drafts.
     int num_misses{0}, num_steps_to_wait{0};
   };
   std::shared_ptr<const FinishedTexts> finished_;  // the answers that the drafters search
   std::vector<Line> lines_;
-  bool has_drafts_{false};  // in the last step chosen; set only if by_cost
+  bool has_drafts_{false};  // whether choose() gave it drafts last; set only if by_cost
 };
 
 class Speculator {
@@ -77,27 +77,27 @@ class Speculator {
 
   struct Choice {
     Track* track{nullptr};
-    int most{0};                    // limit: tokens that have room
-    std::vector<TokenId> tokens{};  // out: the drafts
+    int most{0};                    // maximum number of drafts that have rows and pages
+    std::vector<TokenId> tokens{};  // out: the chosen drafts
     std::vector<int> parents{};     // out: the parent of each draft, as in parent_of()
   };
-  // Fills in the drafts of the next step. The first three arguments: its size without drafts, the rows left.
+  // Chooses the next step's drafts. num_rows and num_sequences exclude drafts; num_rows_left limits them.
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
-  // Sets is_drafting() for a step of this size. The real choice is made when the step is planned.
+  // Sets is_drafting() for a step of this size. The drafts themselves are chosen when the step is planned.
   void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
-  // Tokens that the head or the model must draft per sequence in the step chosen last, for the step after it.
+  // Tokens that the head or model must draft per sequence, in the step chosen last, for the step after it.
   int num_to_draft() const;
-  int topk() const { return options_.topk; }  // for each place that the head drafts for
-  // Whether all drafts come from the head, in chains of constant length, except for requests with a
-  // prediction. Then a step can be planned without a choice by the host. With by_cost the host must choose
-  // how many drafts are worth a row, by their probabilities.
+  int topk() const { return options_.topk; }  // tokens that the head drafts for one position
+  // Whether all drafts come from the head, as chains of constant length, except for requests with a
+  // prediction. Then the host can plan a step before it knows the drafts. With by_cost it can't: their number
+  // depends on their probabilities.
   bool has_head_alone() const { return has_head_alone_; }
   bool has_head() const { return !options_.draft_head.empty(); }
   // Lets the draft model, if any, make `num_drafts` drafts for each of the sequences.
   DraftModel::CatchUp make_drafts(std::span<Track* const> tracks, int num_drafts);
-  // Records a step in which every sequence got a token; not for steps with prompts.
+  // Records a step in which every sequence got a token. Steps with prompts must not be recorded.
   void add(const StepMeasure& step) { controller_.add(step); }
-  // Whether the last choose() had drafts, or the last consider() would. Then the next step waits for tokens.
+  // Whether the last choose() chose drafts, or consider() would have: then the next step waits for tokens.
   bool is_drafting() const { return is_drafting_; }
 
  private:
@@ -112,8 +112,8 @@ class Speculator {
   FinishedTextsBySalt finished_;
   std::unique_ptr<DraftModel> model_;
   Controller controller_;
-  // Statistics over all sequences, by drafter: of the first token proposed for a place, by place, and of
-  // further tokens for the same place, given that the earlier ones were wrong.
+  // Statistics of each drafter over all sequences: acceptance_ of the first token proposed for a position,
+  // acceptance_of_others_ of further tokens for the same position if the earlier ones were wrong.
   std::vector<std::array<Acceptance, Track::kNumKinds>> acceptance_, acceptance_of_others_;
   bool is_drafting_;
   bool has_head_alone_;

@@ -1,7 +1,7 @@
-// Measured cost of a step, by its sequences and its rows beyond one per sequence; linear between measured
-// sizes. Plain steps are measured for narrow ranges of sequences; further rows for wide ranges, as the
-// seconds that they add. On a CPU a step of 3 sequences costs 1.5 times one of 2: in a shared range, 2
-// sequences with drafts would sometimes be compared with a plain step of 3 and seem to gain.
+// Measured time of a step, by its number of sequences and of further rows (beyond one per sequence); linear
+// between measured sizes. Plain steps, without further rows, are measured for narrow ranges of sequences;
+// further rows for wide ranges, as the seconds that they add. On a CPU a step of 3 sequences costs 1.5 times
+// one of 2: in the same range, 2 sequences with drafts could be compared with 3 without, and seem to gain.
 #pragma once
 
 #include <array>
@@ -12,23 +12,23 @@ namespace nibble::speculative {
 
 class StepCosts {
  public:
-  // `has_chain`: the step also made drafts. Steps that are not plain are ignored until plain() is known.
+  // `has_chain`: the step also made drafts. Only plain steps are recorded until plain() is known.
   void add(int num_sequences, int num_more_rows, double seconds, bool has_chain);
-  // Cost of a step without further rows; nothing until enough of them with about this size were measured.
+  // Seconds of a step without further rows; nullopt until enough steps of about this size were measured.
   std::optional<double> plain(int num_sequences) const;
-  // Cost of a step with further rows; nothing until plain() is known. Beyond the measured sizes a further row
-  // is assumed to cost half of the measured ones, with a low limit, so that it gets tried.
+  // Seconds of a step with further rows; nullopt while plain() is. Beyond the measured sizes, each row is
+  // assumed to cost half of a measured one, but not nothing, so that more rows get tried.
   std::optional<double> seconds(int num_sequences, int num_more_rows) const;
-  // Cost of a step that also makes drafts; nothing until one of about this size was measured.
+  // Seconds of a step that also makes drafts; nullopt until one of about this size was measured.
   std::optional<double> seconds_with_chain(int num_sequences, int num_more_rows) const;
 
  private:
   static constexpr std::array<int, 25> kMoreRows{0,  1,  2,  3,  4,   5,   6,   7,   8,   11,  15,   20,  27,
                                                  36, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536};
   static constexpr size_t kNumSequenceSizes{8};  // 1, 2, 4, ..., 128, rounded down
-  // Sizes: 1 to 8 sequences, then eighths of a doubling: 9, ..., 16, 18, ..., 32, 36, ..., 128. Rounded down.
+  // Sequences: 1 to 8, then eight sizes per doubling (9, ..., 16, 18, ..., 32, ..., 128), rounded down.
   static constexpr size_t kNumPlainSizes{40};
-  // The last measurements. Their median ignores steps that something else slowed down.
+  // The last measurements of one size. Their median ignores steps that were slow for another reason.
   struct Measured {
     static constexpr size_t kNumKept{7};
     std::array<double, kNumKept> seconds{};
@@ -39,10 +39,10 @@ class StepCosts {
   using Row = std::array<Measured, kMoreRows.size()>;
   static size_t plain_of(int num_sequences);
   static size_t row_of(int num_sequences);
-  static size_t column_of(int num_more_rows);  // the last column whose kMoreRows does not exceed it
+  static size_t column_of(int num_more_rows);  // index of the largest size in kMoreRows up to num_more_rows
 
   std::array<Measured, kNumPlainSizes> plain_{};
-  // Measured seconds beyond the cost of a plain step. The first column of `more_` is unused.
+  // Measured seconds beyond those of a plain step, without and with drafts made. more_ does not use column 0.
   std::array<Row, kNumSequenceSizes> more_{}, chain_{};
 };
 

@@ -8,16 +8,16 @@ namespace nibble::speculative {
 namespace {
 
 constexpr TokenId kEndOfAnswer{-1};  // separates answers; matches no token
-constexpr int kSuffixPlaces{16};     // places examined in each index
+constexpr int kSuffixPlaces{16};     // maximum number of occurrences compared per index
 constexpr int kSuffixMatch{64};
-constexpr size_t kMaxSalts{256};  // salts whose answers are kept; an empty corpus takes a few kilobytes
-// Least probability of an added token, estimated from what followed at the matches (as in ArcticInference).
+constexpr size_t kMaxSalts{256};  // maximum number of salts; each takes a few kilobytes
+// Tokens with a smaller estimated probability are not proposed (the limit of ArcticInference).
 constexpr double kMinShare{0.1};
 
-struct Occurrence {               // an earlier occurrence of the end of the sequence
-  std::span<const TokenId> rest;  // the text after it
+struct Occurrence {               // an earlier occurrence of the sequence's last tokens
+  std::span<const TokenId> rest;  // the text after the occurrence
   int num_matched;
-  bool repeats;  // the sequence's own text, which repeats from the start of `rest`
+  bool repeats;  // `rest` is the end of the sequence itself; it is read again and again
   TokenId at(size_t i) const {
     if (i < rest.size()) return rest[i];
     return repeats && !rest.empty() ? rest[i % rest.size()] : kEndOfAnswer;
@@ -27,7 +27,7 @@ struct Occurrence {               // an earlier occurrence of the end of the seq
 void add_places(const TextIndex& index, std::span<const TokenId> context, bool is_own,
                 std::vector<Occurrence>& places) {
   int place = index.latest(context);
-  if (is_own && place > 0) place = index.before(place);  // the latest place is the end of the context itself
+  if (is_own && place > 0) place = index.before(place);  // the latest one is the context's own end
   for (int n = 0; place > 0 && n < kSuffixPlaces; ++n, place = index.before(place)) {
     const int num_matched = index.num_matched(context, place, kSuffixMatch);
     if (num_matched >= index.order())
@@ -37,7 +37,7 @@ void add_places(const TextIndex& index, std::span<const TokenId> context, bool i
 
 int weight(const Occurrence& place) { return place.num_matched * place.num_matched; }
 
-// Grows a proposal from earlier occurrences of the end of the sequence, the likeliest token first.
+// Grows a proposal from earlier occurrences of the sequence's last tokens, the likeliest token first.
 class ProposalTree {
  public:
   ProposalTree(std::vector<Occurrence> places, int topk) : topk_(topk) {
@@ -61,7 +61,7 @@ class ProposalTree {
   }
 
  private:
-  // A possible next token: a child of a proposed token, with the places that contain that path.
+  // A token that may be proposed next, after a proposed one, with the occurrences that continue this way.
   struct Candidate {
     double chance;
     int parent, depth;
@@ -73,9 +73,9 @@ class ProposalTree {
     int weight;
   };
 
-  // Returns the tokens that follow at this depth, the one with the most weight first.
+  // Returns the tokens at this depth after the occurrences, the one with the largest weight first.
   static std::vector<Vote> votes_at(int depth, std::span<const Occurrence> places) {
-    std::vector<Vote> votes;  // few entries
+    std::vector<Vote> votes;  // few entries: a linear search is fast
     for (const Occurrence& place : places) {
       const TokenId token = place.at(static_cast<size_t>(depth));
       const auto vote =
@@ -90,7 +90,7 @@ class ProposalTree {
     return votes;
   }
 
-  // A proposal is at most twice as long as the match.
+  // Adds the likeliest next tokens. The depth is limited to twice the length of the match.
   void add_candidates(double chance, int parent, int depth, std::span<const Occurrence> places) {
     if (depth == 2 * proposal_.num_matched) return;
     const std::vector<Vote> votes = votes_at(depth, places);

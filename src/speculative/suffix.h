@@ -1,8 +1,8 @@
-// Suffix decoding (arXiv 2411.04975): finds the longest suffix of the sequence that occurred before, in the
+// Suffix decoding (arXiv 2411.04975). Finds the longest suffix of the sequence that occurred before, in the
 // sequence or in an answer that this engine finished, and counts the tokens that followed. The counts decide
-// what is proposed and where a proposal ends; a tree grows at its likeliest leaf.
-// Instead of a suffix tree, an index maps a few tokens to the latest places after them, and a bounded number
-// of places is examined. A proposal takes a few microseconds, and a token of text a few bytes.
+// which tokens are proposed, and how many. A tree of proposals grows at its likeliest leaf. Instead of a
+// suffix tree there is an index, which leads from a few tokens to their latest occurrences, of which a
+// bounded number is compared. A proposal takes a few microseconds, and a token of text a few bytes.
 #pragma once
 
 #include <list>
@@ -44,8 +44,8 @@ class FinishedTexts {  // when the newer half is full, the older half is dropped
       older_{std::make_unique<IndexedText>()};
 };
 
-// The finished answers of each salt: requests are drafted only from answers of the same salt. At most
-// `max_tokens` tokens in all; the answers of the least recently used salt are dropped first.
+// The finished answers of each salt: drafts come only from answers of the same salt. At most `max_tokens`
+// tokens in all; the answers of the least recently used salt are dropped first.
 class FinishedTextsBySalt {
  public:
   explicit FinishedTextsBySalt(size_t max_tokens = size_t{1} << 18) : max_tokens_(max_tokens) {}
@@ -66,7 +66,7 @@ class FinishedTextsBySalt {
 
 class SuffixDrafter final : public Drafter {
  public:
-  // `finished` must outlive this. Proposes at most `topk` tokens for one place.
+  // `finished` must outlive this object. Proposes at most `topk` tokens for one position.
   explicit SuffixDrafter(const FinishedTexts& finished, int topk = 1) : finished_(&finished), topk_(topk) {}
   void push(std::span<const TokenId> tokens) override {
     for (const TokenId token : tokens) text_.push(token);

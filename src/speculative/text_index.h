@@ -1,6 +1,6 @@
-// Finds earlier occurrences of a text's last tokens. The hash of `order` tokens leads to the latest place
-// after them, and each place to the previous one with the same hash. Adding a token takes constant time. The
-// caller bounds the places it examines: repetitive text costs no more than other text.
+// Finds earlier occurrences of a text's last tokens. A place is the number of tokens before it. The hash of
+// `order` tokens leads to the latest place after them, and each place to the previous one with the same hash.
+// Adding a token takes constant time. The caller limits the places compared: repetitive text costs no more.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ class TextIndex {
 
   int order_;
   std::vector<TokenId> tokens_;
-  std::vector<int32_t> before_;  // by place; a place is the number of tokens before it
-  std::vector<int32_t> latest_;  // by hash; at least twice as many entries as tokens
+  std::vector<int32_t> before_;  // [place]: the previous place with the same hash
+  std::vector<int32_t> latest_;  // [hash]: the latest place; at least two entries per token
 };
 
 }  // namespace nibble::speculative

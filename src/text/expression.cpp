@@ -67,7 +67,7 @@ class Translation {
     }
   }
 
-  // Other properties are refused: a script name means Script_Extensions in PCRE2, but not in Oniguruma.
+  // Refuses other properties: for example, a script means Script_Extensions in PCRE2, but not in Oniguruma.
   void property() {
     constexpr std::array<std::string_view, 8> kCategories{"L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "N"};
     const auto category = std::find_if(kCategories.begin(), kCategories.end(), [&](std::string_view known) {
@@ -129,7 +129,7 @@ class Translation {
     copy(1);
   }
 
-  // Translates (?i:'s|'ve). ASCII letters only: engines fold the case of categories and ranges differently.
+  // Translates (?i:'s|'ve). Only ASCII letters: engines fold the case of categories and ranges differently.
   void words_of_any_case() {
     const size_t close = rest_.find(')');
     const std::string_view words = rest_.substr(4, close == std::string_view::npos ? 0 : close - 4);
@@ -141,7 +141,7 @@ class Translation {
     copy(close + 1);
   }
 
-  // Translates {1,3}, {2} and {2,}. Engines read bounds without a first number or followed by + differently.
+  // Translates {1,3}, {2} and {2,}. Engines differ on bounds that lack a first number or are followed by +.
   void bounds() {
     const size_t close = rest_.find('}');
     const std::string_view inside = rest_.substr(1, close == std::string_view::npos ? 0 : close - 1);
@@ -153,7 +153,7 @@ class Translation {
     copy(close + 1);
   }
 
-  std::string_view rest_;  // not yet read
+  std::string_view rest_;  // part of the expression not read yet
   const Categories categories_;
   const std::string& origin_;
   std::string pcre2_;

@@ -7,11 +7,11 @@
 
 namespace nibble {
 
-// The split expression of o200k, for rank files: they contain none.
+// The split expression of o200k. It is used for rank files, which contain no expression.
 extern const std::string_view kO200kExpression;
 
-// The Unicode version of \p{L} and the other categories. Text without characters newer than PCRE2's version
-// has the same matches with both.
+// The Unicode version that defines \p{L} and the other categories. Text whose characters are all known to
+// PCRE2's version has the same matches with both.
 enum class Categories { kAsPcre2Knows, kOfUnicode16 };
 
 // Throws InputError; the message begins with `origin`.

@@ -11,8 +11,8 @@
 namespace nibble {
 namespace {
 
-// Up to this length, a linear scan for the best pair beats a heap: its n^2 steps touch one or two cache lines
-// and have no branches. Words are far shorter; only runs such as lines of dashes come near the limit.
+// Pieces up to this length are merged by a linear scan, which beats a heap: its n^2 steps touch one or two
+// cache lines and have no branches. Words are far shorter; only runs such as lines of dashes come near.
 constexpr size_t kMaxScannedBytes{64};
 
 uint64_t pair_of(TokenId left, TokenId right) {
@@ -76,8 +76,8 @@ void Merges::apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) co
 }
 
 // The parts are a linked list, indexed by the position of their first byte; a heap has the pairs that can
-// merge. Part::merge is the merge with the next part, empty for the last part and for parts that were merged
-// away. A heap entry is stale, and skipped when popped, if its part's merge has changed since.
+// merge. Part::merge is the merge with the next part; it is empty for the last part and for a part that was
+// merged into the previous one. A heap entry is skipped if its part's merge has changed since it was pushed.
 void Merges::apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) const {
   NIBBLE_CHECK(piece.size() < UINT32_MAX, "a piece of {} bytes", piece.size());
   const auto end = static_cast<uint32_t>(piece.size());
@@ -87,7 +87,7 @@ void Merges::apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) co
     Merge merge;
   };
   std::vector<Part> parts(end);
-  // Priority in the high bits, position in the low bits: entries sort in merge order.
+  // An entry is a priority (high bits) and a position (low bits), so that entries sort in merge order.
   std::vector<uint64_t> pairs;
   const auto entry = [&](uint32_t at) { return uint64_t{parts[at].merge.priority} << 32 | at; };
 

@@ -41,7 +41,7 @@ class Merges {
   void apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) const;
   void apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) const;
 
-  std::vector<Slot> slots_;  // open addressing; a power of two, at most half full
+  std::vector<Slot> slots_;  // hash table; its size is a power of two, and at most half is used
   size_t num_merges_{0};
   std::array<TokenId, 256> byte_tokens_;
 };

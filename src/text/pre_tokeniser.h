@@ -27,13 +27,13 @@ class PreTokeniser {
 
   static Code compile(const std::string& pattern, const std::string& origin);
 
-  // Compiled with PCRE2's own categories, and with those of Unicode 16. The second is four times as slow on
-  // any text, so it runs only on texts with a character that Unicode 15 or 16 added.
+  // Both are the split expression: with PCRE2's own categories, and with those of Unicode 16. The latter is
+  // four times as slow, so it runs only on texts with a character that Unicode 15 or 16 added.
   Code code_, unicode_16_code_;
   std::string origin_;
 };
 
-// Iterates over the pieces of a text; start() moves on to another. Each thread needs its own.
+// Iterates over the pieces of a text; start() begins with another text. Each thread needs its own object.
 class PreTokeniser::Pieces {
  public:
   explicit Pieces(const PreTokeniser& pre_tokeniser);

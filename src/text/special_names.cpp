@@ -21,7 +21,7 @@ std::optional<SpecialNames::Found> SpecialNames::find(std::string_view text) con
   return std::nullopt;
 }
 
-// Narrows the range of names that share the text's first bytes, byte by byte; shorter names sort first.
+// Narrows, byte by byte, the range of names that start like `text`. A shorter name sorts before a longer.
 const SpecialNames::Name* SpecialNames::longest_start_of(std::string_view text) const {
   const Name* longest = nullptr;
   auto first = names_.begin(), last = names_.end();

@@ -16,7 +16,7 @@ namespace {
 // Bounds the time to find a token's merges, which tries every split in two. o200k's longest has 128 bytes.
 constexpr size_t kMaxTokenBytes{512};
 
-// The control tokens of o200k_harmony, by distance from the first id after the last rank.
+// The control tokens of o200k_harmony. `distance` is counted from the first id after the last rank.
 struct Control {
   TokenId distance;
   std::string_view name;
@@ -92,7 +92,7 @@ Merges merges_by_rank(const Vocabulary& vocabulary, const std::string& origin) {
     }
   }
   Merges merges(rules.size(), byte_tokens(vocabulary, origin));
-  for (const Rule& rule : rules)  // no pair occurs twice: no two tokens have the same bytes
+  for (const Rule& rule : rules)  // no two tokens have the same bytes, so all pairs differ
     (void)merges.add(rule.left, rule.right, {static_cast<uint32_t>(rule.result), rule.result});
   return merges;
 }

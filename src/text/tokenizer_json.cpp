@@ -21,7 +21,7 @@ using simdjson::dom::element;
 std::string shown(std::string_view text) {
   constexpr size_t kMaxShown{100};
   size_t length = std::min(text.size(), kMaxShown);
-  while (length < text.size() && (text[length] & 0xC0) == 0x80) --length;  // keeps characters whole
+  while (length < text.size() && (text[length] & 0xC0) == 0x80) --length;  // do not cut inside a character
   std::string shown;
   for (const char c : text.substr(0, length)) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7F)
@@ -71,7 +71,7 @@ class Document {
       throw InputError("{}: {} is {}; nibble supports only {}.", origin_, place, value, expected);
   }
 
-  // Refuses a component unless it is absent, null, or `nothing`: the JSON of a component without effect.
+  // Refuses a component unless it is absent, null, or equal to `nothing`, the JSON of one without effect.
   void require_nothing(std::string_view place, std::string_view nothing) const {
     const auto value = find(place);
     if (value && simdjson::minify(*value) != nothing)
@@ -124,14 +124,14 @@ SpecialIds read_specials(const Document& document) {
   SpecialIds specials;
   if (!document.find("/added_tokens")) return specials;
   const size_t num_specials = document.get<simdjson::dom::array>("/added_tokens", "a list").size();
-  // Vocabularies have about a thousand special tokens. simdjson finds each from the list's start: n^2 steps.
+  // Vocabularies have about a thousand special tokens. simdjson searches each from the start: n^2 steps.
   constexpr size_t kMaxSpecials{1 << 14};
   if (num_specials > kMaxSpecials)
     throw InputError("{}: /added_tokens has more than {} tokens.", document.origin(), kMaxSpecials);
   for (size_t index = 0; index < num_specials; ++index) {
     const std::string place = fmt::format("/added_tokens/{}", index);
     const std::string_view name = document.text(place + "/content");
-    // Tokens with other flags swallow spaces or parts of words, or are recognised in users' text.
+    // Tokens with other flags would swallow spaces or parts of words, or be recognised in users' text.
     document.require(place + "/special", true, false);
     document.require(place + "/single_word", false, false);
     document.require(place + "/lstrip", false, false);
@@ -190,7 +190,7 @@ std::optional<Halves> halves(element merge) {
 }
 
 Merges read_merges(const Document& document, const Vocabulary& vocabulary) {
-  constexpr size_t kMaxMerges{1 << 23};  // twenty times o200k's
+  constexpr size_t kMaxMerges{1 << 23};  // twenty times the number of o200k's merges
   const auto list = document.get<simdjson::dom::array>("/model/merges", "a list");
   if (list.size() > kMaxMerges)
     throw InputError("{}: /model/merges has more than {} merges.", document.origin(), kMaxMerges);

@@ -1,7 +1,7 @@
 // Letters, marks and numbers that Unicode 15.0, 15.1 and 16.0 added. PCRE2 10.42 (Debian 12) knows Unicode
-// 14, but tiktoken and Hugging Face's tokenizers split by Unicode 16. No older character moved into, out of
-// or between these categories. Source: General_Category in UnicodeData.txt of both versions, with all marks
-// and all numbers as one class each.
+// 14, but tiktoken and Hugging Face's tokenizers split by Unicode 16. No older character entered or left
+// these categories, or moved between them. All marks are one category here, and all numbers are another.
+// Source: General_Category in UnicodeData.txt of both versions.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
 // Splits bytes into UTF-8 characters and ill-formed parts (Unicode Standard, table 3-7). Overlong forms,
-// surrogates and code points above U+10FFFF are ill-formed from the first byte that shows it.
+// surrogates and code points above U+10FFFF are ill-formed, and end before the byte that shows it.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ Character first_character(std::string_view text);
 // The code point must not be a surrogate or above U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
-// Number of leading ASCII bytes, rounded down to a multiple of 8: a fast path, because most text is ASCII.
+// Number of leading ASCII bytes, rounded down to a multiple of 8. This is a fast path: most text is ASCII.
 size_t ascii_prefix(std::string_view bytes);
 
 // Number of leading bytes that form complete characters.

@@ -1,8 +1,8 @@
-// Maps ids to bytes and bytes to ids. Text tokens are what merging produces and find() looks up; special
-// tokens, with a name as their bytes, share the ids. The bytes of all tokens are in one string. A hash table
+// Maps ids to bytes and bytes to ids. Text tokens are what merging produces and find() looks up. Special
+// tokens share the ids, with their name as bytes. The bytes of all tokens are in one string. A hash table
 // with open addressing and linear probing, at most half full, maps bytes to ids. A slot has 32 bits of the
-// hash, so that mostly equal bytes are compared, and the position of the bytes: reading it from the id's
-// entry would cost another cache miss (8 % of the time to encode English).
+// hash, so that usually only equal bytes are compared. It also has the position of the bytes: reading that
+// from the id's entry would cost another cache miss (8 % of the time to encode English).
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ class Vocabulary {
 
   explicit Vocabulary(size_t max_text_tokens);
 
-  // Return false if the id, or a text token's bytes, are in use. Ids are 0 to kMaxId, bytes not empty.
+  // Return false if the id, or a text token's bytes, are in use. Ids are 0 to kMaxId; bytes are not empty.
   [[nodiscard]] bool add(TokenId id, std::string_view bytes);
   [[nodiscard]] bool add_special(TokenId id, std::string_view name);
 
-  std::optional<TokenId> find(std::string_view bytes) const;  // text tokens only
+  std::optional<TokenId> find(std::string_view bytes) const;  // finds text tokens only
   std::string_view bytes(TokenId id) const;                   // empty for an id without a token
   bool is_special(TokenId id) const;
   int num_ids() const { return static_cast<int>(entries_.size()); }  // highest id, plus one
@@ -41,7 +41,7 @@ class Vocabulary {
   };
   struct Slot {
     uint32_t tag{0};
-    TokenId id{-1};  // -1: free
+    TokenId id{-1};  // -1: the slot is free
     ByteRange range;
   };
 
@@ -50,7 +50,7 @@ class Vocabulary {
 
   std::string bytes_;
   std::vector<Entry> entries_;  // indexed by id
-  std::vector<Slot> slots_;     // a power of two in size
+  std::vector<Slot> slots_;     // hash table; its size is a power of two
   size_t num_text_tokens_{0};
 };
 

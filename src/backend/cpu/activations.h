@@ -1,5 +1,5 @@
-// The activations between operations: float32, allocated once for the largest step. Rows marked * are in
-// split order, zero-padded to whole blocks of 32 elements (isa/kernels.h).
+// The activations of the largest step, in float32. T: rows of the step; model/config.h has the other letters.
+// Dimensions marked * are in split order, zero-padded to whole blocks of 32 elements (isa/kernels.h).
 #pragma once
 
 #include "backend/cpu/cpu_options.h"
@@ -10,34 +10,34 @@
 
 namespace nibble::cpu {
 
-// Token rows that a work item multiplies with its panel of weights: as int8 they (20b: 0.25 MB) stay in L2.
+// Rows that a work item multiplies by its panel of weights: their int8 activations (20b: 0.25 MB) stay in L2.
 inline constexpr int kTokenBlock{64};
 inline constexpr int kOutputRows{24};  // output rows whose logits are computed together
-// Pieces of attention whose partial softmaxes can wait to be merged: enough for one row at position 131,071.
+// Maximum number of partial softmaxes that are stored for merging: enough for one row at position 131,071.
 inline constexpr int kParts{256};
 
 struct Activations {
   View<float, 2> x;               // [T, H]: the residual stream
-  View<float, 2> normed;          // [T, H*]
-  View<float, 2> cosines, sines;  // [T, D/2]: for the rows' positions
-  View<float, 3> q;               // [T, Nq, D*]
+  View<float, 2> normed;          // [T, H*]: the residual stream after the norm
+  View<float, 2> cosines, sines;  // [T, D/2]: rotation of each row
+  View<float, 3> q;               // [T, Nq, D*]: rotated queries
   View<float, 3> parts;           // [kParts, Nq, 2 + D*]: partial softmaxes of attention
-  View<float, 2> attended;        // [T, (Nq D)*]
-  View<float, 2> router_logits;   // [T, E]
-  View<int, 2> chosen;            // [T, K]: experts
-  View<float, 2> chosen_weights;  // [T, K]
-  View<float, 2> gated;           // [T K, I*]: an expert's inner activations, if activations are float
-  // [T, H / 32], for experts [T K, H / 32]. The three Q8Block views are used with int8 activations only.
+  View<float, 2> attended;        // [T, (Nq D)*]: output of attention
+  View<float, 2> router_logits;   // [T, E]: logits of the router
+  View<int, 2> chosen;            // [T, K]: indices of the chosen experts
+  View<float, 2> chosen_weights;  // [T, K]: their weights in the sum
+  View<float, 2> gated;           // [T K, I*]: output of swiglu, with float activations only
+  // With int8 activations only, like the next two: normed rows [T, H / 32], for experts [T K, H / 32].
   View<Q8Block, 2> normed_q8;
-  View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]
-  View<Q8Block, 2> gated_q8;     // [T K, I / 32]
+  View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]: output of attention
+  View<Q8Block, 2> gated_q8;     // [T K, I / 32]: output of swiglu
   View<float, 3> down_panels;    // [thread, T K, kMaxPanelRows]: outputs of down projections
-  View<float, 2> logits;         // [kOutputRows, V]
+  View<float, 2> logits;         // [kOutputRows, V]: logits of some output rows
 
   Buffer storage;
 };
 
-// `int8`: experts and all other matrices in strips (packed_matrix.h) take int8 activations.
+// `int8`: experts, and dense matrices in strips (packed_matrix.h), take int8 activations.
 Activations make_activations(const Config& config, int max_rows, int num_threads, bool int8);
 size_t activations_bytes(const Config& config, int max_rows, int num_threads, bool int8);
 

@@ -1,4 +1,4 @@
-// One row of a step: a token, its position, and its run, which has the page tables.
+// One row of a step: a token, its position, and the run that it belongs to, which has the page tables.
 #pragma once
 
 #include <vector>
@@ -13,13 +13,13 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   const Run* run{nullptr};
-  std::vector<int> path{};  // cache slots of its last positions if drafts branch (backend/draft_tree.h)
+  std::vector<int> path{};  // cache slots of the row's last positions if drafts branch (backend/draft_tree.h)
 
   int slot(int seen) const { return slot_of(seen, position, path); }
   const PageTableView& pages(LayerKind kind) const {
     return kind == LayerKind::kFull ? run->full : run->sliding;
   }
 };
-std::vector<BatchRow> rows_of(const Batch& batch);  // runs in order
+std::vector<BatchRow> rows_of(const Batch& batch);  // the rows of all runs, in order
 
 }  // namespace nibble::cpu

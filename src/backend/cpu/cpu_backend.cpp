@@ -37,7 +37,7 @@ void check_fits(const PackedModel& model) {
         weights.source, config.head_dim, kMaxHeadDim);
   const Kernels kernels = choose_kernels(Isa::kPortable);
   const auto check = [&](const char* what, const Matrix& matrix) {
-    if (matrix.is_gone()) return;  // packed into strips, for which every instruction set has a kernel
+    if (matrix.is_gone()) return;  // packed into strips; every instruction set has a kernel for these
     if (!std::holds_alternative<Elements>(matrix.stored) || !kernels.dot(matrix.format()))
       throw InputError(
           "{}: {} is {}, for which the CPU backend has no kernel (it takes BF16, FP8 and MXFP4): try "
@@ -181,7 +181,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
   WorkClock clock(work);
   const std::vector<BatchRow> rows = rows_of(batch);
   NIBBLE_CHECK(std::ssize(rows) <= max_batch_tokens_, "{} rows, {} allowed", rows.size(), max_batch_tokens_);
-  std::vector<int> output_rows;  // indices of rows of the batch
+  std::vector<int> output_rows;  // indices into `rows`
   std::vector<Output> outputs;
   int first_row = 0;
   for (const Run& run : batch.runs) {
@@ -234,7 +234,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOp
   const bool int8 = takes_int8(cpu_options);
   const size_t packed = int8 ? expert_bytes(config) : 0;
   MemoryPlan plan{
-      .weight_bytes = converted.after + packed,  // all other weights are read from the mapped file
+      .weight_bytes = converted.after + packed,  // all other weights are used where the file is mapped
       .replaced_weight_bytes = converted.before + packed,
       .released_weight_bytes = packed,
       .kv_bytes = KvCache::num_bytes(config, options.kv_format, options.num_pages),

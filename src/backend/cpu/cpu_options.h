@@ -8,22 +8,22 @@ namespace nibble::cpu {
 // How a step's work is divided; results are the same bits for all values. The defaults were measured
 // (docs/decisions/0010); `nibble tune` finds the fastest values for another machine.
 struct CpuTuning {
-  // Weight rows per work item in steps of fewer than kManyTokens tokens. Small items balance the load; large
-  // ones read longer runs of memory.
+  // Weight rows per work item in steps of fewer than kManyTokens tokens. Small work items balance the load
+  // among threads; large ones read longer contiguous parts of memory.
   int panel_rows{32};
-  // Weight rows per item in larger steps, where all items read all tokens' activations from a shared cache.
+  // Weight rows per work item in larger steps, where all items read all activations from a shared cache.
   int large_panel_rows{96};
-  // AMX tiles multiply panels of at least this number of tokens. 0: as in the kernel table.
+  // Number of tokens from which AMX multiplies a panel. 0: the number in the kernel table.
   int tile_from_tokens{0};
 
   bool operator==(const CpuTuning&) const = default;
 };
 
 inline constexpr int kManyTokens{64};
-inline constexpr int kMinPanelRows{16};   // the rows of the widest strip; panels are multiples of it
-inline constexpr int kMaxPanelRows{192};  // size of stack arrays
+inline constexpr int kMinPanelRows{16};  // rows of the widest strip; the rows of a panel are a multiple of it
+inline constexpr int kMaxPanelRows{192};  // sizes the arrays on the stack that hold a panel
 
-// Activations that experts' MXFP4 weights are multiplied by. kDefault: int8 if it is faster on this machine.
+// Type of activations for experts in MXFP4. kDefault: int8, unless only portable kernels can run (no faster).
 enum class ExpertActivations { kDefault, kFloat, kInt8 };
 
 struct CpuOptions {

@@ -1,7 +1,7 @@
 // Vectors of four floats by compiler extension, since GCC does not vectorise plain loops that compare floats,
 // and a branch-free e^x with the same bits on every machine:
 //   e^x = 2^n e^r      n = x / ln 2, rounded      r = x - n ln 2, |r| <= ln 2 / 2: polynomial of degree 7
-// At most 2 ulp wrong in [-87, 88] (tests/backend/cpu/floats_test.cpp); x is clamped to that. NaN stays NaN.
+// Error: at most 2 ulp (tests/backend/cpu/floats_test.cpp). x is clamped to [-87, 88]; e^NaN is NaN.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ inline Floats load(const float* p) {
 }
 inline void store(float* p, Floats v) { std::memcpy(p, &v, sizeof v); }
 inline Floats broadcast(float x) { return Floats{x, x, x, x}; }
-// Return `a` if either operand is a NaN.
+// Both functions return `a` if `a` or `b` is a NaN.
 inline Floats lesser(Floats a, Floats b) { return a > b ? b : a; }
 inline Floats greater(Floats a, Floats b) { return a < b ? b : a; }
 
 inline Floats fast_exp(Floats x) {
   constexpr float kLog2E{1.44269504f}, kLn2High{0.693359375f}, kLn2Low{-2.12194440e-4f};
-  // Adding kWhole rounds to a whole number, which the low bits of the sum then hold.
+  // Adding kWhole rounds a number to the nearest integer; the low bits of the sum are then that integer.
   constexpr float kWhole{0x1.8p23f};
   x = lesser(greater(x, broadcast(-87)), broadcast(88));
   const Floats shifted = x * kLog2E + kWhole;

@@ -29,7 +29,7 @@ void forward(const ForwardArgs& args) {
   const ptrdiff_t T = std::ssize(rows);
   const View<float, 2> x = first(a.x, T);
   const View<int, 2> chosen = first(a.chosen, T);
-  // Each half of a layer adds to x. Ranks all-reduce, so all ranks but the first start from x = 0.
+  // Attention and experts each add to x. Ranks all-reduce it, so all ranks but the first start from x = 0.
   const std::span<float> stream(x.data, static_cast<size_t>(T * config.hidden));
   const auto begin_half = [&, links = links] {
     if (links && !links->share().adds_once()) std::fill(stream.begin(), stream.end(), 0.0f);
@@ -47,7 +47,7 @@ void forward(const ForwardArgs& args) {
     const PackedLayer* strips = packed.layers.empty() ? nullptr : &packed.layers[n];
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
     qkv({machine, x, rows, layer, strips && strips->qkv ? &*strips->qkv : nullptr, eps, a.cosines, a.sines,
-         a.normed, a.normed_q8, a.q, kv});  // norm, projection, rotation, storing of keys and values
+         a.normed, a.normed_q8, a.q, kv});  // normalises, projects, rotates, stores keys and values
     clock.lap(Operation::kQkv, "qkv");
     attend({machine, a.q, rows, kv, layer.sinks, window, a.parts, a.attended});
     clock.lap(Operation::kAttend, "attend");

@@ -21,14 +21,14 @@ struct ForwardArgs {
   const Machine& machine;
   const PackedModel& packed;  // the matrices in strips, which take int8 activations
   const RopeFrequencies& rope;
-  std::span<const BatchRow> rows;  // [T]
-  std::span<const int> outputs;    // rows whose logits are needed
-  KvCache& kv;                     // receives keys and values of all rows
+  std::span<const BatchRow> rows;
+  std::span<const int> outputs;  // indices of the rows whose logits are needed
+  KvCache& kv;                   // receives keys and values of all rows
   const Activations& activations;
-  // Receives the logits [n, V] of outputs [first, first + n), n <= kOutputRows, and may overwrite them.
+  // Called with the logits [n, V] of outputs [first, first + n), where n <= kOutputRows. May overwrite them.
   std::function<void(ptrdiff_t first, View<float, 2> logits)> take_logits;
   WorkClock& clock;  // records the time of each operation
-  // If set, receives the residual stream after each layer.
+  // If set, is called after each layer with the residual stream.
   std::function<void(int layer, View<const float, 2> x)> tap{};
   // Set if the weights are one rank's share; then only rank 0 calls take_logits.
   RankLinks* links{nullptr};

@@ -1,4 +1,4 @@
-// The table of CPU kernels. A backend chooses its rows once, when it is created.
+// The table of CPU kernels. A backend chooses its rows of the table once, when it is created.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace nibble::cpu {
 
-// Ascending: the last instruction set that a machine supports is its best; it may use earlier ones' kernels.
+// Ascending: the machine's best is the last that it supports. Each can also use the kernels of earlier ones.
 enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {
@@ -20,7 +20,7 @@ struct IsaRow {
   std::string_view name;
   bool (*is_available)();
 };
-std::span<const IsaRow> isa_rows();  // of the architecture built for, ascending
+std::span<const IsaRow> isa_rows();  // those of this build's architecture, ascending
 std::string_view name(Isa isa);
 bool is_available(Isa isa);
 // Parses an option; empty: the best of this machine. Throws InputError if the name is unknown or unsupported.
@@ -40,12 +40,12 @@ struct WeighRow {
   const char* name;
   const char* reason;
 };
-// Kernels for int8 activations and weights in strips; strip_rows is the same for an instruction set's rows.
+// A kernel for int8 activations and weights in strips. strip_rows depends only on the instruction set.
 struct StripRow {
   Isa isa;
   Format format;  // format of the weights
   int strip_rows;
-  // Tokens per panel from which this row is the fastest.
+  // This row is the fastest from this number of tokens per panel on.
   int from_tokens;
   StripKernel kernel;
   const char* name;
@@ -57,15 +57,15 @@ std::span<const WeighRow> weigh_rows();
 
 inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // kQ8_0 is the last format
 
-// The kernels of an instruction set: per format the first supported row of it or an earlier one, or null.
+// Kernels of an instruction set. Per format: the table's first supported row up to this set; null if absent.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
   struct Strips {
-    const StripRow *of_one{nullptr}, *of_many{nullptr};  // may be the same row
-    int many{1};                                         // of_many runs from this number of tokens on
+    const StripRow *of_one{nullptr}, *of_many{nullptr};  // for few and for many tokens; may be equal
+    int many{1};                                         // number of tokens from which of_many is used
   };
-  std::array<Strips, kNumFormats> strips{};  // for MXFP4 and Q8_0
+  std::array<Strips, kNumFormats> strips{};  // set for MXFP4 and Q8_0
 
   const DotRow* dot(Format weights) const { return dots[static_cast<size_t>(weights)]; }
   const Strips& both_strips(Format weights) const { return strips[static_cast<size_t>(weights)]; }
@@ -75,7 +75,7 @@ struct Kernels {
   }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }
 };
-// tile_from_tokens > 0 replaces the from_tokens of the rows.
+// If tile_from_tokens > 0, it replaces the from_tokens of all rows that have one above 1.
 Kernels choose_kernels(Isa isa, int tile_from_tokens = 0);
 
 }  // namespace nibble::cpu

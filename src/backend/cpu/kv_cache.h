@@ -1,7 +1,7 @@
 // Keys and values of all layers, in BF16 or FP8, in pages of kPageTokens positions:
 //   layer [page] [keys, values] [kv head] [position in the page] [D]
 // The keys of one head in one page are the rows of a matrix, so attention uses the dot kernels of linear
-// layers. FP8 elements are float32 rounded to E4M3, saturating at 448, without a scale.
+// layers. FP8 means E4M3 without a scale: float32 is rounded to it and saturates at 448.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace nibble::cpu {
 // The pages of one layer. If the drafts of a sequence branch, `position` means a slot (backend/draft_tree.h).
 struct LayerKv {
   LayerKind kind{LayerKind::kFull};
-  Format format{Format::kBf16};  // or kE4m3
+  Format format{Format::kBf16};  // kBf16 or kE4m3
   std::byte* data{nullptr};
   int num_pages{0}, num_kv_heads{0}, head_dim{0};
 
@@ -46,7 +46,7 @@ class KvCache {
   static size_t num_bytes(const Config& config, Format format, int num_pages);
 
  private:
-  Buffer storage_;  // untouched until the first write: unused pages take no memory
+  Buffer storage_;  // Pages take no memory until they are written first.
   std::vector<LayerKv> layers_;
 };
 

@@ -20,7 +20,7 @@ uint32_t word_at(const void* bytes) {
   return word;
 }
 
-// Moves nibble i of 4 to nibble 2i.
+// Moves nibble i to nibble 2i, for i = 0 to 3.
 uint32_t spread(uint32_t nibbles) {
   nibbles = (nibbles | nibbles << 8) & 0x00FF00FF;
   return (nibbles | nibbles << 4) & 0x0F0F0F0F;
@@ -34,7 +34,7 @@ struct Destination {
   void put(int word, uint32_t value) const { std::memcpy(words + word * stride, &value, sizeof value); }
 };
 
-// Packs a block with separate codes and scales; a word of codes is 8 elements, the lowest nibble first.
+// Packs an MXFP4 block with a separate scale. A word of `codes` has 8 elements, the first in the low nibble.
 void pack_block(const uint8_t* codes, uint8_t scale, const Destination& to) {
   *to.scale = scale;
   for (int v = 0; v < 4; ++v) {
@@ -96,7 +96,7 @@ void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8
     });
 }
 
-// Releases the mapped pages of `num_rows` rows: those of `matrix` and of the matrices stored after it.
+// Releases the mapped pages of `num_rows` rows: of `matrix` and of the matrices that follow it in memory.
 void release(const Matrix& matrix, size_t num_rows, bool is_mapped) {
   const auto cols = static_cast<size_t>(matrix.cols);
   if (!is_mapped) return;
@@ -125,7 +125,7 @@ struct PackedRow {
   int matrix{0}, row{0};
 };
 
-// Packs all rows of `matrix` to `to` and the rows below it.
+// Packs all rows of `matrix` into the packed matrix, from row to.row on.
 void pack_rows(const Matrix& matrix, const PackedRow& to, int strip_rows, ThreadPool& pool) {
   NIBBLE_CHECK(is_packable(matrix, strip_rows) && to.row % strip_rows == 0,
                "{} rows of {} to row {}, {} in a strip", matrix.rows, name(matrix.format()), to.row,

@@ -10,22 +10,22 @@
 
 namespace nibble::cpu {
 
-// One matrix [rows, cols], or one per expert.
+// A packed matrix [rows, cols], or num_matrices of them, one per expert.
 struct PackedMatrix {
-  Format format{Format::kMxfp4};  // or kQ8_0
+  Format format{Format::kMxfp4};  // kMxfp4 or kQ8_0
   int rows{0}, cols{0};
   Buffer storage;  // all codes, then all scales
   int num_matrices{1};
 
   const uint8_t* codes(int matrix) const;
   const uint8_t* scales(int matrix) const;
-  size_t num_blocks() const;  // of one matrix
+  size_t num_blocks() const;  // number of blocks in one matrix
 };
 
 // Whether `matrix` has a format that can be packed, and its rows make whole strips.
 bool is_packable(const Matrix& matrix, int strip_rows);
 
-// Packs consecutive matrices, stored like experts. `is_mapped`: releases their pages of a mapped file.
+// Packs matrices that follow each other in memory. `is_mapped`: releases their pages of a mapped file.
 PackedMatrix pack(const Matrix& first, int num_matrices, int strip_rows, bool is_mapped, ThreadPool& pool);
 
 // Packs matrices of the same format and number of columns into one, stacked by rows.

@@ -18,13 +18,13 @@ struct PackedLayer {
   std::optional<PackedMatrix> o;    // [H, Nq D]
 };
 
-// Models are packed layer by layer; unshared weights are freed, so at most one layer is in memory twice.
+// Packed layer by layer: if no one else holds the weights, at most one layer is in memory twice.
 struct PackedModel {
-  std::shared_ptr<const Weights> weights;  // without the packed matrices
-  std::vector<PackedLayer> layers;         // empty: nothing is packed
+  std::shared_ptr<const Weights> weights;  // packed matrices have only a shape here
+  std::vector<PackedLayer> layers;         // one for each layer; empty if the model is not packed
   std::optional<PackedMatrix> unembedding;
 };
-// Dense matrices are first quantised to `dense`; experts must be MXFP4.
+// Quantises dense matrices to the formats in `dense`, then packs. Experts must be MXFP4.
 PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormats& dense, int strip_rows,
                        ThreadPool& pool);
 

@@ -1,4 +1,4 @@
-// Distributes work over threads. One thread computes each item, so results do not depend on their number.
+// Distributes loops over threads. One thread computes a whole item: the number of threads changes no result.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace nibble::cpu {
 
-// Multiply-adds below which a loop runs on the calling thread: waking others would cost what they save
-// (bench/cpu_kernels_bench.cpp: hand_over).
+// Loops with at most this number of multiply-adds run on the calling thread: waking other threads would take
+// as long as they save (bench/cpu_kernels_bench.cpp: hand_over).
 inline constexpr double kParallelWork{100e3};
 
-// `work`: multiply-adds of all items. Threads take items one by one, because cores may differ in speed.
+// `work`: multiply-adds of the whole loop. Threads take one item at a time, as cores may differ in speed.
 template <typename Body>
 void for_each(ThreadPool& pool, ptrdiff_t num_items, double work, const Body& body) {
   if (work > kParallelWork) return pool.for_each(num_items, body);

@@ -22,7 +22,7 @@ Q8Block to_q8(const float* split) {
   const bool is_finite = magnitude <= std::numeric_limits<float>::max();
   const float inverse = is_finite && magnitude >= 0x1p-120f ? 127 / magnitude : 0;
 
-  // Adding kWhole, whose last bit has the value 1, rounds to a whole number, which the low bits then hold.
+  // Adding kWhole, whose last bit has the value 1, rounds to an integer: the low bits of the sum hold it.
   constexpr float kWhole{0x1.8p23f};
   const auto whole = [&](const float* p) {
     return reinterpret_cast<Words>(load(p) * inverse + kWhole) - std::bit_cast<uint32_t>(kWhole);

@@ -10,7 +10,7 @@ namespace nibble::cpu {
 
 class WorkClock {
  public:
-  explicit WorkClock(std::vector<TimedWork>* work) : work_(work) {}  // null: records nothing
+  explicit WorkClock(std::vector<TimedWork>* work) : work_(work) {}  // `work` null: records nothing
   // Attributes the time since the last lap, or since construction, to `operation`.
   void lap(Operation operation, std::string_view name, bool is_draft = false) {
     if (!work_) return;

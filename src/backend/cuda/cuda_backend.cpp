@@ -37,7 +37,7 @@ struct Card {
   StepGraphs graphs;
   OwnedEvent end[2];  // ends of the launched steps, used alternately
 
-  // Shape of the step uploaded last, for the first rank: counts of ranks' own rows differ between ranks.
+  // The first rank's shape of the step uploaded last; other ranks differ in the number of their own rows.
   const StepShape& shape() const { return ranks.front()->shape(); }
   void upload(const Batch& batch) {
     for (const auto& rank : ranks) rank->take(batch, stream);
@@ -54,7 +54,7 @@ struct Card {
   }
 };
 
-// Timeout of a step that NCCL holds up.
+// Timeout of a step while NCCL waits for a rank.
 constexpr double kNcclPatienceSeconds{20};
 
 class CudaBackend final : public Backend {
@@ -70,7 +70,7 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  // Rank::keep_drafts() moves drafts of all rows of a step, so it cannot support ranks with own rows.
+  // False if ranks have own rows: Rank::keep_drafts() moves drafts of all rows of a step.
   bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
   // With the miniature's draft head, trees gain little and take longer than chains (docs/speculation.md).
   bool tries_trees() const override { return false; }
@@ -88,7 +88,7 @@ class CudaBackend final : public Backend {
   bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
   void connect_ranks(const BackendOptions& options);
   void try_links();
-  // Throws BackendLost on a timeout, or the failure reported by links or NCCL, whose kernels may never end.
+  // Throws BackendLost on a timeout or an NCCL failure; with nodes, rethrows what the links or NCCL threw.
   void wait_for(const OwnedEvent& event);
   void give_up_nccl();
 
@@ -103,8 +103,8 @@ class CudaBackend final : public Backend {
       for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
-  // A graph ends before sampling if sampling waits for masks, or if ranks are processes: all must capture
-  // NCCL's work in the same step, but only the first one knows how tokens are chosen.
+  // A graph ends before sampling in two cases: sampling waits for masks; or ranks are processes, which must
+  // all capture NCCL's work in the same step, although only the first one knows how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const { return shape.have_masks || connection_.links; }
   StepGraphs::Key key_of_graph(const Card& card) const {
     StepGraphs::Key shapes;
@@ -142,7 +142,7 @@ class CudaBackend final : public Backend {
   std::vector<std::unique_ptr<Card>> cards_;
   FailureFlag failure_;
   PinnedBuffer pinned_logits_;
-  std::array<Launched, 2> launched_;  // used alternately
+  std::array<Launched, 2> launched_;  // launched steps, used alternately
   size_t num_launched_{0}, num_waited_for_{0};
   std::optional<HeadDrafter> drafter_;  // only if one rank has the whole model
 };
@@ -203,7 +203,7 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
   const std::vector<int> devices = cards_of(plans);
   if (is_shared() && !connection_.nccl) connect(devices);
-  // NCCL's documentation: it may deadlock if several GPUs of one process run its work in graphs.
+  // NCCL may deadlock if several GPUs of one process run its work in graphs, says its documentation.
   const bool may_record = !connection_.nccl || connection_.links;
   threads_.run([&](size_t n) {
     cards_[n] = std::make_unique<Card>(own.has_graphs && may_record);
@@ -237,7 +237,7 @@ void CudaBackend::connect_ranks(const BackendOptions& options) {
   for (Rank* rank : ranks) rank->link(ranks, StepNumbers(config_, options.max_batch_tokens), failure_.data());
 }
 
-// Checks sums over ranks: a driver may report peer access while the machine drops what GPUs write.
+// Tests sums over ranks: some drivers report peer access although the machine drops GPUs' writes to peers.
 void CudaBackend::try_links() {
   threads_.run([&](size_t n) {
     for (const auto& rank : cards_[n]->ranks) rank->begin_trial(cards_[n]->stream);
@@ -286,7 +286,7 @@ void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
     card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_logits(first, count, turn, card.stream); });
 }
 
-// Other ranks may overwrite the logits only after the meeting. Other processes get tokens with the next step.
+// Ranks of a process meet once tokens are chosen, before they overwrite logits; other processes do not wait.
 void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
     first_rank().sample(first, count, card.stream);
@@ -310,13 +310,13 @@ void CudaBackend::take_logits(int count, std::vector<float>& logits) {
                 downloaded + static_cast<size_t>(count) * static_cast<size_t>(config_.vocab));
 }
 
-// All GPUs have their graph and input before any launch: both may allocate, and an allocation may wait for
-// running kernels, which must not themselves wait for launches on this GPU.
+// Every GPU gets its graph and input before any launch. These may allocate, and an allocation may wait until
+// running kernels end; a running kernel must not wait for a launch that comes after the allocation.
 void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "launch() without wait()");
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
-  step.num_outputs = 0;  // without those of spare rows
+  step.num_outputs = 0;  // counts outputs of runs, not those of padding rows
   for (const Run& run : batch.runs)
     if (draws(first_card())) step.num_outputs += static_cast<int>(run.outputs.size());
   threads_.run([&](size_t n) {
@@ -408,8 +408,8 @@ void CudaBackend::wait_for(const OwnedEvent& event) {
   }
 }
 
-// Aborts the GPUs' work in a failed NCCL group, after which this backend cannot be used. Not for nodes, whose
-// processes are ended from outside: NCCL's abort would wait until no graph contains its work.
+// Aborts the GPUs' work in a failed NCCL group, after which this backend cannot be used. Not called for
+// nodes, whose processes are ended from outside: the abort would wait until no graph contains NCCL's work.
 void CudaBackend::give_up_nccl() {
   threads_.run([&](size_t n) { cards_[n]->ranks.front()->nccl()->abort(); });
 }
@@ -527,7 +527,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
-// The recipe of a step of the first rank in words. At most kOutputRows rows of logits are computed at a time.
+// Describes how the first rank runs a step. Logits are computed for at most kOutputRows rows at a time.
 std::vector<StepFact> step_of(const Plan& plan, const Config& config, const CudaOptions& own, int num_rows) {
   const int num_ranks = own.num_ranks();
   const Sharing sharing{num_ranks > 1, num_ranks > 1 && !own.asks_for_nccl(), own.have_own_sequences};

@@ -19,8 +19,8 @@ using enum Format;
 using enum MatrixEngine;
 using enum Operation;
 
-// Minimum shared memory of an operation's kernels in bytes, by functions named after the contraction's width.
-// A dense product can take its columns one at a time; an expert takes all columns of a group together.
+// Minimum shared memory of a kernel in bytes; the name says the width of the contraction. A dense product can
+// take one column at a time; an expert's product takes all columns of a group together.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
@@ -56,7 +56,7 @@ constexpr Format kFormats[]{kF32, kBf16, kE4m3, kMxfp4};
 constexpr EnumSet<Format> kAnyFormat{kF32, kBf16, kE4m3, kMxfp4};
 
 constexpr const char* kOnly{"the only one of its format"};
-constexpr const char* kStrips{"docs/decisions/0005"};  // with measurements of the alternatives
+constexpr const char* kStrips{"docs/decisions/0005"};  // measurements of strips and their alternatives
 constexpr const char* kBatch{"docs/decisions/0016"};
 constexpr const char* kPairs{"docs/decisions/0015"};
 constexpr const char* kDealt{"docs/decisions/0019"};
@@ -73,11 +73,11 @@ struct TableRow {
   Range rows{};  // row counts of a step that the kernel takes
   MatrixEngine engine{kAny};
   EnumSet<Format> only{kAnyFormat};
-  Families families{kEverywhere};  // rows by wgmma ignore it: valid_families()
+  Families families{kEverywhere};  // of mma.sync rows; others: see valid_families()
   Format activations{kBf16};
   Pass pass{};
   Launcher launcher;
-  int max_rows{kAnyRows};  // this and the members below: see kernel_table.h
+  int max_rows{kAnyRows};  // this and the members below: see KernelRow in kernel_table.h
   size_t (*shared_bytes)(const Config& config, Format weights){nullptr};
   std::string (*why_not)(const Config& config, const Target& target){nullptr};
   const char* kernel;
@@ -200,7 +200,7 @@ constexpr TableRow kExpertsUpRows[]{
      .kernel = "experts_up_blocks: block-scaled, 64 pairs", .reason = kBlocks},
 };
 
-// experts_down: down projections, weighted.
+// experts_down: down projections, times the weights of the chosen experts.
 constexpr TableRow kExpertsDownRows[]{
     {.rows = {1, kFewTokens}, .engine = kMma, .pass = kFewPass, .launcher = &experts_down,
      .shared_bytes = &group_intermediate, .kernel = "experts_down: strips of 16 rows, weighted",
@@ -273,7 +273,7 @@ constexpr OperationRows kTable[]{
     {kSample, {kF32}, kSampleRows},
 };
 
-// Returns the largest row count in this table row's range for which no wgmma row replaces it.
+// Returns the largest row count that this table row keeps: above it, rows of wgmma kernels replace it.
 int rows_kept(const TableRow& row, std::span<const TableRow> rows, Format weights) {
   int kept = row.rows.to;
   for (const TableRow& other : rows) {

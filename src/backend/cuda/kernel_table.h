@@ -102,7 +102,7 @@ struct KernelRow {
   // Why the kernel cannot run the model on the target; empty: it can. Null: runs all that limits.h accepts.
   std::string (*why_not)(const Config& config, const Target& target);
   const char* kernel;
-  const char* reason;  // why this kernel was chosen, or the record that shows it
+  const char* reason;  // why this kernel was chosen, or the document that shows why
 
   bool takes(int num_rows) const { return from_rows <= num_rows && num_rows <= to_rows; }
 
@@ -121,7 +121,7 @@ std::span<const KernelRow> kernel_rows();
 // by wgmma; "experts-up/MXFP4/MXFP8/17-" by block-scaled products.
 std::string name(const KernelRow& row);
 
-// BlockFormat and the Format of a row's activations. block_format_of() is set for kBlockScaled rows only.
+// The same format as a Format and as a BlockFormat. block_format_of() is empty unless `row` is kBlockScaled.
 Format format_of(BlockFormat format);
 std::optional<BlockFormat> block_format_of(const KernelRow& row);
 

@@ -43,7 +43,7 @@ std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& op
 MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::optional<int> device = {});
 
-// The free memory of `device` or, if not set, of the GPU that needs the most.
+// The free bytes of GPU number `device` or, if not set, of the GPU that needs the most memory.
 struct FreeMemory {
   size_t bytes;
   std::optional<int> device{};
@@ -52,7 +52,7 @@ struct FreeMemory {
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
                            const CudaOptions& own, const FreeMemory& free);
 
-// Returns the GPU bytes now free for weights, cache and workspace, without those that loading needs on top.
+// Returns the GPU's free bytes for weights, cache and workspace: without kStagingBytes, used during loading.
 size_t loadable_bytes(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

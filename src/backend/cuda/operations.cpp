@@ -20,7 +20,7 @@ Activations of_attention(const Step& step, const ActivationRoom& room) {
 Activations of_experts(const Step& step, const ActivationRoom& room) {
   return room.in(step.recipe.expert_activations);
 }
-// The norm that the router reads; block-scaled products read it in another layout (blocks_of_norm()).
+// The norm in the layout that the router reads; block-scaled products read another one (blocks_of_norm()).
 Activations norm_of_router(const Step& step) {
   return step.recipe.expert_activations == ActivationLayout::kBlocks ? step.work.normed.data
                                                                      : of_experts(step, step.work.normed);
@@ -146,8 +146,8 @@ void append(const Step& step, size_t layer) {
                     step.shape.num_tiles > 0 ? of_attention(step, work.attended) : Activations()});
 }
 
-// Long runs of rows of one sequence are computed in tiles; other rows one by one, with positions split over
-// CTAs, whose partial softmaxes take scratch memory that limits the rows of a launch.
+// Computes long runs of one sequence's rows in tiles, and other rows one by one. The positions of a single
+// row are split over CTAs; their partial softmaxes take scratch memory, which limits the rows of a launch.
 void attend(const Step& step, size_t layer) {
   const Config& config = step.model.config;
   const Workspace& work = step.work;
@@ -225,7 +225,7 @@ void route(const Step& step, size_t layer) {
 }
 
 void experts_up(const Step& step, size_t layer) {
-  if (step.recipe.routing == RoutingBy::kSameLaunch) return;  // route() has done it
+  if (step.recipe.routing == RoutingBy::kSameLaunch) return;  // route() has launched it already
   const Config& config = step.model.config;
   const Workspace& work = step.work;
   step.plan.experts_up(step.stream, {of_experts(step, work.normed), groups_of(step), step.shape.num_tokens,
@@ -266,7 +266,7 @@ HalfOutput output_of_half(const Step& step, int half) {
             nullptr,
             recipe.gathers_own_rows ? parts_of(work.input, step.shape).own_of_rows : nullptr};
   const bool is_last =
-      layer + 1 == step.model.weights.layers.size();  // all ranks compute logits from x after it
+      layer + 1 == step.model.weights.layers.size();  // after it, all ranks compute logits from x
   const bool leaves_norm = !is_last && recipe.attention_norm_of(layer + 1) == NormIn::kAllReduce;
   return {Operation::kExpertsDown,
           work.experts_out,
@@ -288,7 +288,7 @@ void unembed(const Step& step, int first, int count) {
                        step.model.config.rms_eps};
   const int* rows = parts_of(work.input, step.shape).output_rows + first;
   const Activations normed = work.normed.in(recipe.activations);
-  if (recipe.norm == NormIn::kOwnLaunch)  // norms these rows only
+  if (recipe.norm == NormIn::kOwnLaunch)  // only of the rows whose logits are computed
     step.plan.rms_norm(step.stream, {norm, count, nullptr, normed, {}, rows});
   step.plan.unembed(step.stream, {norm, rows, count, step.model.weights.unembedding,
                                   step.model.logits + step.model.weights.first_of_vocab, normed,

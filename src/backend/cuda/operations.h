@@ -11,7 +11,7 @@ namespace nibble::cuda {
 
 // What a rank computes with: its share of the model (model/shares/share.h) and its KV cache.
 struct Model {
-  const Config& config;  // the rank's
+  const Config& config;  // of the rank's share
   const DeviceWeights& weights;
   const KvStorage& kv;
   float* logits;  // [kOutputRows, V], in the first rank's memory: samples are drawn from it
@@ -45,7 +45,7 @@ void experts_down(const Step& step, size_t layer);
 ResidualInput stream_after_layer(const Step& step);
 
 // The result of half a layer if ranks share the model. The all-reduce writes x plus all parts of all ranks to
-// `out`. Part p of row r begins at p part_stride + r row_stride.
+// `out`. Part p of row r begins at parts + p part_stride + r row_stride.
 struct HalfOutput {
   Operation operation;  // operation that computed the parts
   const float* parts;
@@ -55,9 +55,9 @@ struct HalfOutput {
   float* out;      // [T, H]
   // Weights of the norm that the all-reduce also writes to work.normed; null: it writes no norm.
   const float* norm;
-  int image_rows;        // of work.normed
+  int image_rows;        // rows of the image work.normed; 0: no image
   const float* weights;  // [T, num_parts]: a part with weight 0 is absent; null: no part is absent
-  // [T]: the row of `parts` for each row of the step; -1: this rank has none; null: the same row.
+  // [T]: for each row of the step, its row in `parts`; -1: this rank has none. null: the same row.
   const int* part_rows;
 };
 HalfOutput output_of_half(const Step& step, int half);

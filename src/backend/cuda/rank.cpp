@@ -62,7 +62,7 @@ void Rank::sum(int half, int n, Turn turn, Stream stream) const {
     const auto first = static_cast<size_t>(first_row), at = first * static_cast<size_t>(config_.hidden);
     return nccl_->sum(
         on(stream), output.operation,
-        // part_rows counts from the first row of the step.
+        // Rows in part_rows are counted from the step's first row, so with them `parts` is not advanced.
         {output.parts + (output.part_rows ? 0 : first * output.row_stride), output.num_parts,
          output.part_stride, output.row_stride, output.x + at, output.out + at, num_rows, config_.hidden,
          output.weights ? output.weights + first * static_cast<size_t>(output.num_parts) : nullptr,
@@ -139,8 +139,8 @@ SumArgs Rank::trial_sum(float* x, int num_rows) const {
   return args;
 }
 
-// Runs an all-reduce of trial_rows() rows (by owners, if steps can have enough rows), one of a single row by
-// tagged words, and a meeting. The step number is 0, which no batch has.
+// Runs an all-reduce of trial_rows() rows, which uses owners if a step can have enough rows; one of a single
+// row, by tagged words; and a meeting. The step number is 0, which no batch has.
 void Rank::run_trial(Turn turn, Stream stream) const {
   if (nccl_) {
     const auto sum = [&](float* x, int num_rows) {

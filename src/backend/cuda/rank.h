@@ -33,7 +33,7 @@ class Rank {
   // Uploads a batch's input (InputUpload::upload). Launches until the next call are of this step.
   void take(const Batch& batch, Stream stream);
   const StepShape& shape() const { return shape_; }
-  // For ranks that write into each other's memory: make_inbox() on all, then link(). `all`: in rank order.
+  // For ranks that write into each other's memory: make_inbox() on all, then link(). `all`: ranks in order.
   void make_inbox(Stream stream) { inbox_.emplace(config_, share_.num_ranks, max_batch_tokens_, stream); }
   void link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint32_t* failure);
   // For ranks that NCCL connects. Returns when all ranks have called it.
@@ -55,7 +55,7 @@ class Rank {
   // Tests the links before the first step: sums of one row and of more, with known terms and results.
   void begin_trial(Stream stream) const;
   void run_trial(Turn turn, Stream stream) const;
-  bool trial_was_right(Stream stream) const;  // waits for the trial
+  bool trial_was_right(Stream stream) const;  // waits until the trial has ended
 
  private:
   Sharing sharing() const {

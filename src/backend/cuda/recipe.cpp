@@ -38,17 +38,17 @@ RoutingBy routing_by(const KernelRow& route, int num_tokens, int experts_per_tok
              : RoutingBy::kGroups;
 }
 
-// The all-reduce may overwrite x, unless kernels compute the norm themselves: those read the whole stream and
-// also write x, so the sum must be elsewhere. It then goes to the buffer with project's result; if ranks have
-// their own sequences, that buffer holds only the rank's own rows, and the sum goes to the experts' outputs.
+// The all-reduce after attention writes to x, unless kernels compute the norm themselves: those read the
+// whole stream and also write x. The sum then goes to project's output buffer or, if this holds only the
+// rank's own rows because ranks have their own sequences, to the experts' output buffer.
 StreamIn stream_after_attention(const Sharing& sharing, NormIn experts_norm) {
   if (!sharing.is_shared) return StreamIn::kProjectParts;
   if (experts_norm != NormIn::kReader) return StreamIn::kX;
   return sharing.has_own_sequences ? StreamIn::kExpertsOut : StreamIn::kProjectParts;
 }
 
-// qkv prefetches the last pages of each row of a full-attention layer, 16 MB in all; attention's CTAs request
-// 17 MB at once on Hopper, whose L2 has 50 MB. Not measured on other chips.
+// In a full-attention layer, qkv prefetches the last pages of each row, 16 MB in all. On Hopper attention's
+// CTAs request 17 MB at once, and L2 has 50 MB. Not measured on other chips.
 void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   constexpr int kBytes{16 << 20};
   if (plan.target().family != Family::kSm90) return;
@@ -58,7 +58,7 @@ void plan_pages_ahead(const Plan& plan, const Config& config, StepRecipe& to) {
   to.num_pages_ahead = kBytes / to.ahead_page_bytes / to.rows.num_attention_rows;
 }
 
-// Whether the kernel streams weights past few columns.
+// Whether the kernel streams weights and multiplies them by few columns (dense/stream.cu, experts/stream.cu).
 bool streams(const KernelRow& row) { return row.pass.columns == kMaxColumns && !row.pass.takes_image; }
 
 void plan_launches(const Plan& plan, const Config& config, StepRecipe& to) {

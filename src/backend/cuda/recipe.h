@@ -10,10 +10,10 @@
 namespace nibble::cuda {
 
 enum class NormIn {
-  kReader,     // every kernel that reads the norm, for itself
-  kOwnLaunch,  // rms_norm
-  kRouter,     // the router's launch, which is the first to read the norm
-  kAllReduce   // the all-reduce before the norm
+  kReader,     // every kernel that reads the norm computes it itself
+  kOwnLaunch,  // rms_norm computes it, in a launch of its own
+  kRouter,     // the router's launch computes it, as the first that reads it
+  kAllReduce   // the all-reduce before the norm computes it
 };
 // How the choice of experts reaches their products.
 enum class RoutingBy {
@@ -25,7 +25,7 @@ enum class RoutingBy {
 enum class StreamIn {
   kX,             // Workspace::x
   kProjectParts,  // project's output buffer: its result, or the sum over ranks
-  kExpertsOut     // the experts' output buffer, if project_parts holds other rows
+  kExpertsOut     // the experts' output buffer, where project_parts holds only the rank's own rows
 };
 
 struct Sharing {
@@ -44,26 +44,26 @@ struct StepRows {
 struct StepRecipe {
   StepRows rows;
 
-  NormIn first_attention_norm, attention_norm;  // in the first layer, and in all others
+  NormIn first_attention_norm, attention_norm;  // of the first layer, and of all others
   // Whether the norm gathers the rank's own rows from the residual stream, which stays unchanged.
   bool gathers_own_rows{false};
-  ActivationLayout attention_activations;  // read by qkv and project
+  ActivationLayout attention_activations;  // layout that qkv and project read
   int num_parts;                           // partial sums that qkv and project leave: 1 or 2 (dense/args.h)
   // What qkv of a full-attention layer prefetches for attention: bytes per page (0: nothing), pages per row.
   int ahead_page_bytes{0}, num_pages_ahead{0};
 
   StreamIn stream_after_attention;
   int num_stream_parts;      // partial sums of the stream after attention: 1 or 2
-  bool project_adds_stream;  // otherwise the all-reduce does
+  bool project_adds_stream;  // false: the all-reduce adds it
   // Whether the next reader of the stream adds the experts' outputs; otherwise the all-reduce does.
   bool reader_adds_experts;
 
   NormIn experts_norm;
   ActivationLayout expert_activations;
   RoutingBy routing;
-  int group_size, max_groups;  // pairs per group, and groups for any routing
+  int group_size, max_groups;  // pairs of a full group; groups that any routing may need
 
-  // Shapes of the launches that stream weights past few columns; other kernels have a single shape.
+  // Shapes of launches that stream weights and multiply them by few columns; other kernels have fixed shapes.
   std::optional<DenseLaunch> qkv, project;
   std::optional<ExpertsUpLaunch> experts_up;  // also set if the launch is route_and_experts_up
   std::optional<ExpertsDownLaunch> experts_down;

@@ -43,14 +43,15 @@ Examples:
   nibble bench acceptance synthetic:gpt-oss-20b 0.7,0.5,0.3 0.9
   nibble bench acceptance tiny 0.8 -n 128 --json)"};
 
-constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // rows per timed step
+constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // number of rows in a timed step
 constexpr int kStepsOfRows{16};                     // timed steps for each number of rows, per repetition
-constexpr int kFixedDepths[]{1, 3, 5};              // drafts per step
+constexpr int kFixedDepths[]{1, 3, 5};  // drafts per step in the runs with a fixed number of drafts
 constexpr int kNumAcceptanceWarmups{1};
 
 struct AcceptanceProfile {
   std::string name;
-  std::vector<double> chances;  // by the draft's index in its step; a single value applies to all drafts
+  // probability of acceptance of each draft of a step; a single value applies to all drafts
+  std::vector<double> chances;
   double chance(size_t place) const {
     return chances.size() == 1 ? chances[0] : place < chances.size() ? chances[place] : 0;
   }
@@ -71,10 +72,11 @@ AcceptanceProfile read_profile(const std::string& text) {
   return profile;
 }
 
-TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }  // 0: the first timed token
+// position 0: the first timed token
+TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }
 
-// Drafts the tokens of token_at() up to a miss and wrong tokens after it. Misses are drawn per position, so
-// that all numbers of drafts meet the same draws. No draw is used twice, as a step ends at its first miss.
+// Proposes the tokens of token_at() until a randomly drawn miss, and wrong tokens from there on. A draw
+// depends on the position only, so that runs with different numbers of drafts use the same draws.
 class ForcedDrafter final : public speculative::Drafter {
  public:
   ForcedDrafter(const AcceptanceProfile& profile, uint64_t draw_seed)
@@ -97,15 +99,15 @@ class ForcedDrafter final : public speculative::Drafter {
   int position_{0};
 };
 
-// Drafts per step: none, a fixed number, or the number that the controller chooses. The controller keeps what
-// it has learned for the next run, as in a server.
+// One way to choose the number of drafts per step: none, a fixed number, or the controller's choice. The
+// speculator is kept between runs, so the controller keeps what it has learned, as in a server.
 struct DraftedWay {
   std::string name;
   std::unique_ptr<speculative::Speculator> speculator{};  // null: no drafts
   std::vector<double> tokens_per_second{}, tokens_per_step{};
 };
 
-// The drafters keep a reference to `draw_seed` and read its value when a run begins.
+// Each run makes a drafter from the values that `profile` and `draw_seed` have then; both must stay valid.
 std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile, const uint64_t& draw_seed) {
   const auto make = [&](const speculative::DrafterSources&) {
     return std::make_unique<ForcedDrafter>(profile, draw_seed);
@@ -202,7 +204,8 @@ std::vector<double> speed_ratios(const DraftedWay& way, const DraftedWay& other)
 }
 const DraftedWay& best_fixed(const ProfileResult& result) {
   const auto speed = [](const DraftedWay& way) { return statistics_of(way.tokens_per_second).median; };
-  return *std::max_element(result.ways.begin(), result.ways.end() - 1,  // all except auto, which is last
+  // The last element, auto, is excluded.
+  return *std::max_element(result.ways.begin(), result.ways.end() - 1,
                            [&](const DraftedWay& a, const DraftedWay& b) { return speed(a) < speed(b); });
 }
 
@@ -253,7 +256,7 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
     results.push_back({.name = profile.name, .ways = drafted_ways(profile, draw_seed)});
   for (int n = 0; n < kNumAcceptanceWarmups + options.num_repetitions; ++n) {
     const bool counts = n >= kNumAcceptanceWarmups;
-    // Draw other misses in each repetition; otherwise repeating would not average over the draws.
+    // Each repetition draws other misses, so that the median averages over the draws.
     draw_seed = static_cast<uint64_t>(n);
     for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
       const double step = runner.step_seconds(kRowsOfStep[i]);

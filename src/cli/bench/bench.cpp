@@ -113,7 +113,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
         results.push_back(result);
         if (options.as_json) return;
         fmt::print("{}", options.as_csv ? csv_row(setup, result) : table.add(result));
-        std::fflush(stdout);  // the next test may take minutes
+        std::fflush(stdout);  // Show the row now: the next test may take minutes.
       });
   // Read device facts right after the tests, while clocks and temperature are still as under load.
   setup.record.machine.device = device_facts(row);
@@ -128,7 +128,8 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
 }
 
 void add_flags(CLI::App& command, Settings& settings, BenchOptions& options) {
-  add_model(command, options.model)->required(false);  // the subcommands of bench have their own MODEL
+  // MODEL is not required, because a subcommand has a MODEL of its own.
+  add_model(command, options.model)->required(false);
   add_numbers(command, "-p,--prompt-lengths", options.prompt_lengths,
               "tokens of the prompts to prefill; 0: none");
   add_numbers(command, "-n,--output-lengths", options.output_lengths, "tokens to decode; 0: none");

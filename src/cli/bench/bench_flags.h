@@ -14,13 +14,13 @@
 
 namespace nibble::cli {
 
-inline constexpr int kMaxBenchTokens{1 << 20};  // of a prompt, an answer, or the KV cache
+inline constexpr int kMaxBenchTokens{1 << 20};  // maximum length of a prompt, an answer, or the KV cache
 inline constexpr int kMaxBenchClients{1024};
 
 struct BenchFlags {
   std::string model;
   int num_repetitions{5};
-  std::optional<std::string> max_batch_tokens;  // -b
+  std::optional<std::string> max_batch_tokens;  // value of -b
   bool as_json{false};
   std::optional<std::string> record;  // file that the record is appended to
 };

@@ -35,13 +35,14 @@ Examples:
   nibble bench clients synthetic:gpt-oss-120b --tokenizer bytes --clients 1,16,64 -p 1024 -n 256
   nibble bench clients tiny --clients 4 -p 64 -n 64 --json)"};
 
-constexpr int kRequestsOfClient{4};  // per client, one after another
+constexpr int kRequestsOfClient{4};  // number of requests that each client sends, one after another
 
 struct ClientsLoad {
   int num_clients;
   std::vector<double> tokens_per_second{};
-  std::vector<double> seconds_per_token{};  // mean time between tokens of an answer, per repetition
-  std::vector<double> idle_seconds{};       // device idle time between two steps (StepReport)
+  // mean time between two tokens of an answer; one element per repetition
+  std::vector<double> seconds_per_token{};
+  std::vector<double> idle_seconds{};  // idle time of the device before each timed step (StepReport)
 };
 
 // Makes random prompts that all differ, also across repetitions, so that the prefix cache never hits.

@@ -11,8 +11,9 @@ namespace nibble::cli {
 
 struct ClientsOptions {
   std::string model;
-  std::vector<int> num_clients;              // one load for each number of clients
-  int num_prompt_tokens, num_output_tokens;  // per request; at least 1 and 2
+  std::vector<int> num_clients;  // numbers of concurrent clients; each is measured separately
+  // tokens per request: at least 1 of the prompt, at least 2 of the answer
+  int num_prompt_tokens, num_output_tokens;
   int num_repetitions{5};
 };
 

@@ -30,7 +30,7 @@ Example:
 
 struct Property {
   const char* name;
-  const char* pointer;  // JSON pointer into a run
+  const char* pointer;  // JSON pointer to the property in the record of a run
 };
 constexpr Property kWork[]{{"the size of the weights in bytes", "/weight_bytes"},
                            {"the number of parameters", "/num_parameters"},
@@ -64,7 +64,7 @@ std::string model_of(const Json& run) {
   return std::filesystem::path(text_of(value_at(run, "/model"))).filename();
 }
 
-// Formats of weights and activations by operation, over all kernels of the operation.
+// Returns, for each operation, the formats of weights and activations of all its kernels.
 std::map<std::string, std::set<std::string>> formats_of(const Json& run) {
   std::map<std::string, std::set<std::string>> formats;
   for (const Json& row : value_at(run, "/kernels"))
@@ -84,7 +84,8 @@ void check_same_work(const std::string& name_a, const Json& a, const std::string
   }
   const auto formats_b = formats_of(b);
   for (const auto& [operation, formats] : formats_of(a)) {
-    const auto found = formats_b.find(operation);  // absent if one version fuses this operation with another
+    // Missing if the other version fuses this operation with another one.
+    const auto found = formats_b.find(operation);
     if (found != formats_b.end() && found->second != formats)
       refuse("the format of " + operation, fmt::format("{}", fmt::join(formats, " or ")),
              fmt::format("{}", fmt::join(found->second, " or ")));
@@ -107,7 +108,7 @@ bool is_run(const Json& run) {
   return tests.is_array() && std::all_of(tests.begin(), tests.end(), is_test);
 }
 
-// Pools the samples of all runs. Tests are in the order of the first run.
+// Merges samples of tests with the same name. The result is in the order in which tests first occur.
 std::vector<Samples> samples_of(const Runs& runs) {
   std::vector<Samples> all;
   for (const Json& run : runs)

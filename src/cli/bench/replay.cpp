@@ -47,8 +47,8 @@ Examples:
 constexpr size_t kMaxReplayBytes{size_t{64} << 20};
 constexpr int kNumReplayWarmups{1};
 
-// Reads {"prompt": TEXT, "raw": true, "prediction": TEXT, "temperature": X, "seed": N, "max_tokens": N,
-// "reasoning": LEVEL}. Only the prompt is required.
+// Reads a line of the file: {"prompt": TEXT, "raw": true, "prediction": TEXT, "temperature": X, "seed": N,
+// "max_tokens": N, "reasoning": LEVEL}. Only "prompt" is required.
 GenerationRequest read_request(const Field& line, const Settings& settings, const Config& config,
                                const Tokenizer& tokenizer, int context) {
   line.allow_only({"prompt", "raw", "prediction", "temperature", "seed", "max_tokens", "reasoning"});
@@ -104,8 +104,8 @@ struct Way {
   RequestsRun last{};
 };
 
-// Median over the repetitions of the speed of `on` divided by that of `off`. The two ran one after the other
-// in each repetition, so that other load on the machine slows both.
+// Returns the median over all repetitions of the ratio of the speeds, `on` / `off`. Each repetition runs
+// both, one right after the other, so that other load on the machine slows both equally.
 double ratio_of(const Way& on, const Way& off) {
   std::vector<double> ratios;
   for (size_t n = 0; n < on.tokens_per_second.size(); ++n)
@@ -166,7 +166,8 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
   on.name = settings.speculate.value_or(settings.speculative_config ? "config" : "auto");
   for (int n = 0; n < kNumReplayWarmups + options.num_repetitions; ++n) {
     for (Way* way : {&off, &on}) {
-      Engine engine(*backend, tokenizer, way->options);  // new: no cached prefixes, no learned drafts
+      // A new engine has no cached prefixes and no learned drafts.
+      Engine engine(*backend, tokenizer, way->options);
       way->last = run_requests(engine, requests, options.num_clients);
       const double seconds = options.num_clients == 1 ? way->last.decode_seconds : way->last.seconds;
       if (n >= kNumReplayWarmups)

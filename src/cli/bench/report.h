@@ -25,17 +25,17 @@ struct BenchSetup {
   int num_threads{0}, max_batch_tokens{0}, num_repetitions{0};
   double read_bandwidth{0};       // bytes per second, measured in this run
   std::optional<Tuning> tuning;   // tuning used by the run
-  std::vector<Counter> counters;  // read after all tests, so warm-up is included
+  std::vector<Counter> counters;  // read after all tests: warm-up steps are counted too
 
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };
 
-// Bytes per second and share are computed from the mean speed of the repetitions.
+// Results of one test. `bytes_per_second` and `share` are computed from the mean speed of the repetitions.
 struct Figures {
   SampleStatistics speed;  // tokens per second
   double bytes_per_second{0};
-  double share{0};   // of the read bandwidth
-  std::string note;  // reasons to doubt the figures, separated by commas
+  double share{0};   // bytes_per_second / read bandwidth
+  std::string note;  // reasons to doubt these figures, separated by commas; empty if none
 };
 Figures figures_of(const BenchSetup& setup, const BenchResult& result);
 

@@ -12,12 +12,12 @@ namespace nibble::cli {
 struct RequestsRun {
   std::vector<std::vector<TokenId>> answers;
   double seconds{0};                   // from the first request to the end of the last answer
-  double decode_seconds{0};            // sum over the answers: time from the first token to the last
-  size_t num_tokens{0}, num_steps{0};  // sums over the answers; a step shared by two answers counts twice
+  double decode_seconds{0};            // sum over all answers of the time from the first token to the last
+  size_t num_tokens{0}, num_steps{0};  // sums over all answers: a step that computes two of them counts twice
   speculative::DraftCounts drafts{};
 };
 
-// Keeps `num_clients` requests running. Throws InputError if a request fails.
+// Runs all requests, at most `num_clients` at a time. Throws InputError if a request fails.
 RequestsRun run_requests(Engine& engine, std::span<const GenerationRequest> requests, int num_clients);
 
 }  // namespace nibble::cli

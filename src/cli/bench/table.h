@@ -10,8 +10,8 @@
 
 namespace nibble::cli {
 
-// With several depths and lengths, the table is a grid: a row per depth, a column per length, medians in the
-// cells. Otherwise it is a list: a row per test, with standard deviation and a note.
+// With several depths and several lengths the table is a grid: a row per depth, a column per length, and
+// medians in the cells. Otherwise the table has a row per test, with standard deviation and a note.
 class BenchTable {
  public:
   // `tests` must be in the order of list_tests(): all lengths of a depth, then those of the next depth.
@@ -19,7 +19,7 @@ class BenchTable {
 
   std::string head() const;
   std::string add(const BenchResult& result);  // returns the text to append to the table
-  // Lines below the table: reasons to doubt figures of a grid, which has no notes, and contradictions.
+  // Lines below the table: contradictory results, and for a grid, which has no column for notes, the notes.
   std::string notes() const;
 
  private:

@@ -58,7 +58,7 @@ void converse(Conversation& conversation, const std::function<LineReader::Outcom
       continue;
     }
     if (line.find_first_not_of(" \t\r\n") == std::string::npos) continue;
-    try {  // an error in one line does not end the conversation
+    try {  // A refused line does not end the conversation.
       obey_or_ask(conversation, line);
     } catch (const InputError& error) {
       fmt::print("{}\n", error.what());

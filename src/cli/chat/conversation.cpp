@@ -104,7 +104,7 @@ void Conversation::answer(size_t num_before, std::string question) {
              describe(answer.finished, speed_of(model_.config, model_.formats, answer.finished)),
              dim_off(stdout));
 
-  // Drop a turn without text: a question without an answer would confuse the model.
+  // Drop question and answer if the answer is empty: a question without an answer would confuse the model.
   if (answer.text.empty()) {
     fmt::print("{}no answer; {}{}\n", dim_on(stdout),
                num_before < messages_.size() ? "the earlier one is kept" : "the question is dropped",

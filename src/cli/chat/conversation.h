@@ -31,13 +31,13 @@ class Conversation {
   void ask(const std::string& question);
   void ask_again();  // asks the last question again; the new answer replaces the old one
 
-  // `name` as in the table of settings; an empty value restores the default.
+  // Changes the setting called `name` in the table of settings; an empty value restores the default.
   void set(const std::string& name, const std::string& value);
   static std::vector<const Setting*> changeable_settings();
   const Settings& settings() const { return settings_; }
 
   harmony::Chat chat() const;       // the conversation so far, with the current settings
-  void resume(harmony::Chat chat);  // replaces this conversation
+  void resume(harmony::Chat chat);  // replaces messages, instructions, reasoning effort and date
   void forget();                    // removes the messages, keeps the settings
 
   bool hides_reasoning{false};
@@ -52,7 +52,7 @@ class Conversation {
   AnswerFormat format_;
   std::vector<harmony::ChatMessage> messages_;
   std::string question_;  // the last question that was sent; empty: none
-  size_t num_before_{0};  // number of messages before that question
+  size_t num_before_{0};  // number of messages before question_
 };
 
 }  // namespace nibble::cli

@@ -24,7 +24,7 @@ constexpr size_t kMaxHistoryLine{64 << 10};  // bytes; a longer paste is not kep
 // Switch xterm's bracketed paste mode on and off.
 constexpr std::string_view kPasteBegins{"\x1b[?2004h"}, kPasteEnds{"\x1b[?2004l"};
 constexpr std::string_view kEndOfPaste{"\x1b[201~"};
-// libedit miscounts rows of a text taller than the screen and leaves the cursor inside it.
+// Erases all below the cursor: libedit miscounts the rows of a text taller than the screen and leaves some.
 constexpr std::string_view kEraseBelow{"\x1b[J"};
 constexpr int kLookMilliseconds{250};
 
@@ -126,7 +126,8 @@ void LineEditor::remember(const std::string& line) {
   unfinished += ".new";
   std::error_code error;
   fs::create_directories(fs::absolute(history_file_, error).parent_path(), error);
-  if (history(history_.get(), &event, H_SAVE, unfinished.c_str()) >= 0)  // H_SAVE: readable only by its owner
+  // H_SAVE creates a file that only its owner can read.
+  if (history(history_.get(), &event, H_SAVE, unfinished.c_str()) >= 0)
     fs::rename(unfinished, history_file_, error);
   else
     error = std::error_code(errno, std::generic_category());
@@ -136,8 +137,8 @@ void LineEditor::remember(const std::string& line) {
   history_file_.clear();
 }
 
-// Restores raw mode, which the shell resets on ctrl-Z and fg, and adopts a new window size. Polled four times
-// a second: signals would arrive on an arbitrary thread.
+// Restores raw mode, which the shell resets on ctrl-Z and fg, and adopts a new window size. Called four times
+// a second instead of on SIGCONT and SIGWINCH, which would arrive on an arbitrary thread.
 void LineEditor::follow_terminal() {
   termios mode{};
   const bool is_mode_lost = tcgetattr(STDIN_FILENO, &mode) == 0 && (mode.c_lflag & ICANON) != 0;

@@ -33,7 +33,7 @@ class LineEditor {
   static unsigned char insert_paste(EditLine* editor, int);
   static unsigned char insert_newline(EditLine* editor, int);
 
-  bool wait_for_input();  // returns false if ctrl-C came first
+  bool wait_for_input();  // waits until stdin has input; returns false if ctrl-C is pressed first
   void follow_terminal();
   void remember(const std::string& line);
 

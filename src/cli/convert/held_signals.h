@@ -4,9 +4,9 @@
 
 namespace nibble::cli {
 
-// Defers SIGINT and SIGTERM during its lifetime, so that the program can remove unfinished files first.
-// Construct it before other threads, which inherit the blocked signals. A signal that take() did not consume
-// has its usual effect when this object is destroyed.
+// Defers SIGINT and SIGTERM while this object exists, so that the program can first remove unfinished files.
+// Construct it before starting threads: they inherit the blocked signals. If take() does not consume a
+// pending signal, the destructor lets the signal take its usual effect.
 class HeldSignals {
  public:
   HeldSignals();

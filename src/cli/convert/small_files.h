@@ -1,5 +1,5 @@
-// Small files of a checkpoint: vocabulary, chat template, generation_config.json (stop tokens; transformers
-// and vLLM use no others), tokenizer_config.json, special_tokens_map.json (special tokens).
+// Small files of a checkpoint: vocabulary, chat template, generation_config.json (the only source of stop
+// tokens for transformers and vLLM), tokenizer_config.json and special_tokens_map.json.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ namespace nibble::cli {
 // Returns the small files in the checkpoint's folder; none for synthetic weights.
 std::vector<TextFile> small_files_beside(const ModelSource& source);
 
-// Returns the small files in a GGUF file. nibble's GGUF files contain all; others only vocabulary and
-// template, for which a generation_config.json with harmony's stop tokens is made.
+// Returns the small files that a GGUF file contains. Files of nibble contain all of them; for others, which
+// have only vocabulary and template, makes a generation_config.json with harmony's stop tokens.
 std::vector<TextFile> small_files_in(const Gguf& gguf);
 
 }  // namespace nibble::cli

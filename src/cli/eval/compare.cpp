@@ -10,7 +10,7 @@
 namespace nibble::cli {
 namespace {
 
-// The models alternate every 64 tokens, to keep few logits (51 MB for gpt-oss); no result changes.
+// The models alternate after this number of tokens, to keep few logits (51 MB for gpt-oss) in memory.
 constexpr size_t kChunk{64};
 
 // Returns the smallest value that 99 % of the samples do not exceed.

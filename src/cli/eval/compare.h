@@ -12,10 +12,10 @@ struct QualityComparison {
   double top1_agreement{0};      // share of positions at which both have the same likeliest token
   double perplexity{0}, unquantised_perplexity{0};
   int num_windows{0};
-  size_t num_scored{0};  // tokens
+  size_t num_scored{0};  // number of compared tokens
 };
 
-// `report` counts scored tokens. Both backends must have been made with `room`, except for its formats.
+// Both backends must have been made with `room`, except for its formats. `report` counts compared tokens.
 QualityComparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
                                  const TextWindows& windows, const ReportProgress& report = {});
 

@@ -49,7 +49,7 @@ Examples:
   nibble eval tiny --tasks tests/golden/eval/tasks.jsonl --backend reference
   nibble eval tiny --golden tests/golden/golden.json --json)"};
 
-// The bundled model's longest correct answer has 225 tokens; an answer over the limit is never correct.
+// Limit on the tokens of an answer. The bundled model's longest correct answer has 225 tokens.
 constexpr int kMaxTaskTokens{512};
 
 struct EvalOptions {
@@ -92,10 +92,11 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Returns the format of the expert activations in the longest steps, which read the windows: "INT8".
+// Returns the format of expert activations, such as "INT8", in the longest steps, which evaluate the windows.
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   std::string activations = "unknown";
-  for (const KernelChoice& row : kernels)  // ordered by number of rows: the last one counts
+  // Kernels are ordered by number of rows, so the last one runs the longest steps.
+  for (const KernelChoice& row : kernels)
     if (row.operation == Operation::kExpertsUp) activations = row.activations;
   return activations;
 }
@@ -169,7 +170,7 @@ struct Score {
 
 void print_task_table(const std::vector<TaskResult>& results, bool is_verbose) {
   std::map<std::string, Score> scores;
-  Score all, known;  // known: tasks with an expected outcome in the file; its num_solved counts agreements
+  Score all, known;  // `known`: tasks whose outcome the file states; its num_solved counts outcomes as stated
   for (const TaskResult& result : results) {
     for (Score* score : {&scores[result.task], &all})
       *score = {score->num_solved + result.is_solved, score->num_tasks + 1};
@@ -239,11 +240,11 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   return kDone;
 }
 
-// Recomputes golden prompts with the backend's rounding; null if the backend has no relevant rounding.
+// Returns a function that recomputes golden prompts with the backend's rounding; null if rounding is minor.
 AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                              const Backend& backend) {
   const auto rounding = setup.backend->accuracy.rounding(room, backend.kernels());
-  if (!rounding || !model.weights) return {};  // synthetic weights exist only inside the backend
+  if (!rounding || !model.weights) return {};  // Synthetic weights exist only inside the backend.
   const auto pool = std::make_shared<ThreadPool>(room.num_threads);
   const auto weights =
       quantise_dense(with_elements(model.weights, takes_blocks(setup), *pool), room.dense, *pool);

@@ -15,17 +15,18 @@ struct GoldenResult {
   std::string name;
   int num_tokens{0};
   GoldenDifference difference;
-  std::optional<PositionsDifference> from_rounded;  // difference from the result of AnswerRounded
-  bool is_within{false};                            // both differences are within their tolerances
+  // difference from the result of answer_rounded; nullopt without it
+  std::optional<PositionsDifference> from_rounded;
+  bool is_within{false};  // both differences are within their tolerances
 };
 
 // Returns the number of tokens of the longest prompt with its continuation.
 int longest(const GoldenSet& golden);
 
-// Recomputes golden data with a reference that rounds like the backend.
+// Recomputes a golden prompt with a reference implementation that rounds as the backend does.
 using AnswerRounded = std::function<GoldenPrompt(const GoldenPrompt&)>;
 
-struct GoldenReference {  // the backend is compared with the golden data, and with `answer_rounded` if set
+struct GoldenReference {  // what the backend is compared with: `golden`, and `answer_rounded` if it is set
   const GoldenSet& golden;
   const GoldenTolerance& tolerance;
   AnswerRounded answer_rounded{};

@@ -1,4 +1,4 @@
-// Probabilities of logits, in double: means over 10^5 tokens are exact to the last digit shown.
+// Probabilities from logits, computed in double: means over 10^5 tokens are exact to the last digit shown.
 #pragma once
 
 #include <span>

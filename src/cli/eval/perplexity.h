@@ -14,19 +14,20 @@ namespace nibble::cli {
 
 struct Perplexity {
   double per_token{0};
-  double bits_per_byte{0};  // comparable between vocabularies
+  double bits_per_byte{0};  // unlike per_token, comparable between models with different vocabularies
   int num_windows{0};
-  size_t num_scored{0};  // tokens
+  size_t num_scored{0};  // number of tokens that were predicted
 };
 
-// Windows of equal length, evaluated independently. A shorter rest is left out, unless it is the whole text.
+// Windows of equal length, evaluated independently. A text's end is left out if it does not fill a window.
 struct TextWindows {
   std::vector<TokenId> tokens;
   size_t length{0}, count{0};
   std::span<const TokenId> at(size_t index) const {
     return std::span(tokens).subspan(index * length, length);
   }
-  size_t num_scored() const { return count * (length - 1); }  // all tokens of a window except the first
+  // every token of a window except the first is predicted
+  size_t num_scored() const { return count * (length - 1); }
 };
 // Cuts at most `limit` windows of `window` tokens. Throws InputError for a text of fewer than 2 tokens.
 TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int window,

@@ -14,10 +14,10 @@
 
 namespace nibble::cli {
 
-struct Task {  // a line of a task file; tests/golden/eval/tasks.jsonl shows the format
+struct Task {  // one line of a task file (example: tests/golden/eval/tasks.jsonl)
   std::string id, task;
   std::string answer;
-  // The function to call with `answer` as its arguments; nullopt: `answer` is the final text.
+  // The function that the model should call with `answer` as arguments. nullopt: `answer` is the final text.
   std::optional<std::string> called;
   harmony::Conversation conversation;
   // Whether the original model solves the task with greedy decoding; nullopt: unknown.
@@ -35,7 +35,7 @@ struct TaskResult {
   int num_output_tokens{0};
 };
 
-// Submits all requests at once. `requests` in the order of `tasks`; `report` counts finished tasks.
+// Submits all requests at once; requests[i] belongs to tasks[i]. `report` counts finished tasks.
 std::vector<TaskResult> run_tasks(Engine& engine, const Tokenizer& tokenizer, const std::vector<Task>& tasks,
                                   std::vector<GenerationRequest> requests, const ReportProgress& report = {});
 

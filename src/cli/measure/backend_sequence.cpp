@@ -9,10 +9,10 @@
 namespace nibble::cli {
 namespace {
 
-// Largest number of logits of a step, all in memory at once: 256 MB, or 333 rows of gpt-oss.
+// Maximum number of logits that one step returns: 256 MB, which is 333 rows of gpt-oss.
 constexpr int kMaxLogits{1 << 26};
 
-// Requests the likeliest token after the token at `index`.
+// Requests the likeliest next token after the step's token at `index`.
 OutputRow greedy_row(size_t index) {
   static const SampleParams kGreedy;
   return {.token_index = static_cast<int>(index), .sample = &kGreedy, .prompt = {}, .output = {}};

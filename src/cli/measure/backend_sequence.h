@@ -25,14 +25,14 @@ class BackendSequence {
   void feed(std::span<const TokenId> tokens, const Visit& visit);
   void feed(std::span<const TokenId> tokens);  // computes no logits
 
-  // Takes pages for `num_tokens` more positions; sliding layers keep the window of the first new position.
+  // Allocates pages for `num_tokens` more positions. Sliding layers keep the first new position's window.
   void reserve(int num_tokens);
-  // Runs one step over tokens that begin `offset` positions after the end; reserve() must cover them. The
-  // sequence does not grow, so the step can be repeated. With `wants_next`, samples the likeliest next token.
+  // Runs a step over `tokens`, which begin `offset` positions after the end; reserve() must cover them. The
+  // sequence does not grow, so the step can be repeated. `wants_next`: sample the token after the last one.
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
-  // Like run_repeatable_step(), but samples a token at every row, like a step that verifies drafts.
+  // Like run_repeatable_step(), but samples a token after every row, as a step does that verifies drafts.
   void run_checking_step(std::span<const TokenId> tokens, int offset);
-  // Returns this sequence's run for a batch of several sequences. It points into this object and `tokens`.
+  // Returns a run for a batch of several sequences. The run points into this object, `tokens` and `outputs`.
   Run run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const;
 
  private:

@@ -15,7 +15,8 @@ namespace nibble::cli {
 CLI::Option* add_numbers(CLI::App& command, const char* flag, std::vector<std::string>& values,
                          std::string_view what);
 
-// Throws an InputError that names the flag, `origin`. CLI11's lists silently drop an empty item ("512,").
+// Parses numbers. Throws an InputError that names the flag, `origin`. CLI11 would drop empty elements
+// ("512,").
 std::vector<int> read_numbers(const std::vector<std::string>& values, std::string_view origin, int least,
                               int most);
 

@@ -1,4 +1,4 @@
-// Finds misleading figures: bandwidth shares of data in caches, and contradictory results of a run.
+// Finds misleading figures: shares of bandwidth of data that fits into the caches, and impossible results.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,24 @@
 
 namespace nibble::cli {
 
-struct Reuse {  // bytes that every repetition reads, and the size of the last-level cache
+// Data that every repetition reads again. `cache_bytes`: size of the last-level cache; nullopt: unknown.
+struct Reuse {
   size_t bytes{0};
   std::optional<size_t> cache_bytes;
 
   bool fits() const { return cache_bytes && bytes <= *cache_bytes; }
 };
 
-// Returns "in caches" if the data fits in them, so that the share is not one of memory bandwidth; "over 100
-// %" if the data does not fit and the share is impossible; otherwise empty.
+// Returns "in caches" if the data fits into the caches, so that `share` does not describe the memory; "over
+// 100 %" if the data does not fit and the share is impossible; otherwise empty.
 std::string_view note_of_share(double share, const Reuse& reuse);
 
 // Returns a sentence for a share over 100 % although the data exceeds the caches; empty for other shares.
 std::string impossible_share(std::string_view name, double share, const Reuse& reuse);
-std::string in_caches_text(const Reuse& reuse);  // for tables
+std::string in_caches_text(const Reuse& reuse);  // a line below the table that explains "in caches"
 
-// Returns a line per impossible result: a share over 100 % although the data exceeds the caches, more tokens
-// in less time, or a test that is faster, beyond the noise, with more tokens in the KV cache.
+// Returns a line per impossible result: a share over 100 % although the data exceeds the caches, a longer
+// test that took less time, or a test with more tokens in the KV cache that was faster beyond the noise.
 std::vector<std::string> contradictions(std::span<const BenchResult> results, double read_bandwidth,
                                         const Reuse& reuse);
 

@@ -19,7 +19,7 @@ struct RunRecord {
   int num_warmups{0};                 // untimed repetitions of each test
 };
 
-// Call at the end of a run. `began`: utc_now() at its start.
+// Call this at the end of a run. `began`: the result of utc_now() at the start of the run.
 RunRecord record_of_run(const std::string& began, const std::string& command_line, const BackendRow& row,
                         const Backend& backend, int num_warmups);
 
@@ -30,7 +30,7 @@ nlohmann::ordered_json to_json(const Machine& machine);
 // The members that each record begins with (records/README.md). Unknown values are null.
 nlohmann::ordered_json to_json(const RunRecord& record);
 
-struct RunOutput {  // `table` is for people; `record` is a line for a file of records (record_line())
+struct RunOutput {  // `table`: text to print; `record`: a line for the file of --record (record_line())
   std::string table, record;
 };
 

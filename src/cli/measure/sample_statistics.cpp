@@ -12,18 +12,20 @@
 namespace nibble::cli {
 namespace {
 
-constexpr double kNoisy{0.1};        // standard deviation over mean
-constexpr size_t kEnoughToDoubt{3};  // two samples may be equal by accident
+// Samples are "noisy" if their standard deviation exceeds this share of the mean.
+constexpr double kNoisy{0.1};
+// smallest number of samples to call suspiciously equal: two may be equal by accident
+constexpr size_t kEnoughToDoubt{3};
 
-// Whether all samples agree to five significant digits. Of 95 tests with three or more repetitions in
-// records/cuda-bench.jsonl, five agree to four digits and none to five.
+// Whether all samples agree to five significant digits. Real measurements do not: of 95 tests with three or
+// more repetitions in records/cuda-bench.jsonl, five agree to four digits and none to five.
 bool look_equal(std::span<const double> samples) {
   const auto digits = [](double sample) { return fmt::format("{:.4e}", sample); };
   return std::all_of(samples.begin(), samples.end(),
                      [&](double sample) { return digits(sample) == digits(samples.front()); });
 }
 
-// Twice the number of pairs (x of a, y of b) with x > y; a tie counts as half a pair.
+// Returns twice the number of pairs (x of a, y of b) with x > y. A pair with x = y counts as half a pair.
 double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
   double twice = 0;
   for (const double x : a)
@@ -31,7 +33,7 @@ double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
   return twice;
 }
 
-// Sum of t^3 - t over groups of t equal samples: ties reduce the variance of the ranks by this term.
+// Returns the sum of t^3 - t over all groups of t equal samples: ties reduce the test's variance by it.
 double tie_term(std::span<const double> a, std::span<const double> b) {
   std::vector<double> all(a.begin(), a.end());
   all.insert(all.end(), b.begin(), b.end());
@@ -46,7 +48,7 @@ double tie_term(std::span<const double> a, std::span<const double> b) {
   return sum;
 }
 
-// Probability that samples of one distribution are at least this far apart. `won`: pairs with a > b.
+// The result of rank_test(). `won`: pairs (a, b) with a > b, ties as half; `ties`: result of tie_term().
 double chance_of(double won, double num_a, double num_b, double ties) {
   const double all = num_a + num_b;
   const double variance = num_a * num_b / 12 * (all + 1 - ties / (all * (all - 1)));

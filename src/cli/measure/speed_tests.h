@@ -22,7 +22,8 @@ struct BenchTest {
 };
 std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
 
-// A step begins `offset` tokens after the depth. As in an engine, only a prefill's last step samples a token.
+// One step of a test; its tokens begin at position depth + `offset`. `wants_next`: whether the step samples a
+// token. As in an engine, of a prefill only the last step does.
 struct TestStep {
   int offset;
   int num_tokens;
@@ -30,11 +31,11 @@ struct TestStep {
 };
 std::vector<TestStep> steps_of(const BenchTest& test, int max_batch_tokens);
 
-// All combinations of length and depth, without length 0. Depths ascend, so that cached tokens are reused.
+// Returns all combinations of length and depth, without length 0. Depths ascend, to reuse cached tokens.
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths);
 
-// Options with room for all tests. Throws InputError if a test exceeds the model's maximum or --context.
+// Returns options with room for every test. Throws InputError if one exceeds the model's limit or --context.
 BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const ResolvedSettings& setup,
                         int num_sequences = 1);
 
@@ -45,7 +46,7 @@ struct BenchResult {
   BenchTest test;
   std::vector<double> tokens_per_second;  // one per repetition
   int num_steps{0};
-  double bytes_per_step{0};  // weights and KV cache that a step must read: mean over the timed steps
+  double bytes_per_step{0};  // weights and KV cache that a step has to read, as a mean over the timed steps
 
   double bytes_per_token() const { return bytes_per_step * num_steps / test.num_tokens; }
 };

@@ -60,7 +60,8 @@ constexpr int kMaxPredictedTokens{1 << 20}, kMaxSequences{1024}, kMaxReplicas{10
 struct PredictOptions {
   std::string model, gpu;
   int count{1};
-  std::optional<double> sum_latency{};  // microseconds
+  // duration of an all-reduce in microseconds; nullopt: that of the link
+  std::optional<double> sum_latency{};
   bool expert_parallel{false};
   std::vector<std::string> prompt_lengths{"2048"}, output_lengths{"128"}, depths{"0"}, batches{"1"},
       replicas{};
@@ -99,7 +100,7 @@ PredictedTest predict_test(const BenchTest& test, int num_sequences, int max_bat
   return mean_of(test, steps, num_sequences);
 }
 
-// Returns the bytes of each GPU that weights and KV cache may take.
+// Returns for each GPU the bytes that weights, workspace and KV cache may take.
 std::vector<size_t> budgets_of(const ResolvedSettings& setup, size_t memory_bytes) {
   return std::vector<size_t>(
       setup.own.cuda.parts.size(),
@@ -173,7 +174,7 @@ std::vector<PredictedReplicas> predict_replicas(const Request& request, std::spa
   return found;
 }
 
-// Refuses settings that predictions do not model, because the figures would seem to include their effect.
+// Refuses settings that predictions ignore; otherwise the figures would seem to include their effect.
 void refuse_what_has_no_effect(const Settings& settings) {
   for (const auto& [flag, is_given] :
        {std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"},

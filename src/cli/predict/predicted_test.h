@@ -10,12 +10,12 @@
 namespace nibble::cli {
 
 struct PredictedTest {
-  BenchTest test;        // run by each sequence
+  BenchTest test;        // the test that each sequence runs
   int num_sequences{1};  // number of sequences that decode together
   int num_steps{0};
   std::vector<PredictedTime> operations;  // mean per step
-  double sums{0};                         // all-reduces of a step, in microseconds
-  ExpertLoad load{};                      // of one layer, on the device with the highest load
+  double sums{0};                         // time of the all-reduces of a step, in microseconds
+  ExpertLoad load{};                      // load of one layer on the device with the largest load
 
   double microseconds() const;  // per step
   size_t bytes() const;         // weights and KV cache read per step
@@ -24,7 +24,7 @@ struct PredictedTest {
 };
 std::string name(const PredictedTest& test);  // "tg128 @ d4096 x 64"
 
-// Mean over the steps of a test. `steps` must not be empty. A step without an operation counts as 0 for it.
+// Returns the mean over the steps of a test, at least one. Operations that a step lacks count as 0 there.
 PredictedTest mean_of(const BenchTest& test, std::span<const StepPrediction> steps, int num_sequences = 1);
 
 }  // namespace nibble::cli

@@ -9,15 +9,15 @@
 namespace nibble::cli {
 namespace {
 
-// Returns the share of all prefixes that occur among the last T requests, where T requests fill `room` pages.
-// A request leaves `own_pages` in the cache besides the `pages` of its prefix.
+// Let T be the number of requests that fill `room` pages. Returns the share of all prefixes that occur in T
+// requests. A request adds `own_pages` to the cache, and the `pages` of its prefix if these are not cached.
 double share_that_fits(double room, double num_prefixes, double pages, double own_pages) {
   if (room <= 0) return 0;
   const auto share = [&](double requests) { return 1 - std::exp(-requests / num_prefixes); };
   const auto filled = [&](double requests) {
     return num_prefixes * pages * share(requests) + requests * own_pages;
   };
-  // After `most` requests all but e^-40 of the prefixes have been requested.
+  // After `most` requests, a prefix is missing with probability e^-40 only.
   double least = 0, most = 40 * num_prefixes;
   if (filled(most) <= room) return 1;
   for (int halving = 0; halving < 60; ++halving) {
@@ -31,8 +31,8 @@ double share_that_fits(double room, double num_prefixes, double pages, double ow
 
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running) {
-  // Full pages of a sequence: those after its prefix; prefixes are counted once for all sequences. Sliding
-  // pages: those in its window and in that at its prompt's end, which stay in use (docs/decisions/0008).
+  // `full`: pages after the prefix, whose own pages all sequences share. `sliding`: pages of the windows at
+  // the sequence's end and at its prompt's end; the latter stay in use (docs/decisions/0008).
   const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
             sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
                       first_reached_page(request.prompt_tokens, config.window);
@@ -45,8 +45,8 @@ double found_share(const CacheRoom& room, const Request& request, double num_pre
   const int pages = request.prefix_tokens / kPageTokens;  // the prefix cache holds only filled pages
   const double own = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
   const int in_window = pages - first_reached_page(pages * kPageTokens, room.window);
-  // Of a request's own sliding pages, those in the windows at the ends of its prompt and of its answer are kept with the
-  // full pages.
+  // Of a request's own sliding pages, those in the windows at the ends of its prompt and of its answer are
+  // kept with the full pages.
   const int window_pages = max_sliding_pages(room.window, 1);
   const double own_ends =
       std::min<double>(own, window_pages + std::min(window_pages, request.answer_tokens / kPageTokens));

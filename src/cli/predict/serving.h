@@ -18,7 +18,7 @@ struct Request {
   int num_tokens() const { return prompt_tokens + answer_tokens; }
 };
 
-// KV cache pages of a replica besides those of running sequences: for texts and the sliding pages in the
+// KV cache pages of a replica that its running sequences do not use: for texts with the sliding pages in the
 // windows at their ends, and for sliding pages that no sequence has used again (kv/page_pool.h).
 struct CacheRoom {
   double pages{0}, unused_sliding{0};
@@ -28,20 +28,21 @@ struct CacheRoom {
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running);
 
-// Share of requests whose prefix is still cached, in steady state, on a replica with random requests of
-// `num_prefixes` prefixes. A prefix is found if it was among the last T requests, whose pages fill the room (Che's
-// approximation); after a miss, if it was among the fewer requests whose unused sliding pages fill their share.
-// Within 15 points of the scheduler's share (tests/cli/predict/serving_test.cpp).
+// Predicts the share of requests that find their prefix in a replica's cache, in the steady state of random
+// requests with `num_prefixes` prefixes (Che's approximation): a prefix that was found last time is found
+// again if it is among the last T requests, whose pages fill `room`; after a miss, if it is among the fewer
+// requests whose sliding pages fill the share of unused ones. Within 15 points of the scheduler
+// (tests/cli/predict/serving_test.cpp).
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes);
 
 using StepSeconds = std::function<double(const PredictedStep&)>;
 
-// One wave: `num_running` requests prefill together (which yields their first tokens), then decode together.
+// One round: `num_running` requests prefill, which yields their first tokens, then decode together.
 struct ServingRound {
   double prompt_seconds{0}, answer_seconds{0};
   double seconds() const { return prompt_seconds + answer_seconds; }
 };
-// `found`: share of requests whose prefix is cached.
+// `found`: share of requests whose prefix is in the cache.
 ServingRound round_of(const Request& request, int num_running, double found, int max_batch_tokens,
                       const StepSeconds& step_seconds);
 

@@ -14,21 +14,22 @@
 namespace nibble::cli {
 
 struct Answer {
-  std::string text;                              // the answer to the user
-  std::string reasoning;                         // the analysis channel
-  std::vector<harmony::ParsedMessage> messages;  // the whole answer; empty for a raw text
+  std::string text;       // text for the user
+  std::string reasoning;  // the analysis channel
+  // all messages of the answer, reasoning included; empty in stream_raw()
+  std::vector<harmony::ParsedMessage> messages;
   std::vector<SampledToken> tokens;
   FinishedEvent finished;
 };
 
 struct Listener {
-  // Receives text that can no longer become part of a stop string.
+  // Receives a piece of text as soon as the piece cannot become part of a stop string.
   std::function<void(harmony::AnswerPart, std::string_view text)> on_text;
-  std::function<bool()> wants_to_stop;  // called for each event, and at least ten times a second
+  std::function<bool()> wants_to_stop;  // polled at every event, and at least ten times a second
 };
 
-// Both functions wait for the end of the request. The answer ends before the first of the `stop` strings; in
-// a harmony answer only text for the user is searched. Throw InputError if the engine refuses the request.
+// Both functions return when the request has ended. The answer ends before the first of the `stop` strings;
+// in a harmony answer, only text for the user is searched. Throw InputError if the request is refused.
 Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<std::string>& stop,
                   const Listener& listener);
 Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,

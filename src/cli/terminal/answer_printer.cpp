@@ -26,7 +26,7 @@ void AnswerPrinter::show(harmony::AnswerPart part, std::string_view text) {
 
 void AnswerPrinter::finish() { close(); }
 
-// Terminals show reasoning dimmed; other outputs get a label before it. Calls always get a label.
+// Terminals show reasoning dimmed; elsewhere "reasoning: " precedes it. "call: " precedes every call.
 void AnswerPrinter::open(harmony::AnswerPart part) {
   is_open_ = true;
   part_ = part;

@@ -1,4 +1,4 @@
-// Prints a streaming answer: the answer plain, reasoning and tool calls dimmed, to a separate stream.
+// Prints an answer as it arrives: text for the user to one stream, dimmed reasoning and calls to another.
 #pragma once
 
 #include <cstdio>
@@ -11,7 +11,7 @@ namespace nibble::cli {
 struct AnswerPrinterOptions {
   std::FILE* reasoning{stderr};  // for reasoning and calls, so that a pipe on stdout gets only the answer
   std::FILE* answer{stdout};
-  bool hides_reasoning{false};  // show one line, "thinking...", instead of the reasoning
+  bool hides_reasoning{false};  // Show the line "thinking..." instead of the reasoning.
 };
 
 class AnswerPrinter {

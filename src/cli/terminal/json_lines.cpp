@@ -19,12 +19,13 @@ using Visit = std::function<void(const Json&)>;
 void visit_line(std::string_view line, std::string_view origin, int number, const Visit& visit) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   try {
-    visit(harmony::parse_json(line, "it"));  // refuses deep nesting, because `visit` may recurse
+    // parse_json() refuses deep nesting, because `visit` may recurse.
+    visit(harmony::parse_json(line, "it"));
   } catch (const InputError& error) {
     throw InputError("{}, line {}: {}", origin, number, error.what());
   } catch (const Json::exception& error) {  // a field is missing or of another type
     std::string_view what = error.what();
-    what.remove_prefix(what.find(']') + 2);  // drops "[json.exception.type_error.302] "
+    what.remove_prefix(what.find(']') + 2);  // Drop the prefix "[json.exception.type_error.302] ".
     throw InputError("{}, line {}: {}", origin, number, what);
   }
 }

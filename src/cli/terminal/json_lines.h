@@ -9,11 +9,11 @@
 
 namespace nibble::cli {
 
-// Prints an answer per non-blank line of stdin. If a line is not JSON or `answer` throws InputError, prints
-// {"error": "stdin, line 2: ..."}, so that answers stay aligned; throws the first error at the end.
+// Prints one line per non-blank line of stdin: the result of `answer`, or {"error": "stdin, line 2: ..."} if
+// the line is not JSON or `answer` throws InputError. At the end throws the first of these errors.
 void answer_json_lines(const std::function<nlohmann::ordered_json(const nlohmann::ordered_json&)>& answer);
 
-// Visits non-blank lines. Adds `origin` and the line number to errors: InputError of `visit`, or not JSON.
+// Calls `visit` for each non-blank line. An InputError of `visit` or of parsing names `origin` and the line.
 void for_each_json_line(std::string_view text, std::string_view origin,
                         const std::function<void(const nlohmann::ordered_json&)>& visit);
 

@@ -15,11 +15,11 @@ namespace nibble::cli {
 // Makes a chat without messages: instructions, date and JSON schema of the settings. Throws InputError.
 harmony::Chat new_chat(const Settings& settings);
 
-// Returns the settings of the group kSampling, without the seed.
+// Converts the settings of the group kSampling, except the seed.
 SampleParams sample_params(const Settings& settings);
 
-// Makes a request with harmony's stop tokens and the model's end tokens, without stop strings (answer.h) and
-// constraint (answer_format.h). Throws InputError if the prompt leaves no room for an answer.
+// Makes a request with harmony's stop tokens and the model's end tokens; callers add stop strings (answer.h)
+// and a constraint (answer_format.h). Throws InputError if the prompt leaves no room for an answer.
 GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& settings, const Config& config,
                                const Tokenizer& tokenizer, int context);
 

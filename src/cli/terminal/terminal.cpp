@@ -18,8 +18,8 @@
 namespace nibble::cli {
 namespace {
 
-// Mutable global, because a signal handler can access nothing else. A pipe, not a flag: a signal on another
-// thread does not interrupt a read() of the main thread.
+// Write end of CatchInterrupt's pipe; global, because a signal handler has no other access. A flag would not
+// do: a signal on another thread does not interrupt a read() of the main thread.
 std::atomic<int> interrupt_pipe{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -84,7 +84,7 @@ LineReader::Outcome LineReader::read(std::string& line) {
       line = std::exchange(pending_, {});
       return line.empty() ? Outcome::kEnd : Outcome::kLine;
     }
-    // poll() skips a descriptor of -1.
+    // poll() ignores a descriptor of -1.
     pollfd sources[]{{STDIN_FILENO, POLLIN, 0}, {interrupt_ ? interrupt_->descriptor() : -1, POLLIN, 0}};
     if (::poll(sources, 2, -1) < 0) continue;  // interrupted by another signal
     if (sources[1].revents != 0) return Outcome::kSignal;

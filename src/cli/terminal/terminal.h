@@ -35,11 +35,11 @@ class CatchInterrupt {
 // Reads lines from stdin. Unlike std::getline, read() returns on ctrl-C.
 class LineReader {
  public:
-  // With a null `interrupt`, ctrl-C does not end the wait for a line.
+  // Without an `interrupt` (null), read() does not return on ctrl-C.
   explicit LineReader(const CatchInterrupt* interrupt) : interrupt_(interrupt) {}
 
   enum class Outcome { kLine, kSignal, kEnd };
-  Outcome read(std::string& line);  // without its newline
+  Outcome read(std::string& line);  // reads a line into `line`, without its newline
 
  private:
   const CatchInterrupt* interrupt_;

@@ -1,5 +1,5 @@
-// nibble tune on a GPU: times kernels also at numbers of rows for which the kernel table chooses others.
-// Changes nothing: the table is compiled in, and the output is for developers who edit it.
+// nibble tune on a GPU: times each kernel, also at numbers of rows for which the kernel table chooses another
+// one. Prints rows for developers who edit the table; changes nothing, because the table is compiled in.
 #pragma once
 
 #include <string>
@@ -12,23 +12,23 @@
 
 namespace nibble::cli {
 
-// Default numbers of rows: on both sides of each threshold of the table, and between.
+// Default numbers of rows: on both sides of each threshold of the kernel table, and between the thresholds.
 inline constexpr const char* kTunedRows{"2,4,8,12,16,24,32,48,64,96,128,192,256,384,512,768,1024,2048"};
 inline constexpr int kMostTunedRows{8192};
 
 struct TuneKernelsOptions {
   std::vector<int> num_rows;  // from 2 to kMostTunedRows
   int num_repetitions{5};
-  std::string record_name;  // file name of the record, for the printed table rows
+  std::string record_name;  // file name of the record, which printed table rows cite as their source
 };
 
-// The backend of `setup` must have `try_kernels`. Throws InputError.
+// The backend in `setup` must have the function `try_kernels`. Throws InputError.
 RunOutput tune_kernels(const TuneKernelsOptions& options, const Model& model, const ResolvedSettings& setup,
                        const std::string& command_line);
 
 // Returns a table per operation (microseconds by number of rows and kernel), and the refused trials.
 std::string trials_text(const KernelTrials& trials);
-// Returns rows for kernel_table.cpp, but only with the columns that tuning affects.
+// Returns rows to paste into kernel_table.cpp, with only the columns that tuning affects.
 std::string table_rows_text(const KernelTrials& trials, const std::string& record_name);
 
 }  // namespace nibble::cli

@@ -57,7 +57,7 @@ struct TunedValue {
   const char* name;
   int cpu::CpuTuning::*member;
   std::vector<int> values;
-  BenchTest test;  // the test that the value affects most
+  BenchTest test;  // the test whose speed depends most on this value
 };
 
 double tokens_per_second(Backend& backend, const BackendOptions& room, const BenchTest& test) {
@@ -67,7 +67,7 @@ double tokens_per_second(Backend& backend, const BackendOptions& room, const Ben
   return speed;
 }
 
-// Index of the value to keep: 0 (current) unless another is faster beyond noise. `speeds`: [value][round].
+// Returns the index of the value to keep: 0 unless another is faster beyond noise. `speeds`: [value][round].
 size_t best_of(const char* what, const std::vector<int>& values, const std::string& test,
                const std::vector<std::vector<double>>& speeds) {
   size_t best = 0;
@@ -78,7 +78,7 @@ size_t best_of(const char* what, const std::vector<int>& values, const std::stri
       ratios.push_back(speeds[v][round] / speeds[0][round]);
     const double ratio = statistics_of(ratios).median;
     std::sort(ratios.begin(), ratios.end());
-    const double low_ratio = ratios[ratios.size() / 5];  // reached in four of five rounds
+    const double low_ratio = ratios[ratios.size() / 5];  // a ratio that four of five rounds reach
     fmt::print("| {:<16} | {:>5} | {:<12} | {:8.2f} | {:6.3f} |\n", what, values[v], test,
                statistics_of(speeds[v]).median, ratio);
     if (ratio > best_ratio && low_ratio > 1) {
@@ -109,7 +109,7 @@ void tune_value(const TunedValue& tuned, const Tuned& at, int num_rounds, cpu::C
   at.functions.retune(at.backend, tuning);
 }
 
-std::vector<int> thread_counts() {  // all cores first
+std::vector<int> thread_counts() {  // numbers of threads to try; the first is the number of usable cores
   const int all = num_usable_cores();
   std::vector<int> counts{all};
   for (const int count : {all - 1, all * 3 / 4, all / 2, all / 4})
@@ -117,8 +117,8 @@ std::vector<int> thread_counts() {  // all cores first
   return counts;
 }
 
-// The thread count with the most requests (a prompt and an answer) per second. A backend cannot change its
-// number of threads, so each count loads the model again.
+// Returns the thread count with the most requests (a prompt and an answer) per second. Loads the model anew
+// for each count, because a backend cannot change its number of threads.
 int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   const std::vector<int> counts = thread_counts();
   std::vector<std::vector<double>> speeds(counts.size());
@@ -172,7 +172,7 @@ int tune(const TuneOptions& options, Settings settings, const std::string& comma
       {"large_panel_rows", &cpu::CpuTuning::large_panel_rows, {96, 32, 64, 128, 192}, kPrompt}};
   const auto many = std::find_if(kernels.begin(), kernels.end(),
                                  [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
-  if (many != kernels.end()) {  // this kernel runs from a number of tokens on: tune that number
+  if (many != kernels.end()) {  // This kernel runs from a certain number of tokens on; tune that number.
     // The test kFewTokens has a prompt of 64 tokens, so that each expert gets only a few.
     std::vector<int> values{many->from_rows};
     for (const int value : {4, 8, 16, 32})

@@ -9,7 +9,7 @@ namespace nibble::cli {
 
 struct ChildResult {
   enum class End { kExited, kSignalled, kTimedOut } end{};
-  int code{0};           // the exit code, or the number of the signal; 0 after a timeout
+  int code{0};           // exit code, or number of the signal that ended the process; 0 after a timeout
   std::string out, err;  // everything written to stdout and stderr
   double seconds{0};
 };

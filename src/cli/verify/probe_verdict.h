@@ -12,7 +12,7 @@ namespace nibble::cli {
 
 struct ProbeVerdict {
   ProbeFinding finding;
-  // Name of finding.result; "crashed" or "timed out" if the probe did not finish (finding.found: the reason).
+  // Name of finding.result. If the probe did not finish: "crashed" or "timed out"; finding.found says why.
   std::string result;
   double seconds{0};
 

@@ -27,7 +27,7 @@ std::string report_text(const Json& report) {
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Does not throw: an unwritable home must not change the exit code, which the printed findings have set.
+// Returns errors instead of throwing: only the findings determine the exit code, not an unwritable home.
 std::string keep_report(const DeviceFacts& device, const Json& report) {
   const fs::path path = verified_path(device);
   if (path.empty()) return "neither XDG_STATE_HOME nor HOME is set";

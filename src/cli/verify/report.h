@@ -1,4 +1,4 @@
-// The report of `nibble verify`: for issues, and for later lookups of what is proven (setup/verified.h).
+// The report of `nibble verify`, for issues and for later lookups of which kernels passed (setup/verified.h).
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace nibble::cli {
 
-// `probes` and `kernels`: arrays of verdicts.
+// `probes`, `kernels`: arrays with one verdict per probe and per kernel.
 nlohmann::ordered_json report_json(const Machine& machine, nlohmann::ordered_json probes,
                                    nlohmann::ordered_json kernels);
 

@@ -14,8 +14,8 @@ namespace nibble::cli {
 struct Verdict {
   enum class Result {
     kOk,
-    kWrong,    // an error exceeds its bound
-    kCrashed,  // ended by a signal, or by an error such as a failed kernel launch
+    kWrong,    // The error of a result exceeds its bound.
+    kCrashed,  // The process ended by a signal, or by an error such as a failed kernel launch.
     kTimedOut,
   } result{};
   KernelFinding finding;  // set if the check completed
@@ -24,7 +24,7 @@ struct Verdict {
 };
 std::string_view name(Verdict::Result result);
 
-// failure_of() returns nullopt for a normal exit if `has_answered`: the output is a complete answer.
+// Why a check has no result. failure_of() returns nullopt after a normal exit with a result (`has_answered`).
 struct ChildFailure {
   Verdict::Result result;
   std::string reason;

@@ -98,7 +98,7 @@ void print_verdict(std::string_view kernel, const Verdict& verdict) {
   std::fflush(stdout);  // the next check may take a while
 }
 
-// --row: checks one kernel in this process, for child processes, debuggers and sanitizers.
+// Implements --row: checks one kernel in this process, for use as a child, in a debugger or with sanitizers.
 int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options,
                 const OwnOptions& own) {
   std::vector<std::string> names;
@@ -200,7 +200,7 @@ bool check_all(const BackendRow& backend, bool is_quiet, const OwnOptions& own,
 int verify_all(const BackendRow& backend, const VerifyOptions& options, const OwnOptions& own,
                const std::vector<std::string>& flags) {
   const bool is_quiet = options.prints_json();
-  std::optional<NewFile> file;  // opened first, so that a bad name fails before the work
+  std::optional<NewFile> file;  // Open the file first, so that a bad name fails before the checks.
   if (options.json_file && !is_quiet) file.emplace(*options.json_file);
   // Describe the machine before the children run, because they change the device's clocks and power.
   const Machine machine = describe_machine(device_facts(backend));

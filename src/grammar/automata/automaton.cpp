@@ -6,7 +6,7 @@
 #include "core/error.h"
 
 namespace nibble::grammar {
-// First rows of a JSON string: dead, before the opening and after the closing quote. Other text: dead, start.
+// Reserved rows: kDead and, for a quoted string, kStart (before the opening quote) and kClosed.
 Automaton::Automaton(Expressions& expressions, Expression root, Encoding encoding,
                      std::shared_ptr<const Alphabet> alphabet, size_t& memory)
     : expressions_(expressions),

@@ -1,6 +1,7 @@
-// A deterministic automaton over bytes. A state is created when it is first reached; it consists of a row
-// (the expression of what may follow) and a place inside a character, which the decoder keeps. Transitions
-// are by class of character. From every state except kDead a text can still be completed.
+// A deterministic automaton over bytes, built lazily: a state is added when a text first reaches it. A state
+// combines a row (the regular expression that the rest of the text must match) with a place (the decoder's
+// state inside a character). Rows change by class of character (decoder.h). Every state except kDead can
+// reach an accepting state.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace nibble::grammar {
 
-// Character classes of a list of character sets, and their decoder; shared by automata with the same sets.
+// Character classes of a list of character sets, with a decoder. Automata with the same sets share one.
 struct Alphabet {
   Alphabet(const std::vector<CodePoints>& sets, Encoding encoding)
       : classes(sets), decoder(classes, encoding) {}
@@ -27,7 +28,7 @@ class Automaton {
  public:
   static constexpr uint32_t kDead{0}, kStart{1};
 
-  // `expressions` must outlive this object. `memory` counts the bytes of all automata of a grammar.
+  // `expressions` must outlive this object. Adds its bytes to `memory`, the total of a grammar's automata.
   Automaton(Expressions& expressions, Expression root, Encoding encoding,
             std::shared_ptr<const Alphabet> alphabet, size_t& memory);
   Automaton(const Automaton&) = delete;
@@ -60,7 +61,7 @@ class Automaton {
                ? state == kClosed
                : !has_quotes(encoding_) && state <= kRowMask && rows_[state].accepts_text;
   }
-  // Whether no byte can follow.
+  // Whether no further byte is legal in this state.
   bool is_final(uint32_t state) const {
     return state < first_text_state_ ? state != kStart
                                      : !has_quotes(encoding_) && state <= kRowMask &&
@@ -68,13 +69,13 @@ class Automaton {
   }
   // Whether the state is between two characters of the text (for a JSON string: inside the quotes).
   bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
-  // The lengths of content (vocabulary/content.h) that may follow; none inside a character.
+  // Lengths of content (vocabulary/content.h) that may follow `state`; all 0 inside a character.
   const ContentRuns& content_runs(uint32_t state);
   bool is_empty() { return !is_live(root_); }
 
   Encoding encoding() const { return encoding_; }
   const CharacterClasses& classes() const { return alphabet_->classes; }
-  // Classes that the unfinished character can have. The state must be inside a character.
+  // Possible classes of the unfinished character. The state must be inside a character.
   const std::vector<uint32_t>& classes_at(uint32_t state) const {
     return alphabet_->decoder.classes_at(state >> kRowBits);
   }
@@ -83,16 +84,16 @@ class Automaton {
     const uint32_t known = transitions_[row_of(state) * num_classes_ + character_class];
     return known != kUnknown ? known : make_transition(row_of(state), character_class);
   }
-  // Whether the expression, a derivative of the root, has any text.
+  // Whether the expression, a derivative of the root, matches any text.
   bool is_live(Expression expression) { return liveness_.is_live(expression); }
 
-  // The lengths after which a text can end. The first call computes them, and may throw InputError.
+  // The numbers of further characters after which a text can end. The first call may throw InputError.
   const RemainingLengths& lengths();
   // Whether a text can end after `min` to `max` more characters. The state must be between characters.
   bool can_end(uint32_t state, uint32_t min, uint32_t max);
 
  private:
-  // Low bits of a state: its row. High bits: its place in the decoder.
+  // The low bits of a state are its row, the high bits its place in the decoder.
   static constexpr uint32_t kRowBits{18}, kRowMask{(1u << kRowBits) - 1};
   static constexpr uint32_t kClosed{2};  // after the closing quote of a JSON string
   static constexpr uint32_t kUnknown{0xFFFFFFFF};
@@ -100,13 +101,13 @@ class Automaton {
   struct Row {
     Expression expression;
     bool accepts_text;
-    uint32_t ends_from{kUnlimited};  // RemainingLengths::only_ends_from
+    uint32_t ends_from{kUnlimited};  // only_ends_from(expression); kUnlimited before lengths() is called
   };
 
   static uint32_t row_of(uint32_t state) { return state & kRowMask; }
   uint32_t next_of_special(uint32_t state, uint8_t byte);
   uint32_t make_transition(uint32_t row, uint32_t character_class);
-  // Whether the row allows a character that begins with the bytes read so far, which `place` represents.
+  // Whether the row allows any character that starts with the bytes that lead to `place`.
   bool can_complete(uint32_t row, uint32_t place);
   uint32_t add(Expression expression);
   void find_run(Expression start, size_t set, ContentRuns& runs);
@@ -121,9 +122,9 @@ class Automaton {
   const uint16_t* single_bytes_;
   uint32_t first_text_state_;
   std::vector<Row> rows_;
-  std::vector<uint32_t> transitions_;                       // [row, class of character]
-  std::unordered_map<uint32_t, uint32_t> known_;            // row of each expression
-  std::unordered_map<uint32_t, ContentRuns> content_runs_;  // by row
+  std::vector<uint32_t> transitions_;                       // [row, character class]: next row, or kUnknown
+  std::unordered_map<uint32_t, uint32_t> known_;            // row of each expression, by its id
+  std::unordered_map<uint32_t, ContentRuns> content_runs_;  // results of content_runs(), by state
   std::unique_ptr<RemainingLengths> lengths_;               // null until lengths() is called
 };
 

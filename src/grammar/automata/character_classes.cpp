@@ -5,7 +5,7 @@
 
 namespace nibble::grammar {
 
-// Sweeps over the code points at which a set begins or ends; all characters in between are in the same sets.
+// Sweeps over the first and last code points of all sets: the characters between two of these have one class.
 CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
   struct Edge {
     char32_t at;
@@ -20,7 +20,7 @@ CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
 
   std::map<std::vector<uint32_t>, uint32_t> known;
-  std::vector<uint32_t> active;  // sorted
+  std::vector<uint32_t> active;  // the sets that contain `first`, sorted
   size_t edge = 0;
   for (char32_t first = 0; first <= kLastCodePoint;) {
     for (; edge < edges.size() && edges[edge].at == first; ++edge) {
@@ -32,7 +32,7 @@ CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
       }
     }
     const char32_t next = edge < edges.size() ? edges[edge].at : kLastCodePoint + 1;
-    // No text contains surrogates: their range is merged into the interval before it.
+    // No text contains surrogates, so their range is merged into the interval before it.
     if (first >= 0xD800 && next <= 0xE000) {
       intervals_.back().last = next - 1;
       first = next;

@@ -6,7 +6,7 @@
 namespace nibble::grammar {
 namespace {
 
-// The search for a run stops after this number of expressions; the run is then as long as the searched part.
+// Expressions that find_run() may visit. If it stops at this limit, it reports the length checked by then.
 constexpr size_t kMaxExpressionsInRun{600};
 
 }  // namespace
@@ -23,7 +23,7 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
     runs.num_characters.fill(kMaxContentCharacters);
     return runs;
   }
-  // Search the set of all kinds first: what holds for its texts holds for the texts of some kinds.
+  // Search the set with all kinds of characters first: its result often holds for every other set.
   const size_t all = kNumContentSets - 1;
   find_run(from, all, runs);
   const bool ends_there = (runs.ends_there >> all & 1) != 0;
@@ -37,8 +37,8 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
   return runs;
 }
 
-// Finds how long content of this set may be after `start`. `level`: the expressions after all content texts
-// of num_characters characters.
+// Finds how long content of this set may be after `start`, by breadth-first search. `level` has the
+// derivatives of `start` by all content texts of num_characters characters.
 void Automaton::find_run(Expression start, size_t set, ContentRuns& runs) {
   std::vector<Expression> level{start}, seen{start};
   uint32_t num_missing = 0;

@@ -10,7 +10,7 @@
 namespace nibble::grammar {
 
 Decoder::Decoder(const CharacterClasses& classes, Encoding encoding) {
-  places_.emplace_back();  // the root, filled below
+  places_.emplace_back();  // place 0, between characters; filled below
   classes_at_.emplace_back();
   Place root{};
   add_utf8(classes, root);
@@ -23,7 +23,7 @@ Decoder::Decoder(const CharacterClasses& classes, Encoding encoding) {
   known_.clear();
 }
 
-// Returns the step to `place`, which is added unless an equal one exists.
+// Adds the place unless an equal one exists, and returns the step that leads to it.
 Decoder::Step Decoder::add(const Place& place) {
   uint64_t hash = 0;
   for (const Step step : place) hash = (hash ^ step.kind_and_target) * 0x9E3779B97F4A7C15u;
@@ -47,8 +47,8 @@ Decoder::Step Decoder::add(const Place& place) {
   return Step::to(Kind::kPlace, to_index(places_.size() - 1));
 }
 
-// Returns the step to the rest of a UTF-8 character: `num_bytes` more bytes, and code points from `first` on.
-// Code points below `least`, which have shorter forms, and surrogates are illegal.
+// Returns the step into a UTF-8 character of which `num_bytes` bytes are missing; `first` is its smallest
+// possible code point. Surrogates and code points below `least` (overlong forms) are illegal.
 Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t first, int num_bytes,
                                     char32_t least) {
   const char32_t each = char32_t{1} << (6 * (num_bytes - 1));  // code points per value of the next byte
@@ -58,7 +58,7 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
           classes.class_of(first, std::min<char32_t>(first + 64 * each - 1, kLastCodePoint));
       known != CharacterClasses::kMixed)
     uniform = Step::to(Kind::kCharacter, known);
-  // Most code points are in one class: the places inside their characters are shared (uniform_).
+  // Most prefixes belong to characters of one class only; these share their places (uniform_).
   const bool is_whole =
       first >= least && first + 64 * each - 1 <= kLastCodePoint && (first < 0xD000 || first > 0xDFFF);
   const std::pair key{uniform, num_bytes};
@@ -73,7 +73,7 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
                                                 : Step::to(Kind::kCharacter, classes.class_of(begin, begin));
     } else if (uniform.kind() == Kind::kCharacter && value > 0 &&
                place[0x80 + value - 1].kind() == Kind::kPlace) {
-      step = place[0x80 + value - 1];  // the same class, so the same bytes follow
+      step = place[0x80 + value - 1];  // all these characters have one class: the same place serves
     } else {
       step = continuation(classes, begin, num_bytes - 1, least);
     }
@@ -123,7 +123,7 @@ void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place
   root['"'] = has_quotes(encoding) ? Step::to(Kind::kQuote, 0) : Step{};
 }
 
-// The step after \u: four digits that name no surrogate, or a surrogate pair. The expression has one class.
+// Returns the step after \u: four digits of a character, or a surrogate pair. There must be one class only.
 Decoder::Step Decoder::hexadecimal(const CharacterClasses& classes) {
   NIBBLE_CHECK(classes.size() == 1);
   constexpr std::string_view kDigits{"0123456789abcdefABCDEF"};

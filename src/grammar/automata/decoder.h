@@ -1,5 +1,6 @@
-// Turns the bytes of a text into classes of characters, with a table of steps by byte for each place inside a
-// character. A class is a set of characters that no expression of the automaton distinguishes.
+// Turns the bytes of a text into classes of characters, as a state machine. Its states are called places: 0
+// is between characters, each other place is a prefix of a character. A class is a set of characters that no
+// expression of the automaton distinguishes.
 #pragma once
 
 #include <array>
@@ -18,9 +19,9 @@ namespace nibble::grammar {
 
 enum class Encoding {
   kUtf8,
-  kJsonString,      // with quotes; escapes only where JSON needs them, so each text has one form
-  kJsonStringFree,  // with every escape that JSON allows; only for expressions with one character class
-  kJsonContent,     // kJsonString without its quotes, so that several automata can compose one string
+  kJsonString,  // quoted; only characters that JSON requires to be escaped are, so each value has one text
+  kJsonStringFree,  // quoted, with any escape that JSON allows; only for expressions with one character class
+  kJsonContent,     // kJsonString without quotes, so that several automata together can read one string
 };
 constexpr bool has_quotes(Encoding encoding) {
   return encoding == Encoding::kJsonString || encoding == Encoding::kJsonStringFree;
@@ -42,14 +43,14 @@ class CharacterClasses {
     char32_t last;
     uint32_t character_class;
   };
-  std::vector<Interval> intervals_;  // from 0 to the last code point, without gaps
+  std::vector<Interval> intervals_;  // sorted; they cover all code points
   std::vector<char32_t> representatives_;
   std::vector<ContentKinds> content_;
 };
 
 class Decoder {
  public:
-  // The result of a byte: a place inside a character (0: between characters), a character's end, or a quote.
+  // What a byte leads to: a place inside a character, the end of a character, or a quote.
   enum class Kind : uint8_t { kIllegal, kPlace, kCharacter, kQuote };
   struct Step {
     uint32_t kind_and_target{0};
@@ -64,7 +65,7 @@ class Decoder {
 
   Decoder(const CharacterClasses& classes, Encoding encoding);
   Step step(uint32_t place, uint8_t byte) const { return places_[place][byte]; }
-  // Classes of the characters whose first bytes lead to this place.
+  // Classes of the characters that start with the bytes that lead to this place.
   const std::vector<uint32_t>& classes_at(uint32_t place) const { return classes_at_[place]; }
 
   size_t num_places() const { return places_.size(); }
@@ -86,9 +87,9 @@ class Decoder {
   std::vector<Place> places_;
   std::array<uint16_t, 256> single_bytes_{};
   std::vector<std::vector<uint32_t>> classes_at_;
-  // Places inside a character of a known class, by class and number of missing bytes.
+  // Steps to places whose possible characters all have one class, by that class and number of missing bytes.
   std::map<std::pair<Step, int>, Step> uniform_;
-  std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash, while the decoder is built
+  std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash; cleared when the decoder is complete
 };
 
 }  // namespace nibble::grammar

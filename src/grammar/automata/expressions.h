@@ -1,8 +1,8 @@
-// Regular expressions over code points, with intersection, complement and counts, and their derivatives
-// (Brzozowski, JACM 1964; Owens, Reppy, Turon, "Regular-expression derivatives re-examined", JFP 2009). The
-// derivative by a character is the expression of the texts that may follow it, so expressions are the states
-// of an automaton, created when a text first reaches them: x{0,1000000} is one node. Nodes are immutable and
-// shared: equal expressions have equal ids, which bounds the number of states.
+// Regular expressions over code points, with intersection, complement and counted repetition. A text of an
+// expression is a string that it matches. The derivative by a character is the expression of what may follow
+// that character (Brzozowski, JACM 1964; Owens, Reppy, Turon, "Regular-expression derivatives re-examined",
+// JFP 2009). So expressions are the states of an automaton, created when a text first reaches them:
+// x{0,1000000} is one node. Equal expressions have equal ids, which bounds the number of states.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace nibble::grammar {
 enum class Expression : uint32_t {
   kNothing,
   kEmptyText,
-  kAnything,  // every text
+  kAnything,  // matches every text
 };
 
 class Expressions {
@@ -39,7 +39,7 @@ class Expressions {
   Expression complement(Expression a);
   Expression repeat(Expression a, uint32_t min, uint32_t max = kUnlimited);
   Expression optional(Expression a) { return repeat(a, 0, 1); }
-  Expression any_text_of(const std::vector<std::string>& texts);  // UTF-8; any number of texts
+  Expression any_text_of(const std::vector<std::string>& texts);  // UTF-8; all are put in one trie
   Expression any_text_of(std::vector<std::u32string> texts);
   // Decimal integers divisible by `divisor`, with an optional minus sign, without leading zeros and -0. Up to
   // `num_decimals` digits may follow a decimal point; `divisor` is then in units of the last decimal.
@@ -48,15 +48,15 @@ class Expressions {
   bool accepts_empty(Expression a) const { return node(a).accepts_empty; }
   Expression derivative(Expression a, char32_t code_point);
 
-  // False: the expression has a text, and so has each derivative except kNothing. True: it may have none.
+  // False guarantees that the expression, and each of its derivatives except kNothing, has a text.
   bool may_be_empty(Expression a) const { return node(a).may_be_empty; }
-  // True: every text is a prefix of one of the expression's texts. False: unknown.
+  // True guarantees that every string can be continued to a text of the expression.
   bool continues_any(Expression a) const;
   // Bounds on the length of the expression's texts, in characters.
   uint32_t min_length(Expression a) const { return node(a).min_length; }
   uint32_t max_length(Expression a) const { return node(a).max_length; }
 
-  // The expression without its bound on the number of characters.
+  // An intersection without those parts that only bound the length; any other expression is unchanged.
   Expression of_any_length(Expression a);
 
   // The sets of characters that the expression's derivatives distinguish, each once.
@@ -83,10 +83,10 @@ class Expressions {
     Kind kind;
     bool accepts_empty{false}, may_be_empty{false};
     uint16_t depth{0};
-    // kSet: `a` indexes the set. kConcat, kNot, kRepeat: the operands. kAnyOf, kAllOf: `a` indexes the first
-    // of `b` operands. kTrie: trie `a`, node `b`. kMultiple: `a` indexes the Multiple, `b` is its state.
+    // kSet: `a` indexes sets_. kConcat: parts `a` and `b`. kNot, kRepeat: operand `a`. kAnyOf, kAllOf: `b`
+    // operands from operands_[a] on. kTrie: node `b` of tries_[a]. kMultiple: state `b` of multiples_[a].
     uint32_t a{0}, b{0};
-    uint32_t min{0}, max{0};  // kRepeat; kTrie: `max` is the length of the longest text
+    uint32_t min{0}, max{0};  // kRepeat: the counts; kTrie: `max` is the length of the longest text
     uint32_t min_length{0}, max_length{0};
   };
   struct Multiple {
@@ -117,7 +117,7 @@ class Expressions {
 
   std::vector<Node> nodes_;
   std::vector<Expression> operands_;
-  // Hash table of nodes by content: id + 1, or 0 if the slot is free. The size is a power of two.
+  // Hash table of all nodes: id + 1 of a node, or 0 in a free slot. The size is a power of two.
   std::vector<uint32_t> slots_;
   std::vector<CodePoints> sets_;
   Expression any_character_{};

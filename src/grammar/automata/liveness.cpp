@@ -10,7 +10,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Expressions that one search of is_live() may visit before it throws InputError.
+// Number of expressions that one search may visit; at this limit is_live() throws InputError.
 constexpr size_t kMaxExploredForLife{20'000};
 
 }  // namespace
@@ -22,14 +22,14 @@ std::optional<bool> Liveness::shows_life(Expression expression) {
   const auto known = live_.find(static_cast<uint32_t>(expression));
   if (known != live_.end()) return known->second;
   if (expressions_.min_length(expression) > expressions_.max_length(expression)) return false;
-  // Check the expression without its length bound first: it has fewer derivatives, and must have a text too.
+  // First check without the length bound: that has fewer derivatives, and if it has no text, nor has this.
   const Expression of_any_length = expressions_.of_any_length(expression);
   if (of_any_length == expression || is_live(of_any_length)) return std::nullopt;
   return live_[static_cast<uint32_t>(expression)] = false;
 }
 
-// Searches the derivatives, shortest texts first, for one that is known to have a text. Then every expression
-// on the path has one; if the search fails, none of the visited ones has. Both results go to live_.
+// Searches the derivatives, those with the shortest texts first, for one that is known to have a text. Then
+// all expressions on the path have one; otherwise none of those visited has. live_ keeps both results.
 bool Liveness::is_live(Expression expression) {
   if (const std::optional<bool> known = shows_life(expression)) return *known;
   struct Visit {

@@ -1,7 +1,7 @@
-// The numbers of further characters after which a text can end. minLength and maxLength next to a pattern are
-// counted with a number, not with states: a text may continue while its count and its pattern allow a common
-// length. A(n), the set of expressions that can end after exactly n more characters, depends only on A(n -
-// 1), so the sequence of sets becomes periodic.
+// Finds after how many more characters a text can end. If minLength or maxLength is next to a pattern, the
+// characters are counted in a number, not by more states: a text may continue while its count and its pattern
+// allow a common length. A(n) is the set of expressions that have a text of exactly n characters. It depends
+// only on A(n - 1), so the sequence of these sets becomes periodic.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace nibble::grammar {
 
 class RemainingLengths {
  public:
-  // `classes`: of the automaton that reads the text. InputError if the expression has too many derivatives.
+  // `classes` are those of the automaton. Throws InputError if the expression has too many derivatives.
   RemainingLengths(Expressions& expressions, const CharacterClasses& classes, Liveness& liveness,
                    Expression root);
 
@@ -24,17 +24,17 @@ class RemainingLengths {
   bool has_length(Expression expression, uint32_t min, uint32_t max) const;
   // The least n for which the expression has texts of every length from n on; kUnlimited: no such n.
   uint32_t ends_from(Expression expression) const;
-  // ends_from() if the expression has no shorter texts, otherwise kUnlimited.
+  // ends_from(), but kUnlimited if the expression also has a shorter text.
   uint32_t only_ends_from(Expression expression) const;
 
  private:
   struct Lengths {
-    uint32_t place{0};             // index of the expression in each ends_[n]
+    uint32_t place{0};             // second index of the expression in ends_
     uint32_t from{kUnlimited};     // see ends_from()
-    bool has_shorter_ones{false};  // texts of fewer characters than `from`
+    bool has_shorter_ones{false};  // the expression has texts shorter than `from`
   };
   std::unordered_map<uint32_t, Lengths> lengths_;
-  std::vector<std::vector<bool>> ends_;  // [n][place]: A(n), up to the end of the first period
+  std::vector<std::vector<bool>> ends_;  // [n][place]: whether the expression is in A(n)
   uint32_t period_{1};                   // the last period_ sets of ends_ repeat forever
 };
 

@@ -78,7 +78,7 @@ class BnfParser {
   NodeId alternatives(uint32_t depth) {
     if (depth > kMaxDepth) text_.refuse("groups are nested too deeply");
     std::vector<NodeId> parts;
-    // A rule continues if the next line begins with a bar, in GBNF as in EBNF.
+    // In both languages, a rule continues if the next line begins with a bar.
     do {
       skip_blanks(true);
       parts.push_back(sequence(depth));
@@ -97,7 +97,7 @@ class BnfParser {
     return parts.empty() ? builder_.empty_text() : builder_.sequence(std::move(parts));
   }
 
-  // Returns nullopt at the end of a sequence.
+  // Parses a part of a sequence. Returns nullopt at the end of the sequence.
   std::optional<NodeId> item(uint32_t depth) {
     Expressions& e = builder_.expressions();
     const char next = text_.peek();

@@ -1,4 +1,4 @@
-// The text of a grammar while the parsers of gbnf.h and lark.h read it.
+// A cursor over the text of a grammar, for the parsers of gbnf.h and lark.h. To take text is to move past it.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class GrammarText {
     return first.code_point;
   }
 
-  // Takes decimal digits; returns nullopt if none follow.
+  // Takes decimal digits and returns their value, or nullopt if none follow.
   std::optional<uint32_t> take_number() {
     const std::string_view digits = take_while([](char c) { return c >= '0' && c <= '9'; });
     if (digits.empty()) return std::nullopt;
@@ -64,7 +64,7 @@ class GrammarText {
     return static_cast<uint32_t>(std::stoul(std::string(digits)));
   }
 
-  // Calls `skip_blanks`, then takes `text`. Takes nothing if `text` does not follow.
+  // Calls `skip_blanks`, then takes `text`. If `text` does not follow, takes nothing, not even the blanks.
   template <typename SkipBlanks>
   bool take_behind(const SkipBlanks& skip_blanks, std::string_view text) {
     const std::string_view before = rest_;
@@ -73,7 +73,7 @@ class GrammarText {
     rest_ = before;
     return false;
   }
-  // Takes `num_digits` hexadecimal digits and returns the character with this number.
+  // Takes `num_digits` hexadecimal digits and returns the character with this code point.
   char32_t take_hexadecimal(size_t num_digits) {
     const std::optional<char32_t> character = hexadecimal_character(rest_.substr(0, num_digits));
     if (!character || rest_.size() < num_digits) refuse("expected the hexadecimal number of a character");

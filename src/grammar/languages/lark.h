@@ -1,13 +1,13 @@
 // Grammars in Lark's language, as OpenAI's custom tools accept them (Codex's apply_patch is one):
-//   start: line+                       rules have lower-case names; the text is a `start`
+//   start: line+                       rules have lower-case names; a text derives from `start`
 //   line: "+" TEXT? LF -> added        (an alias names a node of a tree; it has no effect here)
 //   TEXT: /[^\n]+/                     terminals have upper-case names, and do not refer to rules
 //   %import common.LF                  the terminals of Lark's common grammar
 //   %ignore " "                        may come before and after every terminal of a rule
 // Supported: literals "..." and "..."i, ranges "a".."z", /regular expressions/ with flags i and s, comments
 // after // or #, and ( ) [ ] | ? * + ~m ~m..n {m} {m,n}. Any alternative may be empty; names may contain
-// hyphens. No lexer takes the longest terminal first, and priorities have no effect. Refused: templates,
-// %declare, %override, %extend, %json, %regex, tokens (<|name|>), attributes of rules, lookaround.
+// hyphens. Unlike in Lark, terminals need not match the longest text; priorities have no effect. Refused:
+// templates, %declare, %override, %extend, %json, %regex, tokens (<|name|>), attributes of rules, lookaround.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@
 namespace nibble::grammar {
 
 // Throws InputError, with the line if known, if the grammar has a mistake, uses a refused feature, has no
-// text, or exceeds limits.h. No warnings. With an `argument`, texts are JSON objects with one member, a
-// string of this name whose value is a text of `start`.
+// text, or exceeds limits.h. Returns no warnings. With an `argument`, a text is a JSON object with one
+// member: a string of this name whose value derives from `start`.
 Compiled compile_lark(std::string_view text, const std::string& argument = {});
 
-// vLLM's `grammar`, which may be EBNF or Lark: it is Lark if no line has "::=".
+// Compiles vLLM's `grammar`, which may be EBNF or Lark. Without "::=" it is Lark.
 Compiled compile_ebnf_or_lark(std::string_view text);
 
 }  // namespace nibble::grammar

@@ -1,4 +1,4 @@
-// Untrusted text for a message of one line: control characters become spaces, and long text is cut.
+// Makes untrusted text fit for a message of one line: control characters become spaces, long text is cut.
 #pragma once
 
 #include <string>

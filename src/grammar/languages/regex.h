@@ -1,7 +1,7 @@
-// Regular expressions as text, in the dialect that all engines of the field read in the same way:
+// Regular expressions as text. Supported is the syntax that all common engines read in the same way:
 //   characters, `.`, [sets], \d \w \s \D \W \S, \p{Category}, escapes; groups with or without a name;
 //   |, * + ? {m} {m,} {m,n}, lazy or not; ^ and $
-// Automata do not support lookaround, backreferences, \b, inline flags or possessive quantifiers: refused.
+// Refused, as automata lack them: lookaround, backreferences, \b, inline flags, possessive quantifiers.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ namespace nibble::grammar {
 Expression regex_expression(Expressions& expressions, std::string_view regex, const RegexOptions& options,
                             const std::string& origin);
 
-// Throws InputError also if no text matches or limits.h is exceeded. `argument`: see lark.h.
+// Also throws InputError if no text matches or a limit of limits.h is exceeded. `argument`: see lark.h.
 Compiled compile_regex(std::string_view regex, const std::string& argument = {});
 // A choice of UTF-8 texts; duplicates count once. Throws InputError if `texts` is empty or exceeds limits.h.
 Compiled compile_choice(const std::vector<std::string>& texts);

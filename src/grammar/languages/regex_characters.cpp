@@ -16,8 +16,8 @@ CodePoints union_of(std::initializer_list<const char*> properties, CodePoints se
   return set;
 }
 
-// Characters that every engine counts as a digit, part of a word, or white space. wide_class() adds those of
-// some engines (Python: str.isalnum, str.isspace; ECMA-262: \s).
+// The characters that every engine matches with \d, \w or \s. wide_class() adds those that only some engines
+// match (Python: str.isalnum, str.isspace; ECMA-262: \s).
 const CodePoints& narrow_class(char letter) {
   static const CodePoints digits{{'0', '9'}}, words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
       blanks{{'\t', '\r'}, {' ', ' '}};
@@ -41,7 +41,7 @@ const CodePoints& wide_class(char letter) {
 
 bool is_punctuation(char32_t c) { return c < 0x80 && std::ispunct(static_cast<int>(c)); }
 
-// Inside a set, some engines read these as POSIX classes or as set operators.
+// Inside a set, some engines read these as POSIX classes or set operators, others as plain characters.
 constexpr std::string_view kReadDifferently[]{"[.", "[=", "&&", "--", "~~"};
 
 }  // namespace
@@ -53,7 +53,7 @@ CodePoints RegexParser::dot() const {
   return CodePoints{{'\n', '\n'}}.complement();
 }
 
-// The characters of \d, \w, \s, \D, \W or \S. `is_wide`: as in the engine for which most characters match.
+// The characters of \d, \w, \s, \D, \W or \S; with `is_wide`, all that any engine matches.
 std::optional<CodePoints> RegexParser::class_escape(char letter, bool is_wide) {
   switch (letter) {
     case 'd':
@@ -183,7 +183,7 @@ CodePoints RegexParser::property(bool is_complement) {
     rest_ = whole;
     refuse("unsupported property; supported are categories such as L or Nd and scripts such as Greek");
   }
-  expressions_.fuel().spend(4 * found->ranges().size());  // copied and sorted into a set
+  expressions_.fuel().spend(4 * found->ranges().size());  // pays for copying and sorting the ranges
   return is_complement != is_negated ? found->complement() : *found;
 }
 
@@ -208,7 +208,7 @@ CodePoints RegexParser::set() {
   const std::string_view whole = rest_;
   rest_.remove_prefix(1);
   const bool is_complement = take("^");
-  // In a complement, inner classes are read the other way, so that the whole set is read as requested.
+  // In a complement, inner classes are read wide if the set is to be read narrow, and the reverse.
   const bool reads_wide = is_wide() != is_complement;
   CodePoints found;
   if (rest_.starts_with("]"))

@@ -2,19 +2,19 @@
 
 namespace nibble::grammar {
 
-// How to read \d, \w, \s and the dot beyond ASCII: engines differ, and text should match in all of them.
+// How to read an expression where engines differ: \d, \w, \s and the dot beyond ASCII.
 enum class RegexReading {
-  // The whole text matches: `^` and `$` at the ends change nothing. The dot excludes only the line feed.
+  // The whole text must match, so `^` and `$` at its ends change nothing. The dot excludes only \n.
   kWhole,
-  // Texts in which every engine finds the expression: JSON Schema's "pattern".
+  // The texts in which every engine finds the expression: for JSON Schema's "pattern".
   kSearch,
-  // Texts in which at least one engine finds the expression: what a pattern under "not" excludes.
+  // The texts in which at least one engine finds it: what a pattern under "not" excludes.
   kSearchWide,
 };
 
 struct RegexOptions {
   RegexReading reading{RegexReading::kWhole};
-  bool ignores_case{false};  // for ASCII letters
+  bool ignores_case{false};  // of ASCII letters
   bool dot_is_anything{false};
 };
 

@@ -108,7 +108,7 @@ RegexParser::Part RegexParser::concat(const Part& a, const Part& b) {
   return part;
 }
 
-// Returns nullopt at the end of a sequence.
+// Parses a part of a sequence. Returns nullopt at the end of the sequence.
 std::optional<RegexParser::Part> RegexParser::atom(uint32_t depth) {
   if (rest_.empty() || rest_[0] == '|' || rest_[0] == ')') return std::nullopt;
   expressions_.fuel().spend(4);
@@ -148,7 +148,7 @@ std::optional<RegexParser::Part> RegexParser::atom(uint32_t depth) {
       if (!is_search() && brace.starts_with("{,") && brace.size() > 2 &&
           (brace[2] == '}' || std::isdigit(static_cast<unsigned char>(brace[2]))))
         refuse("some engines read this as a count from 0; write {0, or put a backslash before it");
-      [[fallthrough]];  // a brace that starts no count is ordinary
+      [[fallthrough]];  // a brace that does not start a count is an ordinary character
     }
     default: {
       const char32_t c = character();

@@ -19,8 +19,8 @@ class RegexParser {
   Expression parse();
 
  private:
-  // The texts that a part matches, as [begins][ends]: those with `begins` match only at the beginning of the
-  // whole text, those with `ends` only at its end. So anchors may be anywhere except in a repeated part.
+  // texts[begins][ends] are texts that the part matches: with `begins` only at the beginning of the whole
+  // text, with `ends` only at its end. So anchors may be anywhere except in a repeated part.
   struct Part {
     std::array<std::array<Expression, 2>, 2> texts{};
     bool has_anchor() const;
@@ -53,7 +53,7 @@ class RegexParser {
   [[noreturn]] void refuse(std::string_view why) const;
 
   Expressions& expressions_;
-  std::string_view rest_;  // not read yet
+  std::string_view rest_;  // the rest of the expression, not read yet
   const RegexOptions& options_;
   const std::string& origin_;
 };

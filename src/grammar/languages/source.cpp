@@ -14,7 +14,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Parses untrusted JSON. Refuses depths above what later code can walk recursively.
+// Parses untrusted JSON. Refuses nesting that is too deep for later code, which recurses.
 Json parse(const std::string& text) {
   if (text.size() > kMaxSourceBytes)
     throw InputError("the schema has {} bytes; at most {} are accepted", text.size(), kMaxSourceBytes);

@@ -1,4 +1,4 @@
-// What a text must be, in one of the languages that clients write it in.
+// A requirement on a text, in one of the languages in which clients write it.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ enum class Language {
   kChoice,      // the answer is one of the texts in a JSON list
   kGbnf,        // llama.cpp's GBNF
   kEbnf,        // xgrammar's EBNF
-  kEbnfOrLark,  // vLLM's `grammar`: EBNF or Lark, whichever it looks like
+  kEbnfOrLark,  // vLLM's `grammar`: Lark if it has no "::=", else EBNF
   kLark,
 };
 

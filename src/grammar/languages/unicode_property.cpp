@@ -16,7 +16,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Every character of Unicode, in order. The 4 MiB are kept: they take 8 ms to make and 3 ms to search.
+// All characters of Unicode in order. The 4 MiB stay in memory: making them takes 8 ms, searching them 3 ms.
 const std::string& all_characters() {
   static const std::string text = [] {
     std::string all;
@@ -65,7 +65,7 @@ std::optional<CodePoints> ask_pcre2(const std::string& name) {
 const CodePoints* unicode_property(const std::string& name, Fuel& fuel) {
   const auto is_plain = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
   if (name.empty() || name.size() > 40 || !std::all_of(name.begin(), name.end(), is_plain)) return nullptr;
-  // PCRE2 ignores case and underscores: other spellings of a name must not fill the memory.
+  // PCRE2 ignores case and underscores, so the cache does too: spellings of a name must not fill memory.
   std::string key;
   for (const char c : name)
     if (c != '_') key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

@@ -5,12 +5,12 @@
 namespace nibble::grammar {
 namespace {
 
-// A longer run of forced bytes takes several calls.
+// Limits the result of forced_bytes(). The caller gets the rest of a longer forced text by later calls.
 constexpr size_t kMaxForcedBytes{256};
-// Accepted tokens that are encoded again with the forced bytes; an unfinished pre-token rarely has more.
+// Accepted tokens to encode again with the forced bytes: more than an unfinished pre-token usually has.
 constexpr size_t kContextTokens{8};
-// A token that runs past the forced bytes begins in their last kTailTokens tokens or kTailBytes bytes; none
-// was ever found to begin earlier (llguidance: docs/fast_forward.md).
+// A token that runs past the end of the forced bytes is assumed to begin in their last kTailTokens tokens or
+// kTailBytes bytes: none was ever found to begin earlier (llguidance: docs/fast_forward.md).
 constexpr size_t kTailTokens{4}, kTailBytes{7};
 
 }  // namespace
@@ -38,7 +38,7 @@ std::string Matcher::forced_bytes() {
   return forced;
 }
 
-// Whether some token starts with `beginning`, the last bytes of the text, and its other bytes may follow.
+// Whether a token that starts with `beginning`, the end of the text, can go on with bytes that may follow.
 bool Matcher::may_run_past(std::string_view beginning) {
   const auto nodes = vocabulary_->nodes();
   size_t begin = 0, end = nodes.size();
@@ -49,7 +49,7 @@ bool Matcher::may_run_past(std::string_view beginning) {
     begin = at + 1;
     end = begin + nodes[at].num_below;
   }
-  // The row after each byte of the current path, by depth. One legal path is enough: every leaf is a token.
+  // By depth: the row after each byte of the current path. One legal path suffices: every leaf is a token.
   const uint32_t last_row = rows_.last();
   std::vector<uint32_t> path{last_row};
   for (size_t at = begin; at < end;) {
@@ -88,12 +88,12 @@ std::vector<TokenId> Matcher::forced_tokens() {
   if (tokens.size() <= before.size() || !std::equal(before.begin(), before.end(), tokens.begin())) return {};
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(before.size()));
 
-  // Add the rows of the forced bytes; cut_behind() removes them below.
+  // may_run_past() starts after the forced bytes: add their rows, which cut_behind() removes below.
   const std::lock_guard lock(grammar_->mutex);
   grammar_->expressions.fuel().fill(kMaskFuel);
   const uint32_t begin = rows_.last();
   NIBBLE_CHECK(advance(forced));
-  // End of each token, in bytes of `forced`.
+  // ends[i] is the end of token i, as an offset in `forced`.
   std::vector<size_t> ends;
   for (const TokenId token : tokens)
     ends.push_back((ends.empty() ? 0 : ends.back()) + tokenizer.bytes(token).size());

@@ -9,13 +9,13 @@
 namespace nibble::grammar {
 namespace {
 
-// A mask is kept if its walk visited at least 1 / kShareOfNodes of the vocabulary's nodes.
+// A mask is kept if its walk found at least 1 / kShareOfNodes of the vocabulary's nodes legal.
 constexpr size_t kShareOfNodes{128};
-// Limits on kept masks per grammar (25 kB each) and on ends per kept mask (16 bytes each).
+// Maximum numbers of kept masks per grammar (25 kB each) and of ends per kept mask (16 bytes each).
 constexpr size_t kMaxMasks{128};
 constexpr size_t kMaxEnds{4'096};
 
-// Whether no limit on the number of characters can make a token illegal.
+// Whether no token can be illegal because of the limits on the number of characters.
 bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
   const bool has_room =
       terminal.max == kUnlimited || terminal.max - num_characters >= VocabularyTrie::kMaxTokenBytes;
@@ -24,9 +24,9 @@ bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
 
 }  // namespace
 
-// The content tokens (vocabulary/content.h) that may follow an item. Of each slice, tokens of at most
-// max_characters[slice] characters are legal; longer ones are illegal unless the slice is in `to_try`. All
-// tokens of the slices in `to_walk` must be tried. Both are bits by slice.
+// Which content tokens (vocabulary/content.h) may follow an item; to_walk and to_try have a bit per slice. A
+// slice in to_walk is undecided: each of its tokens must be tried. In another slice, tokens of at most
+// max_characters[slice] characters are legal. Longer ones are illegal, or must be tried if it is in to_try.
 struct Matcher::Content {
   std::array<uint32_t, kNumContentSlices> max_characters{};
   uint32_t to_walk{kAllContentSlices}, to_try{0};
@@ -46,13 +46,13 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     return content;
   const Terminal& terminal = grammar_->terminals[op.a];
   Automaton& automaton = grammar_->automata[terminal.index];
-  // A token that begins with a space is legal if the space is, and the rest may follow it.
+  // A token that begins with a space is legal if the space is legal and the rest may follow the space.
   const ContentRuns& at_once = automaton.content_runs(item.state);
   const ContentRuns& behind_blank = automaton.content_runs(automaton.next(item.state, ' '));
   const uint32_t limit =
       terminal.is_counted && terminal.max != kUnlimited ? terminal.max - item.counter : kUnlimited;
   std::optional<bool> may_go_on;
-  // Whether the item's text can end here with other text after it; a JSON string ends only at its quote.
+  // Whether the item's text can end here and be followed by other text. A JSON string ends only at its quote.
   const auto may_leave = [&] {
     if (has_quotes(automaton.encoding())) return false;
     if (!may_go_on) may_go_on = may_go_on_behind(item);
@@ -69,7 +69,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     uint32_t& max_characters = content.max_characters[slice];
     max_characters = std::min(limit, takes_all ? kUnlimited : num);
     if (terminal.has_pattern) {
-      // Tokens that leave room for the characters that must still follow are legal; longer ones are tried.
+      // Tokens are legal if they leave room for the characters that must follow; longer ones are tried.
       const uint32_t missing = runs.num_missing[set];
       max_characters = missing == ContentRuns::kNever || missing >= limit ? 0 : limit - missing;
       if (missing > 0 && max_characters < VocabularyTrie::kMaxMaskCharacters) continue;
@@ -102,7 +102,7 @@ bool Matcher::may_go_on_behind(const Item& item) {
   return may;
 }
 
-// Adds the tokens that may follow the item to `mask`.
+// Sets the bits of the tokens that may follow the item.
 void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   MaskWalk walk(*grammar_, rows_, mask);
   const Op& op = grammar_->ops[item.op];
@@ -126,7 +126,7 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
     if (content.to_try != 0) try_long_content(item, content, mask);
     return;
   }
-  // No characters are counted: the result depends only on the item's state, and is kept if the walk was long.
+  // As no characters are counted, the result depends only on the item's state. Keep it if the walk was long.
   KeptMask within{.mask = std::vector<uint32_t>(mask.size()), .has_ends = std::get<bool>(key)};
   if (walks_all) {
     walk.from_item(item, vocabulary_->nodes(), within);
@@ -143,7 +143,7 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   grammar_->masks.emplace(key, std::move(within));
 }
 
-// Adds the content tokens of `slices`, those with the same max_characters together.
+// Adds the content tokens of `slices`, all slices with the same max_characters at once.
 void Matcher::add_content(const Content& content, uint32_t slices, std::span<uint32_t> mask) const {
   while (slices != 0) {
     const uint32_t max_characters = content.max_characters[static_cast<size_t>(std::countr_zero(slices))];

@@ -5,13 +5,13 @@
 namespace nibble::grammar {
 namespace {
 
-// Nodes of a subtree from which on it pays to check first whether all its tokens are legal.
+// Size of a subtree from which on it is faster to check first whether all its tokens are legal.
 constexpr uint32_t kManyNodes{32};
 
 MaskWalk::Nodes below(MaskWalk::Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }
 
-// The states of one item along a path in the tree, by number of bytes. AutomatonPath: an automaton without
-// counts, whose steps are look-ups; ItemPath: any item.
+// Both path classes keep an item's state after each byte of a path in the tree. AutomatonPath is for automata
+// without counts, and a step is one look-up; ItemPath is for any item.
 class AutomatonPath {
  public:
   AutomatonPath(Automaton& automaton, const Item& item) : automaton_(automaton), item_(item) {
@@ -20,11 +20,11 @@ class AutomatonPath {
   bool step(uint32_t depth, uint8_t byte) {
     return (states_[depth] = automaton_.next(states_[depth - 1], byte)) != Automaton::kDead;
   }
-  // Whether any content may follow.
+  // Whether content of any kind and length may follow.
   bool takes_content(uint32_t depth) const {
     return automaton_.content_runs(states_[depth]).num_characters.back() == kMaxContentCharacters;
   }
-  // At depth 0 the row already has what follows the item's end.
+  // At depth 0, the row already contains what may follow the end of the item's text.
   bool accepts(uint32_t depth) const { return depth > 0 && automaton_.accepts(states_[depth]); }
   Item item(uint32_t depth) const { return {item_.op, item_.frame, states_[depth], item_.counter}; }
 
@@ -82,8 +82,8 @@ void MaskWalk::from_item(const Item& item, Nodes nodes, KeptMask& within) {
              &within);
 }
 
-// Finds which bytes may follow the end of an item's text, for a walk in which it can end in many places. The
-// row of what follows is added on first use. `is_same_everywhere`: every end has the same row.
+// Finds which bytes may follow the end of an item's text, in a walk where the text can end at many depths.
+// The row of what follows is added on first use. `is_same_everywhere`: all ends have the same row.
 class Behind {
  public:
   Behind(Rows& rows, bool is_same_everywhere)
@@ -109,14 +109,14 @@ class Behind {
   Rows& rows_;
   uint32_t before_;
   bool is_same_everywhere_, has_row_{false};
-  std::array<int8_t, 256> allows_;  // by byte: 1, 0, or -1 until computed
+  std::array<int8_t, 256> allows_;  // by byte: 1, 0, or -1 if not computed yet
 };
 
 template <typename Path>
 void MaskWalk::from_state(Path path, Nodes nodes, KeptMask* within) {
   if (nodes.empty()) return;
   const uint32_t depth_of_start = nodes[0].depth - 1u;
-  // What follows a member's name, or an item of a list of different texts, depends on the text that was read.
+  // Only for a member's name, or an item of a list of different texts, does the text decide what follows.
   Behind behind(rows_, grammar_.ops[path.item(0).op].kind == OpKind::kMatch);
   const std::span<uint32_t> mask = within ? std::span(within->mask) : mask_;
   for (size_t at = 0; at < nodes.size();) {

@@ -1,6 +1,6 @@
-// Walks a tree of tokens to find those that may follow a row or an item, where no mask can be copied. While
-// the text belongs to one item, a step is one look-up in its automaton, and the walk keeps one state per
-// depth. What may follow the item's end is computed once per walk, and only if a token continues there.
+// Walks a tree of tokens to find those that may follow a row or an item, where no bits can be copied
+// (KeptMask, content slices). Within the text of one item, a step is one look-up in its automaton, and one
+// state is kept per depth. What may follow that text is computed once per walk, and only if needed.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ class MaskWalk {
  public:
   using Nodes = std::span<const VocabularyTrie::Node>;
 
-  // The walk sets bits in `mask`. It adds rows after the last one and removes them again.
+  // Sets bits in `mask`. A walk adds rows after the last one of `rows` and removes them again.
   MaskWalk(Grammar& grammar, Rows& rows, std::span<uint32_t> mask)
       : grammar_(grammar), rows_(rows), mask_(mask) {}
 
-  // Add the tokens that may follow. `nodes`: all children of one node, with their subtrees.
+  // Add the tokens that may follow the row or item. `nodes`: all children of one node, with their subtrees.
   void from_row(uint32_t row, Nodes nodes);
   void from_item(const Item& item, Nodes nodes);
 
-  // The same for an automaton that counts no characters; tokens within its text go to `within`, not the mask.
+  // The same for an automaton without counts. Tokens within its text, and its ends, go to `within`.
   void from_item(const Item& item, Nodes nodes, KeptMask& within);
-  // Adds the tokens that continue after these ends.
+  // Adds the tokens that continue after these ends of the item's text.
   void from_ends(const Item& item, std::span<const KeptMask::End> ends);
 
  private:

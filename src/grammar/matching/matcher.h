@@ -5,12 +5,12 @@
 //     matcher.accept(sample(logits, mask));
 //   }
 // The state is an index into arrays that only grow: rollback() truncates them, and copying a matcher forks
-// it. Matchers of one grammar may be used by several threads (they take turns), one matcher by one thread at
-// a time.
+// it. Several threads may use matchers of one grammar (they wait for each other), but not the same matcher.
 //
 // A matcher takes some kilobytes, at most kMaxArenaBytes (limits.h). A call takes microseconds, at most
 // kMaskFuel steps (some tens of milliseconds). All functions except rollback(), num_steps() and is_complete()
-// throw InputError if the grammar needs more; the matcher is then unusable.
+// throw InputError if the grammar needs more. The matcher is then unusable, and the caller should refuse the
+// grammar.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ class Matcher {
   // token / 32. `mask` has vocabulary.num_mask_words() words. Special tokens are never set: if is_complete(),
   // the caller adds the tokens that end the text. No bit is set if and only if the text must end here.
   void fill_mask(std::span<uint32_t> mask);
-  // Advances by a token, or by some thousand bytes at most; each is one step for rollback(). Returns false
-  // and changes nothing if it may not follow, as special tokens and unknown ids never may.
+  // Advances by a token, or by some thousand bytes at most; either is one step for rollback(). Returns false
+  // and changes nothing if it may not follow. Special tokens and unknown ids never may.
   bool accept(TokenId token);
   bool accept(std::string_view bytes);
   // Whether the text may end here.
@@ -48,12 +48,13 @@ class Matcher {
   // The bytes that must come next in any split into tokens, at most 256: they end where there is a choice or
   // the text may end. Changes nothing.
   std::string forced_bytes();
-  // The tokens that must come next: those of forced_bytes() that a model would write, according to the
-  // encoding of the whole text. Often none, as when the accepted tokens differ from that encoding; they stop
-  // before bytes in which a longer token may begin. Each is in the mask at its position. Changes nothing.
+  // The tokens of forced_bytes() that a model would write, according to the encoding of the whole text.
+  // Returns none if the accepted tokens differ from that encoding, and stops before bytes in which a longer
+  // token may begin. Each token is in the mask at its position. Changes nothing.
   std::vector<TokenId> forced_tokens();
 
-  // The number of successful accept() calls. rollback(n) undoes all after the first n.
+  // The number of successful accept() calls. rollback(n) undoes all after the first n; n must not exceed
+  // num_steps().
   size_t num_steps() const { return steps_.size(); }
   void rollback(size_t num_steps);
 
@@ -62,7 +63,7 @@ class Matcher {
   struct Step {
     uint32_t row;  // last row before this step
     uint32_t num_bytes;
-    TokenId token;  // kNoTokenId: accepted as bytes
+    TokenId token;  // kNoTokenId if accept() got bytes
   };
   static constexpr TokenId kNoTokenId{-1};
 

@@ -10,7 +10,7 @@ namespace nibble::grammar {
 
 class TextConstraint final : public Constraint {
  public:
-  // After the text one of `end_tokens` (not empty) stops the engine. The vocabulary must outlive this object.
+  // `end_tokens` (not empty) may follow a complete text and end it. `vocabulary` must outlive this object.
   TextConstraint(std::shared_ptr<Grammar> grammar, const VocabularyTrie& vocabulary,
                  std::vector<TokenId> end_tokens);
 
@@ -23,7 +23,7 @@ class TextConstraint final : public Constraint {
   bool ends_with(TokenId token) const;
 
   Matcher matcher_;
-  size_t num_words_;  // of the matcher's masks; the model's vocabulary may be larger
+  size_t num_words_;  // words of the matcher's mask; that of fill_mask() may be longer
   std::vector<TokenId> end_tokens_;
   bool has_ended_{false};
 };

@@ -57,10 +57,10 @@ NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
   return add({.kind = Kind::kSequence, .parts = std::move(parts)});
 }
 
-// Alternatives with the same first part share it, as in `list: item | item "," list`: otherwise a text would
-// be at two positions at once, which a mask follows byte by byte. Done once, so nodes nest little.
+// Alternatives with the same first part share it, as in `list: item | item "," list`: otherwise a mask would
+// follow two positions byte by byte. The rests are not factored again, so nodes nest little.
 NodeId GrammarBuilder::choice(std::vector<NodeId> parts) {
-  std::map<NodeId, std::vector<NodeId>> alike;  // by first part
+  std::map<NodeId, std::vector<NodeId>> alike;  // alternatives by first part
   std::vector<NodeId> beginnings;
   for (const NodeId part : parts) {
     const Node& n = node(part);
@@ -118,7 +118,7 @@ NodeId GrammarBuilder::json_array_of_different(std::vector<std::string> texts, u
 }
 
 NodeId GrammarBuilder::json_object(JsonObject object) {
-  constexpr size_t kMaxPositions{60'000};  // Members::Progress has 16 bits
+  constexpr size_t kMaxPositions{60'000};  // Members::Progress has 16 bits for a position
   if (object.members.size() + object.undeclared.size() > kMaxPositions)
     throw InputError("an object declares more than {} members; declare fewer", kMaxPositions);
   for (uint32_t* count : {&object.min, &object.max})
@@ -144,7 +144,7 @@ void GrammarBuilder::define(NodeId declared, NodeId as) {
   node.parts = {as};
 }
 
-// Whether a node derives a text, given which parts do. If all must, known leading parts are skipped.
+// Whether a node derives a text, given the parts known to. Leading parts passed by earlier calls are skipped.
 bool GrammarBuilder::derives_text(uint32_t id) {
   const Node& n = nodes_[id];
   const auto does = [&](NodeId part) { return is_productive(part); };
@@ -164,7 +164,7 @@ bool GrammarBuilder::derives_text(uint32_t id) {
       return true;
     case Kind::kSequence:
       return all_do(n.parts.size(), [&](size_t i) { return does(n.parts[i]); });
-    case Kind::kChoice:  // checked again each time a part proves to derive a text
+    case Kind::kChoice:
     case Kind::kReference:
       return std::ranges::any_of(n.parts, does);
     case Kind::kRepeat:
@@ -204,8 +204,8 @@ std::optional<NodeId> GrammarBuilder::productive_item(Items items, size_t place)
   return item && is_productive(*item) ? item : std::nullopt;
 }
 
-// For each index of the first items and the one after them: whether the needed item can be there. Usual items
-// must be possible before it, and after it up to the minimum number.
+// Returns by index whether the needed item can be there; the last entry is for all indices after the first
+// items. Usual items must be possible before it, and after it up to the minimum number.
 std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   const Items usual{array.first, array.rest}, needed{array.needed->first, array.needed->rest};
   const size_t num = std::max(array.first.size(), array.needed->first.size());
@@ -222,7 +222,7 @@ std::vector<bool> GrammarBuilder::needed_places(const JsonArray& array) const {
   return places;
 }
 
-// From the leaves up: when a part is found to derive a text, its users are checked again.
+// Works from the leaves up: when a node is found to derive a text, the nodes that use it are checked again.
 void GrammarBuilder::find_productive() {
   productive_.assign(nodes_.size(), false);
   num_passed_.assign(nodes_.size(), 0);
@@ -243,7 +243,7 @@ void GrammarBuilder::find_productive() {
   }
 }
 
-// Whether a node derives the empty text, given which of its parts do.
+// Whether a node derives the empty text, given the parts known to.
 bool GrammarBuilder::derives_empty(const Node& n) {
   const auto does = [&](NodeId part) { return is_nullable(part) && is_productive(part); };
   switch (n.kind) {
@@ -275,7 +275,7 @@ void GrammarBuilder::find_nullable() {
   }
 }
 
-// Finds the expression of every node whose parts are all regular, parts first; a node within itself has none.
+// Finds the expression of each node that is regular, parts first. Recursive nodes have none.
 void GrammarBuilder::find_regular() {
   regular_.assign(nodes_.size(), std::nullopt);
   std::vector<std::vector<uint32_t>> users(nodes_.size());
@@ -317,7 +317,7 @@ std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
   find_nullable();
   find_regular();
   add_op({.kind = OpKind::kReturn});
-  // The whole text's rule calls the root, so that a left-recursive root is always called in the same way.
+  // rules[0] calls the root's rule, so that a left-recursive root is always called in the same way.
   grammar_->rules.emplace_back();
   const uint32_t called = rule_of(root);
   grammar_->rules[0].entry = add_op({.kind = OpKind::kCall, .a = called});
@@ -327,7 +327,7 @@ std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
     const uint32_t entry = emit(id, 0);
     grammar_->rules[rules_.at(static_cast<uint32_t>(id))].entry = entry;
   }
-  const Rows check(*grammar_);  // throws if even the first row is too large
+  const Rows check(*grammar_);  // throws if the first row exceeds a limit
   return std::move(grammar_);
 }
 

@@ -1,5 +1,5 @@
-// Builds a Grammar from nodes, a graph of what a text consists of, with recursion. Nodes that derive no text
-// are removed, so that a text can always be completed; parts without recursion become one automaton.
+// Builds a Grammar from a graph of nodes, which may be recursive. Nodes that derive no text are removed, so
+// that every text can be completed; adjacent parts without recursion become one automaton.
 #pragma once
 
 #include <map>
@@ -21,18 +21,18 @@ struct NoText : InputError {
 
 class GrammarBuilder {
  public:
-  // `encoding`: kUtf8 or kJsonContent, of text_of(), text() and nodes made of them.
+  // `encoding` is that of text_of(), text() and nodes made of them: kUtf8 or kJsonContent.
   explicit GrammarBuilder(Encoding encoding = Encoding::kUtf8);
 
   Expressions& expressions() { return grammar_->expressions; }
 
-  NodeId nothing();  // derives no text
+  NodeId nothing();  // a node that derives no text
   NodeId empty_text();
   NodeId text_of(Expression expression);
   NodeId text(std::string_view utf8) { return text_of(expressions().text(utf8)); }
-  NodeId one_of(std::vector<std::string> texts);  // any number of fixed texts
-  // A quoted JSON string whose value is a text of the expression, with a length within `counts`. Leave
-  // `counts` at its default if the expression already bounds the length.
+  NodeId one_of(std::vector<std::string> texts);  // any one of these fixed texts
+  // A quoted JSON string whose value is a text of the expression, with a number of characters within
+  // `counts`. Leave `counts` at its default if the expression bounds the length.
   struct Counts {
     uint32_t min{0}, max{kUnlimited};
   };
@@ -43,10 +43,10 @@ class GrammarBuilder {
   NodeId repeat(NodeId part, uint32_t min, uint32_t max);
 
   struct JsonArray {
-    std::vector<NodeId> first;   // items 0, 1, ...
-    std::optional<NodeId> rest;  // all further items, if allowed
+    std::vector<NodeId> first;   // items at index 0, 1, ...
+    std::optional<NodeId> rest;  // every further item; absent: not allowed
     uint32_t min{0}, max{kUnlimited};
-    // If set, one item must be a needed one: `first[i]` at index i, or `rest` after those.
+    // If set, at least one item must be a needed one: `first[i]` if at index i, or `rest` if after those.
     struct Needed {
       std::vector<NodeId> first;
       std::optional<NodeId> rest;
@@ -54,7 +54,7 @@ class GrammarBuilder {
     std::optional<Needed> needed{};
   };
   NodeId json_array(JsonArray array);
-  // An array of at most kMaxDifferent fixed texts, each at most once.
+  // An array of these fixed texts (at most kMaxDifferent), each at most once.
   NodeId json_array_of_different(std::vector<std::string> texts, uint32_t min, uint32_t max);
 
   struct Member {
@@ -67,13 +67,13 @@ class GrammarBuilder {
     NodeId value;
   };
   struct JsonObject {
-    std::vector<Member> members;  // names differ
+    std::vector<Member> members;  // no two have the same name
     std::vector<Undeclared> undeclared;
     uint32_t min{0}, max{kUnlimited};
   };
   NodeId json_object(JsonObject object);
 
-  // A JSON object with one member: string `name` with the text of `node`. The encoding must be kJsonContent.
+  // A JSON object with one member: string `name` with the text of `node`. Requires encoding kJsonContent.
   NodeId argument(const std::string& name, NodeId node);
 
   // Declares a node that is defined later, for recursion.
@@ -85,7 +85,7 @@ class GrammarBuilder {
   // Whether the node derives a text. Valid once build() has started.
   bool is_productive(NodeId id) const { return productive_[static_cast<uint32_t>(id)]; }
 
-  // The automaton of an expression, made once; for checks by compilers of source languages.
+  // The automaton of an expression, made on first use. Compilers of source languages use it for checks.
   Automaton& automaton_of(Expression expression, Encoding encoding);
   bool has_text(Expression expression) { return !automaton_of(expression, encoding_).is_empty(); }
 
@@ -106,10 +106,10 @@ class GrammarBuilder {
   };
   struct Node {
     Kind kind;
-    Expression expression{};      // kText
-    uint32_t min{0}, max{0};      // kRepeat, kDifferent
-    std::vector<NodeId> parts{};  // kReference: the referenced node, once it is defined
-    uint32_t place{0};            // index in the table of its kind
+    Expression expression{};      // kText only
+    uint32_t min{0}, max{0};      // kRepeat and kDifferent only
+    std::vector<NodeId> parts{};  // children; of kReference: its definition, once known
+    uint32_t place{0};            // index in the table of its kind: texts_, arrays_, ...
   };
 
   NodeId add(Node node);
@@ -119,7 +119,7 @@ class GrammarBuilder {
   bool derives_text(uint32_t id);
   void find_nullable();
   bool derives_empty(const Node& node);
-  // The items of an array. productive_item() returns nullopt if an item is absent or derives no text.
+  // An array's `first` and `rest`. productive_item(): nullopt if the item is absent or derives no text.
   using Items = std::pair<const std::vector<NodeId>&, const std::optional<NodeId>&>;
   std::optional<NodeId> productive_item(Items items, size_t place) const;
   std::vector<bool> needed_places(const JsonArray& array) const;
@@ -127,7 +127,7 @@ class GrammarBuilder {
   void find_regular();
   std::optional<Expression> regular(NodeId id) const { return regular_[static_cast<uint32_t>(id)]; }
 
-  // Each emits operations that are followed by `next`, and returns the first one.
+  // Each appends operations that end by continuing at `next`, and returns the index of the first one.
   uint32_t emit(NodeId id, uint32_t next);
   uint32_t emit_sequence(const std::vector<NodeId>& parts, uint32_t next);
   uint32_t emit_choice(const std::vector<NodeId>& parts, uint32_t next);
@@ -138,7 +138,7 @@ class GrammarBuilder {
   uint32_t emit_list(List list, uint32_t next);
   uint32_t emit_object(const JsonObject& object, uint32_t next);
   uint32_t emit_match(uint32_t terminal, uint32_t next, bool keeps_counter = false);
-  uint32_t punctuation(Expression expression, uint32_t next);  // passes the counter on to `next`
+  uint32_t punctuation(Expression expression, uint32_t next);  // keeps the counter of the list or object
   uint32_t add_op(Op op);
   uint32_t rule_of(NodeId id);
 
@@ -156,10 +156,10 @@ class GrammarBuilder {
   size_t num_literal_bytes_{0};
 
   std::vector<bool> productive_, nullable_;
-  // By node: leading parts known to derive a text, for nodes of which all parts must.
+  // By node: number of leading parts known to derive a text, for kinds of nodes that need all parts.
   std::vector<uint32_t> num_passed_;
   std::vector<std::optional<Expression>> regular_;
-  std::unordered_map<uint32_t, uint32_t> rules_;  // by node
+  std::unordered_map<uint32_t, uint32_t> rules_;  // rule of each node that has one
   std::vector<NodeId> rules_to_emit_;
   std::map<std::pair<Expression, Encoding>, uint32_t> automata_;
   std::map<std::vector<std::pair<char32_t, char32_t>>, std::shared_ptr<const Alphabet>> alphabets_;

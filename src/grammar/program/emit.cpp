@@ -66,13 +66,13 @@ uint32_t GrammarBuilder::emit(NodeId id, uint32_t next) {
     case Kind::kReference:
       return add_op({.kind = OpKind::kCall, .a = rule_of(id), .next = next});
     default:
-      break;  // the empty text is regular; nodes that derive nothing are not emitted
+      break;  // empty texts are regular; nodes that derive no text are not emitted
   }
   NIBBLE_CHECK(false, "node {} of kind {}", static_cast<uint32_t>(id), static_cast<int>(n.kind));
   return next;
 }
 
-// Emits the parts from last to first; adjacent regular parts become one terminal.
+// Emits the parts from last to first; consecutive regular parts become one terminal.
 uint32_t GrammarBuilder::emit_sequence(const std::vector<NodeId>& parts, uint32_t next) {
   for (size_t end = parts.size(); end > 0;) {
     size_t begin = end;
@@ -172,7 +172,7 @@ uint32_t GrammarBuilder::emit_list(List list, uint32_t next) {
   return punctuation(e.text("["), start);
 }
 
-// Emits usual, one needed, and usual items: three lists with one count. The first never closes the array.
+// Emits three lists with one count: usual items, a needed one, usual items. The first never closes the array.
 uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t next) {
   const std::vector<bool> places = needed_places(array);
   const size_t num_first = places.size() - 1;
@@ -192,7 +192,7 @@ uint32_t GrammarBuilder::emit_array_with_needed(const JsonArray& array, uint32_t
   before.rest = behind.rest;
   before.min = kUnlimited;
   if (array.max != kUnlimited) before.max = array.max - 1;
-  // Limit the first list to the usual items that fit before the last possible index of the needed item.
+  // The first list may have at most the usual items that fit before the last possible needed item.
   if (!places[num_first])
     before.max = to_index(
         static_cast<size_t>(std::find(places.rbegin(), places.rend(), true).base() - places.begin() - 1));

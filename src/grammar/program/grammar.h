@@ -1,6 +1,6 @@
-// A compiled grammar: rules as a program of operations over automata, which a GrammarBuilder makes from all
-// source languages and a Matcher runs. A rule is a network of operations from its entry to kReturn. What a
-// text can be at one point is a set of positions in the program, as in Earley's parser (rows.h). Counts are
+// A compiled grammar: rules as a program of operations over automata. A GrammarBuilder makes it from any
+// source language; a Matcher runs it. A rule is a graph of operations from its entry to kReturn. After some
+// text, the parser is at a set of positions in the program, as in Earley's parser (rows.h). Counts are
 // numbers stored with a position, so repetitions copy no operations.
 #pragma once
 
@@ -25,51 +25,52 @@ namespace nibble::grammar {
 struct Terminal {
   enum class Kind : uint8_t { kAutomaton, kTexts } kind;
   uint32_t index;  // in `automata` or `tries`
-  // Whether characters are counted, because the automaton does not bound their number (JSON strings only).
+  // Whether a counter, not the automaton, limits the number of characters to min..max (JSON strings only).
   bool is_counted{false};
   uint32_t min{0}, max{kUnlimited};
-  // The text also has a pattern: Automaton::lengths() gives the lengths that it allows.
+  // Whether a counted string also has a pattern. Automaton::lengths() has the lengths that this allows.
   bool has_pattern{false};
 };
 
 enum class OpKind : uint8_t {
-  kMatch,        // `a`: a terminal, then `next`
-  kCall,         // `a`: a rule, then `next`
-  kFork,         // any of the `b` operations in `targets` from index `a` on
-  kReturn,       // end of the rule
-  kNext,         // list `a`: close (`b`) if there are enough items, continue (`next`) if there may be more
-  kItem,         // list `a`: the next item, then `next` with a count one higher
-  kMembersNext,  // object `a`: close (`b`) if nothing is missing, continue (`next`) if a member may follow
-  kMemberNames,  // object `a`: the name of a declared or an undeclared member
-  kMemberValue,  // object `a`: the value of the member whose name was read, then `next`
+  kMatch,        // matches terminal `a`, then continues at `next`
+  kCall,         // calls rule `a`, then continues at `next`
+  kFork,         // continues at each of targets[a], ..., targets[a + b - 1]
+  kReturn,       // returns from the rule
+  kNext,         // list `a`: continues at `b` (the end) if it has enough items, at `next` if it may have more
+  kItem,         // list `a`: reads the next item and counts it, then continues at `next`
+  kMembersNext,  // object `a`: continues at `b` (the end) if it may end, at `next` if it may have more
+  kMemberNames,  // object `a`: reads the name of a declared or an undeclared member
+  kMemberValue,  // object `a`: reads the value of the member whose name was read, then continues at `next`
 };
 
 struct Op {
   OpKind kind;
-  bool keeps_counter{false};  // kMatch: passes the counter of a list or an object on to `next`
+  bool keeps_counter{false};  // kMatch: `next` keeps the counter of the list or object, which is otherwise 0
   uint32_t a{0}, b{0}, next{0};
 };
 
-// `first`: the rules of items 0, 1, ...; `rest`: of all further items.
+// A repetition or array. `first` has the rules of items 0, 1, ...; `rest` is the rule of all later items.
 struct List {
   std::vector<uint32_t> first;
   uint32_t rest{kUnlimited};  // kUnlimited: no further items
   uint32_t min{0}, max{kUnlimited};
-  // If set, a trie of texts, each of which may be an item once; the counter then has a bit per text.
+  // If set, a trie of texts: each item is one of them, and none occurs twice. The counter has a bit per text.
   uint32_t texts{kUnlimited};
   bool are_different() const { return texts != kUnlimited; }
   uint32_t num_items(uint32_t counter) const {
     return are_different() ? static_cast<uint32_t>(std::popcount(counter)) : counter;
   }
   uint32_t rule(uint32_t item) const { return item < first.size() ? first[item] : rest; }
-  // From this number of items on, the exact number no longer matters.
+  // The count of items stops at this number: the exact number of more items makes no difference.
   uint32_t most_counted() const {
     return max != kUnlimited ? max : std::max(min, static_cast<uint32_t>(first.size()));
   }
 };
 
-// The members of an object: declared ones in order, then undeclared ones. Progress: the position of the next
-// declared member and, if members are limited, their number so far.
+// The members of a JSON object: declared ones in order, then undeclared ones. The position of a declared
+// member is its index. Progress is the position of the next declared member and, if the number of members is
+// limited, their number so far; members.h describes its positions of undeclared members.
 struct Members {
   struct Progress {
     uint32_t position{0}, count{0};
@@ -77,14 +78,14 @@ struct Members {
     uint32_t counter() const { return position | count << 16; }
   };
   uint32_t names{0};                // a trie of "NAME": with quotes and colon
-  std::vector<uint32_t> positions;  // by index of the trie's text
-  std::vector<uint32_t> values;     // rules, by position
-  // By position, and for the end: the first required member from there on.
+  std::vector<uint32_t> positions;  // position of each text of the trie
+  std::vector<uint32_t> values;     // rules of the declared members' values, by position
+  // By position, and for the end: the first required member at or after it; num_declared() if none.
   std::vector<uint32_t> next_required;
   std::vector<uint32_t> num_required;  // by position: number of required members from there on
   struct Undeclared {
-    uint32_t name_op;  // reads the name with its quotes, then leads to kMemberValue
-    uint32_t value;    // a rule
+    uint32_t name_op;  // reads the quoted name, then leads to kMemberValue
+    uint32_t value;    // rule of the value
   };
   std::vector<Undeclared> undeclared;
   uint32_t value_op{0};  // the operation after a declared name
@@ -98,7 +99,7 @@ struct Rule {
   bool is_nullable{false};
 };
 
-// Fixed once built, except automata, which grow under `mutex` while texts are matched: sequences share them.
+// Fixed once built, except the fields from `mutex` on: all sequences share them, and use them under `mutex`.
 struct Grammar {
   std::vector<Op> ops;
   std::vector<uint32_t> targets;
@@ -112,16 +113,16 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  // Kept masks by vocabulary, operation, state, and whether other text can follow the operation's text.
+  // Kept masks by vocabulary, operation, automaton state, and whether text can follow the operation's text.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 
-  // Memory in use, without small parts. Waits for `mutex`.
+  // Memory in use, estimated from the large tables. Waits for `mutex`.
   size_t bytes();
 };
 
 struct Compiled {
   std::shared_ptr<Grammar> grammar;  // never null
-  // What is not enforced, one line each, for the client.
+  // One line for each requirement that is not enforced, for the client.
   std::vector<std::string> warnings;
 };
 

@@ -1,8 +1,9 @@
-// Earley's parser over bytes (Earley, "An Efficient Context-Free Parsing Algorithm", CACM 1970). A row is the
-// set of items after a byte; only rows that something may refer to are kept. An item is a position in the
-// grammar's program. Its frame is the row in which its rule was called: all callers of one rule at one point
-// share what follows. A tail call after text reuses the caller's frame, so a right-recursive list takes no
-// more memory per item. Arrays only grow and are truncated, so advancing, going back and copying are cheap.
+// Earley's parser over bytes (Earley, "An Efficient Context-Free Parsing Algorithm", CACM 1970). A row is an
+// Earley set: the items that the text up to some byte may have reached. An item is a position in the
+// grammar's program. Its frame says in which row its rule was called; the callers wait as items of that row,
+// and all callers of a rule in one row share a frame. A row is kept only if it is the origin of a frame or a
+// token ended there. A tail call after text reuses the caller's frame, so a right-recursive list takes no
+// more memory per item. Arrays only grow and are truncated, so going back and copying are cheap.
 #pragma once
 
 #include <cstdint>
@@ -15,36 +16,36 @@ namespace nibble::grammar {
 
 struct Item {
   uint32_t op, frame;
-  // State of the terminal, for an item that expects text; otherwise the rule that the item waits for.
+  // State of the terminal's automaton or trie; of an item that waits, the rule that it has called.
   uint32_t state;
-  // Number of characters or list items, a bit for each text that occurred, or a Members::Progress.
+  // Number of characters or list items, a bit for each text of List::texts read, or a Members::Progress.
   uint32_t counter;
   bool operator==(const Item&) const = default;
 };
 
 class Rows {
  public:
-  // Starts with the row of what texts begin with. The grammar must outlive this object.
+  // Starts with the row of what a text may begin with. The grammar must outlive this object.
   explicit Rows(Grammar& grammar);
 
   uint32_t last() const { return static_cast<uint32_t>(rows_.size()) - 1; }
   bool is_complete(uint32_t row) const { return rows_[row].is_complete; }
-  // The items of the row that expect text.
+  // The row's items that expect a byte, not those that wait for a rule.
   uint32_t num_items(uint32_t row) const { return end_item(row) - rows_[row].first_item; }
   Item item(uint32_t row, uint32_t index) const { return items_[rows_[row].first_item + index]; }
 
   // Adds the row of what may follow `byte` in `row`. Returns false and adds nothing if the byte is illegal.
   bool advance(uint32_t row, uint8_t byte);
-  // The same, but also follows `item`, which is not in the row.
+  // The same, but the byte may also continue `item`, which is not in the row.
   bool advance(uint32_t row, const Item& item, uint8_t byte);
-  // Adds a row of what follows an item at the end of its text.
+  // Adds a row of what may follow an item whose text ends.
   void add_behind(const Item& item);
   bool allows(uint32_t row, uint8_t byte);
   void cut_behind(uint32_t row);
-  // Removes the row before the last, unless a frame refers to it.
+  // Removes the row before the last, unless it is the origin of a frame.
   void forget_before_last();
 
-  // Advances the item's state by `byte`. Afterwards its text may end if `accepts`, and continue if `goes_on`.
+  // Advances the item by `byte`. If `is_legal`, its text may then end (`accepts`) or continue (`goes_on`).
   struct Stepped {
     bool is_legal{false}, accepts{false}, goes_on{false};
   };
@@ -94,17 +95,17 @@ class Rows {
   std::vector<Row> rows_;
   std::vector<Frame> frames_;
 
-  // State of the row under construction.
+  // Used while a row is under construction.
   std::vector<Pending> pending_;
-  std::vector<Item> marks_;  // items already followed
+  std::vector<Item> marks_;  // operations already followed, as items
   struct Slot {
-    uint64_t row_made{0};  // the slot is free unless this is num_rows_made_
+    uint64_t row_made{0};  // the slot is free unless this equals num_rows_made_
     Kind kind{};
     uint32_t place{0};
   };
-  std::vector<Slot> slots_;  // for lists too long to search; made on first use
+  std::vector<Slot> slots_;  // hash table of lists too long to search; allocated on first use
   uint64_t num_rows_made_{0};
-  // By rule: row and frame of its last call; stale unless it is the current row.
+  // By rule: row and frame of its last call; out of date unless that row is the last one.
   std::vector<std::pair<uint32_t, uint32_t>> frame_of_rule_;
 };
 

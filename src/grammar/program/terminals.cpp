@@ -13,9 +13,9 @@ uint32_t GrammarBuilder::place_of_automaton(Expression expression, Encoding enco
   std::vector<std::pair<char32_t, char32_t>> key{{static_cast<char32_t>(encoding), 0}};
   for (const CodePoints& set : sets) {
     for (const CodePointRange& range : set.ranges()) key.emplace_back(range.first, range.last);
-    key.emplace_back(1, 0);  // not a valid range: ends a set
+    key.emplace_back(1, 0);  // an empty range marks the end of a set
   }
-  constexpr uint64_t kFuelOfRange{5}, kFuelOfPlace{20};  // proportional to time
+  constexpr uint64_t kFuelOfRange{5}, kFuelOfPlace{20};  // in proportion to the time they take
   expressions().fuel().spend(key.size());
   auto& alphabet = alphabets_[key];
   if (!alphabet) {
@@ -34,7 +34,7 @@ Automaton& GrammarBuilder::automaton_of(Expression expression, Encoding encoding
   return grammar_->automata[place_of_automaton(expression, encoding)];
 }
 
-// Returns kUnlimited if no text of the expression has an allowed length.
+// Returns kUnlimited if the expression has no text of an allowed length.
 uint32_t GrammarBuilder::terminal_of(Expression expression, Encoding encoding, Counts counts) {
   if (counts.min > counts.max) return kUnlimited;
   Terminal terminal{.kind = Terminal::Kind::kAutomaton, .index = place_of_automaton(expression, encoding)};

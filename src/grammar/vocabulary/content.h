@@ -1,8 +1,8 @@
 // Content: complete UTF-8 characters other than quotes, backslashes and control characters; 97 % of o200k's
-// tokens are content only. Content tokens are divided into slices, by the kinds of their characters and by
-// whether they begin with a space. Where a grammar allows any text of a slice's kinds, its bits are copied,
-// not searched for: all slices in a JSON string, letters and digits in an identifier, letters of all scripts
-// in \p{L}+. For tokens that begin with a space (half of o200k's), the check is what may follow it.
+// tokens are content only. They are divided into slices, by the kinds of their characters and by whether they
+// begin with a space. Where a grammar allows any text of a slice's kinds, the slice's bits are copied, not
+// searched for: all slices in a JSON string, letters and digits in an identifier, letters of all scripts in
+// \p{L}+. If a token begins with a space (half of o200k's do), only the rest is classified.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@
 namespace nibble::grammar {
 
 using ContentKinds = uint16_t;
-// kLetterContent, kWordContent and kOtherContent are beyond ASCII.
+// Kinds of content characters, as bits. kLetterContent, kWordContent and kOtherContent are beyond ASCII.
 inline constexpr ContentKinds kLowerContent{1}, kUpperContent{2}, kDigitContent{4}, kBlankContent{8},
     kDashContent{16}, kPunctuationContent{32}, kLetterContent{64}, kWordContent{128}, kOtherContent{256};
 
-// Sets of kinds. A text belongs to the first set that contains all of its kinds.
+// Sets of kinds. A text belongs to the first set that contains the kinds of all its characters.
 inline constexpr std::array<ContentKinds, 13> kContentSets{
     kLowerContent,
     kUpperContent,
@@ -35,13 +35,13 @@ inline constexpr std::array<ContentKinds, 13> kContentSets{
 inline constexpr size_t kNumContentSets{kContentSets.size()};
 inline constexpr uint32_t kAllContentSets{(1u << kNumContentSets) - 1};
 
-// Slice `set` has the tokens of that set, slice kNumContentSets + `set` those that are a space and a text of
-// the set. Slices have up to 47,000 of o200k's tokens (letters), most up to some thousands.
+// Slice `set` has the tokens of that set; slice kNumContentSets + `set` has those that are a space and then a
+// text of the set. The largest slice of o200k (letters) has 47,000 tokens, most have up to some thousands.
 inline constexpr size_t kNumContentSlices{2 * kNumContentSets};
 constexpr bool begins_with_blank(size_t slice) { return slice >= kNumContentSets; }
 constexpr size_t set_of(size_t slice) { return slice % kNumContentSets; }
 inline constexpr uint32_t kAllContentSlices{(1u << kNumContentSlices) - 1};
-// Longer tokens do not count as content. o200k's longest token has 128 characters.
+// Longer tokens do not count as content; o200k's longest token has 128 characters.
 inline constexpr uint32_t kMaxContentCharacters{128};
 
 struct CharacterRange {
@@ -57,7 +57,7 @@ inline constexpr CharacterRange kLetterRanges[]{
     {0x1318, 0x135A}, {0x1780, 0x17B3}, {0x1E00, 0x1F15}, {0x3041, 0x3096}, {0x30A1, 0x30FA},
     {0x3400, 0x4DBF}, {0x4E00, 0xA48C}, {0xAC00, 0xD7A3},
 };
-// Kinds of the word characters from `first` to `last`: letters, others, or both.
+// Kinds of the word characters from `first` to `last`: kLetterContent in kLetterRanges, else kWordContent.
 constexpr ContentKinds word_kinds(char32_t first, char32_t last) {
   ContentKinds kinds = 0;
   char32_t next = first;  // first code point not yet classified
@@ -101,12 +101,12 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
 
 // How long a content text of each set may be at some position of a text.
 struct ContentRuns {
-  // For each set of kinds: all content texts up to this length may follow; kMaxContentCharacters: any length.
+  // By set: all content texts of up to this length may follow. kMaxContentCharacters: any length.
   std::array<uint8_t, kNumContentSets> num_characters{};
-  // Bits by set: no content text of num_characters + 1 characters may follow.
+  // A bit per set: no content text of more than num_characters characters may follow.
   uint32_t ends_there{0};
-  // Per set, if lengths are needed: after a content text within num_characters, the whole text may end after
-  // any number of further characters from this one on; kNever: no such number.
+  // By set, for patterns with length limits: after a content text within num_characters, the whole text may
+  // end after this number of further characters or any larger number. kNever: no such number.
   std::array<uint16_t, kNumContentSets> num_missing{};
   static constexpr uint16_t kNever{0xFFFF};
 };

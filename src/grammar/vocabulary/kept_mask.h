@@ -1,5 +1,5 @@
-// The part of a mask that depends only on an automaton's state, kept to be copied if it took long to find:
-// the tokens within the automaton's text, and the ends of that text at which a token continues.
+// The part of a mask that depends only on an automaton's state: the tokens within the automaton's text, and
+// the ends of that text at which a token continues. It is kept for reuse if it took long to find.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ struct KeptMask {
     uint32_t state;
   };
   std::vector<uint32_t> mask;
-  bool has_ends{true};  // false: no text can follow the automaton's
+  bool has_ends{true};  // whether text can follow the automaton's; if not, `ends` is empty
   std::vector<End> ends{};
-  size_t num_nodes{0};  // nodes that the walk found legal
+  size_t num_nodes{0};  // number of nodes that the walk found legal
 };
 
 }  // namespace nibble::grammar

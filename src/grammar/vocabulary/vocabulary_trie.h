@@ -21,13 +21,13 @@ class VocabularyTrie {
   // Longer tokens are left out and never allowed. o200k's longest has 128 bytes.
   static constexpr uint32_t kMaxTokenBytes{255};
 
-  // In depth-first order: a node's subtree follows it.
+  // Nodes are in depth-first order: a node's subtree follows it.
   struct Node {
     uint32_t token : 23;             // the token that ends here, or kNoToken
-    uint32_t has_content_below : 1;  // every token below is content
+    uint32_t has_content_below : 1;  // whether all tokens in the subtree are content
     uint32_t byte : 8;
-    uint32_t num_below : 24;  // size of the subtree
-    uint32_t depth : 8;       // bytes up to and including this one
+    uint32_t num_below : 24;  // number of nodes in the subtree, without this one
+    uint32_t depth : 8;       // number of bytes from the root, including this one
   };
   static_assert(sizeof(Node) == 8);
 
@@ -35,7 +35,7 @@ class VocabularyTrie {
   explicit VocabularyTrie(const Tokenizer& tokenizer);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  std::span<const Node> nodes() const { return nodes_; }  // tree of all tokens
+  std::span<const Node> nodes() const { return nodes_; }  // the tree of all ordinary tokens
   std::span<const Node> other_nodes() const { return other_nodes_; }
   // Each content token is in exactly one slice.
   std::span<const Node> slice_nodes(size_t slice) const { return slices_[slice].nodes; }
@@ -43,9 +43,9 @@ class VocabularyTrie {
   uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }
   // Words of a mask: one bit for each id below tokenizer().num_tokens(), rounded up to 32.
   size_t num_mask_words() const { return num_words_; }
-  std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }  // all tokens of the tree
+  std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }  // mask of all tokens in nodes()
 
-  // Limits that have a mask of content tokens; all but 230 of o200k's content tokens are within them.
+  // Limits up to this have a mask of content tokens each; only 230 of o200k's content tokens are longer.
   static constexpr uint32_t kMaxMaskCharacters{16};
   struct LongToken {  // a content token of more than kMaxMaskCharacters characters
     TokenId token;
@@ -54,8 +54,8 @@ class VocabularyTrie {
   };
   std::span<const LongToken> long_content() const { return long_content_; }
 
-  // Sets the bits of the content tokens of at most `max_characters` characters in `slices` (bit i: slice i);
-  // clears no bit. `mask` has num_mask_words() words.
+  // Sets the bits of the content tokens of at most `max_characters` characters in `slices` (bit i: slice i),
+  // and clears no bit. `mask` has num_mask_words() words.
   void add_content(uint32_t slices, uint32_t max_characters, std::span<uint32_t> mask) const;
 
  private:

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kArchitecture{"gpt-oss"}, kConfigPrefix{"gpt-oss."};
 
-// Metadata keys without "gpt-oss.". Other keys may change what the model computes, and are refused.
+// Accepted metadata keys, without "gpt-oss.". Other keys may change what the model computes and are refused.
 constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "context_length",
                                            "embedding_length",
@@ -63,7 +63,7 @@ class ConfigReader {  // errors name the file and the key
   double number_or(std::string_view key, double otherwise) const {
     return find(key) ? number(key) : otherwise;
   }
-  // Checks a key that repeats another one: if present, it must have the same value, as in all known models.
+  // Checks a key whose value follows from another key: if present, it must have that value.
   void must_be(std::string_view key, double expected) const {
     if (find(key) && number(key) != expected)
       refuse(key, fmt::format("is {}; expected {}", number(key), expected));
@@ -105,10 +105,10 @@ void check_keys(const Gguf& gguf) {
                        gguf.files[0].string(), in_quotes(key));
 }
 
-// The window pattern is a period p (the last of each p layers is full; default 2) or one boolean per layer.
+// The window pattern is one boolean per layer or a period p (default 2): the last of each p layers is full.
 Json layer_types(const ConfigReader& reader, int64_t num_layers) {
   constexpr std::string_view kKey{"attention.sliding_window_pattern"};
-  constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // the checks of config.json are stricter
+  constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // parse_config() limits it further
   if (num_layers < 1 || num_layers > kMostLayers)
     reader.refuse("block_count", "is not a valid number of layers");
   const GgufValue* value = reader.find(kKey);
@@ -141,7 +141,7 @@ Json rope_scaling(const ConfigReader& reader) {
           {"truncate", false}};
 }
 
-Json eos(const Gguf& gguf) {  // files have one end token, some also a list
+Json eos(const Gguf& gguf) {  // files have a key for one end token; some also have a list
   Json ids = Json::array();
   const auto refuse = [&](std::string_view key) {
     throw InputError("{}: metadata '{}' is not a token id or a list of them", gguf.files[0].string(), key);
@@ -160,7 +160,7 @@ Json eos(const Gguf& gguf) {  // files have one end token, some also a list
   return ids;
 }
 
-// Rows of the embedding: the file's list of tokens may be shorter or absent.
+// The vocabulary size is the embedding's number of rows: the list of tokens may be shorter or absent.
 uint64_t vocab_size(const Gguf& gguf) {
   const GgufTensor* embedding = gguf.find("token_embd.weight");
   if (!embedding || embedding->shape.size() != 2)

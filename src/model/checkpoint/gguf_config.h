@@ -9,8 +9,8 @@
 
 namespace nibble {
 
-// Checks every value like config.json's. GGUF has no key for the SwiGLU limit (gpt-oss's 7 is assumed) and
-// for YaRN's truncation (not used by gpt-oss). Throws InputError.
+// Checks values as parse_config() does. GGUF has no key for the SwiGLU limit, taken to be 7 as in gpt-oss,
+// and none for YaRN's truncation, taken to be off as in gpt-oss. Throws InputError.
 Config gguf_config(const Gguf& gguf);
 
 // Throws InputError, which begins with `origin`, if GGUF has no key for a value of the configuration.

@@ -18,7 +18,7 @@ namespace nibble {
 namespace {
 
 struct FieldName {
-  std::string_view huggingface, gguf;  // without the layer's prefix
+  std::string_view huggingface, gguf;  // names of a tensor, without the layer's prefix
 };
 constexpr FieldName kNames[] = {
     {"model.embed_tokens.weight", "token_embd.weight"},
@@ -52,7 +52,7 @@ bool is_experts(const TensorSpec& spec) {
 bool is_vector(const TensorSpec& spec) { return spec.kind != TensorKind::kDense && !is_experts(spec); }
 bool is_gate_up(const TensorSpec& spec) { return spec.name.find(kGateUp) != std::string::npos; }
 
-// A tensor's shape in GGUF, in elements. Codes and scales are one matrix per expert; gate and up are two.
+// Shape of a tensor in GGUF, in elements. For experts, codes and scales are one tensor, gate and up are two.
 Shape gguf_shape(const TensorSpec& spec) {
   Shape shape = spec.shape;
   if (is_experts(spec)) shape = {shape[0], shape[1], shape[2] * kMxfp4BlockSize};

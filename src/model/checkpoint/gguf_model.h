@@ -1,10 +1,10 @@
-// A GGUF file as a model: maps its tensors to the model's, uses in place what it can, and converts the rest.
-//   matrices              BF16 is used as stored. Every other type is Blocks; conversion rounds to nearest
-//                         BF16, and is exact for MXFP4 and for F32 or F16 that were BF16 before
-//   norms, biases, sinks  F32 and BF16 are used as stored; F16 becomes F32. The biases of gate and up have
-//                         one tensor each in the file, and are interleaved in one vector
-//   experts               MXFP4 only, as Blocks whose odd rows are those of up; converted, they are separate
-//                         codes and scales of the same numbers
+// A GGUF file as a model: finds the model's tensors, uses in place what it can, and converts the rest.
+//   matrices              BF16 is used as stored. Other types become Blocks; conversion rounds to nearest
+//                         BF16, and is exact for MXFP4, and for F32 or F16 whose values fit BF16
+//   norms, biases, sinks  F32 and BF16 are used as stored; F16 becomes F32. The file has one bias tensor for
+//                         gate and one for up; they are interleaved in one vector
+//   experts               MXFP4 only. They become Blocks: even rows are gate's, odd rows are up's; conversion
+//                         gives separate codes and scales of the same numbers
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@
 
 namespace nibble {
 
-// GGUF name for a tensor in Hugging Face's naming. Codes and scales of experts are one GGUF tensor. gate_up
-// is two GGUF tensors, `name` the gate and `up` the other.
+// The name in GGUF of a tensor in Hugging Face's naming. Codes and scales of experts are the same GGUF
+// tensor. gate_up is two GGUF tensors: `name` is the gate; `up`, empty for all others, is the other one.
 struct GgufName {
   std::string name, up;
 };
@@ -39,17 +39,17 @@ class GgufModel {
 
   // The tensor as the file stores it; `data` is null if it must be converted.
   StoredTensor stored(const TensorSpec& spec) const;
-  // The blocks of a matrix that must be converted. Blocks of experts' codes include the scales.
+  // The blocks of a matrix that must be converted. For experts, the blocks of kCodes include the scales.
   Blocks blocks(const TensorSpec& spec) const;
-  size_t num_bytes(const TensorSpec& spec) const;  // in the type that stored() returns
-  GgmlType type(const TensorSpec& spec) const;     // the type in the file
+  size_t num_bytes(const TensorSpec& spec) const;  // of the tensor, in the dtype of stored()
+  GgmlType type(const TensorSpec& spec) const;     // type of the tensor in the file
   // Writes num_bytes() bytes of a tensor that must be converted. Returns false if a value had to be rounded.
   bool convert(const TensorSpec& spec, std::byte* to, ThreadPool& pool) const;
   // Converts a norm, a bias or sinks, exactly.
   void convert_vector(const TensorSpec& spec, float* values) const;
 
  private:
-  // Rows of a GGUF tensor, from `first_row` on, that hold a model's tensor. `up`: other half of gate_up.
+  // The rows of a GGUF tensor that hold a tensor of the model. `up`: for gate_up, the GGUF tensor of up.
   struct GgufRows {
     const GgufTensor* tensor;
     uint64_t first_row{0};

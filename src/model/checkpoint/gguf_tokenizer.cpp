@@ -66,7 +66,7 @@ void append_item(std::string& list, std::string_view item) {
   list += item;
 }
 
-// Whether merging the bytes of each token yields that token; special tokens are excepted.
+// Whether merging the bytes of each token, starting from single bytes, yields it. Ignores special tokens.
 bool merging_makes_all_tokens(const BpeModel& model) {
   std::vector<TokenId> ids;
   for (TokenId id = 0; id < model.vocabulary.num_ids(); ++id) {
@@ -138,7 +138,7 @@ std::string tokenizer_json(const Gguf& gguf) {
 }
 
 void add_tokenizer(std::string_view json, const std::string& origin, int vocab, GgufMetadata& metadata) {
-  const BpeModel model = read_tokenizer_json(json, origin);  // throws on an unsupported vocabulary
+  const BpeModel model = read_tokenizer_json(json, origin);  // throws if the vocabulary is not supported
   if (model.split_expression != kO200kExpression)
     throw InputError("{}: its split expression is not o200k's; GGUF has no name for another", origin);
   if (!model.takes_whole_pieces && !merging_makes_all_tokens(model))

@@ -1,4 +1,4 @@
-// Finds the tensors of a checkpoint by Hugging Face's or OpenAI's names; refuses those unfit for its config.
+// Finds a checkpoint's tensors by Hugging Face's or OpenAI's names. Refuses tensors unfit for its config.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Rows of a stored tensor, from `first_row` on, that hold a tensor of the model.
+// The rows, from `first_row` on, of the tensor `name` of shape `shape` that hold one tensor of the model.
 struct StoredRows {
   std::string name;
   Shape shape;
@@ -25,7 +25,7 @@ struct StoredRows {
 };
 
 struct OpenAiName {
-  std::string_view huggingface, openai;  // without the layer's prefix
+  std::string_view huggingface, openai;  // names of a tensor, without the layer's prefix
 };
 constexpr OpenAiName kOpenAiNames[] = {
     {"model.embed_tokens.weight", "embedding.weight"},
@@ -60,7 +60,7 @@ std::string_view openai_name(std::string_view huggingface) {
 
 StoredRows huggingface_rows(const TensorSpec& spec, const Config&) { return {spec.name, spec.shape, 0}; }
 
-// "model.layers.7.self_attn.sinks" -> "block.7.attn.sinks". q, k and v are rows of one tensor, in this order.
+// "model.layers.7.self_attn.sinks" becomes "block.7.attn.sinks". q, k and v are rows of one stored tensor.
 StoredRows openai_rows(const TensorSpec& spec, const Config& config) {
   constexpr std::string_view kLayers{"model.layers."};
   const std::string_view name = spec.name;
@@ -87,7 +87,7 @@ constexpr Naming kNamings[] = {
     {"embedding.weight", &openai_rows},
 };
 
-// The tensors of a container. Remembers which ones were located, so that the rest can be refused.
+// Locates tensors in a container, and refuses a container with tensors that were not located.
 class Checkpoint {
  public:
   Checkpoint(const Container& container, const Config& config, std::string source)

@@ -1,10 +1,10 @@
-// Every 64-bit word of a tensor is (random & mask) + base, with random = random_bits(seed of the tensor,
-// index of the word). mask and base repeat one pattern for each element, and no element carries into the
-// next. So any thread can generate any part with a few operations per 8 bytes, and kinds of tensors differ
-// only in two constants:
-//   MXFP4 codes   all bits random: the 16 values of E2M1, rms 2.93
-//   E8M0 scales   an exponent out of four consecutive ones
-//   BF16 linear   sign and mantissa random, an exponent out of four
+// Each 64-bit word of a tensor is (random & mask) + base, where random = random_bits(seed of the tensor,
+// index of the word). mask and base repeat the same pattern for each element, and no sum carries into the
+// next element. So any thread can generate any part with a few operations per 8 bytes, and the kinds of
+// tensors differ only in mask and base:
+//   MXFP4 codes   all bits random: the 16 values of E2M1, root mean square (rms) 2.93
+//   E8M0 scales   one of four consecutive exponents
+//   BF16 linear   sign and mantissa random, one of four consecutive exponents
 //   BF16 norms    1 plus or minus 5 %
 // Linear weights have an rms of about 1/sqrt(in), so that activations keep an rms of about 1 through all
 // layers. All rows of a router have the same distribution, so that no expert is preferred.
@@ -33,7 +33,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "words are stored as they are computed");
 
-constexpr size_t kPieceBytes{size_t{1} << 22};  // one item of work for a thread: about a millisecond
+constexpr size_t kPieceBytes{size_t{1} << 22};  // bytes of a work item, which takes about a millisecond
 
 struct Pattern {
   uint64_t mask, base;
@@ -42,12 +42,12 @@ struct Pattern {
 constexpr uint64_t each16(uint64_t bits) { return bits * 0x0001000100010001u; }
 constexpr uint64_t each8(uint64_t bits) { return bits * 0x0101010101010101u; }
 
-// Four exponents e, e+1, e+2, e+3 have mean square 4^e * (1 + 4 + 16 + 64) / 4 = 21.25 * 4^e. Mantissas from
-// 1 to 2 have mean square 2.32, E2M1 values 8.56.
+// Mean squares: 4^e * (1 + 4 + 16 + 64) / 4 = 21.25 * 4^e of the exponents e, e+1, e+2, e+3; 2.32 of
+// mantissas from 1 to 2; 8.56 of E2M1 values.
 const double kLinearRms{std::sqrt(21.25 * 2.32)};
 const double kMxfp4Rms{std::sqrt(21.25 * 8.5625)};
 
-// Lowest of the four biased exponents that gives elements about this rms.
+// Lowest of the four exponents (biased) with which elements have about this rms.
 uint64_t lowest_exponent(double rms, double rms_of_pattern) {
   return static_cast<uint64_t>(127 + std::lround(std::log2(rms / rms_of_pattern)));
 }
@@ -58,12 +58,12 @@ Pattern pattern_of(const TensorSpec& spec) {
   const auto rms_for = [](uint64_t num_inputs) { return 1 / std::sqrt(static_cast<double>(num_inputs)); };
   switch (spec.kind) {
     case TensorKind::kNorm:
-      return {each16(0x000F), each16(0x3F78)};  // 0.969 to 1.055
+      return {each16(0x000F), each16(0x3F78)};  // values from 0.969 to 1.055
     case TensorKind::kBias:
       return bf16_pattern(0.05);
     case TensorKind::kSinks:
       return bf16_pattern(0.5);
-    case TensorKind::kDense:  // a row of the embedding is looked up, not summed over
+    case TensorKind::kDense:  // rms 1 for the embedding, whose rows are not summed over
       return bf16_pattern(spec.name == "model.embed_tokens.weight" ? 1 : rms_for(spec.shape[1]));
     case TensorKind::kCodes:
       return {~uint64_t{0}, 0};
@@ -79,7 +79,7 @@ uint64_t hash(std::string_view text) {  // FNV-1a
   return hash;
 }
 
-struct Piece {  // bytes [first, first + count) of a tensor; `first` is a multiple of 8
+struct Piece {  // bytes [first, first + count) of a tensor, at `data`; first is a multiple of 8
   std::byte* data;
   size_t first, count;
   Pattern pattern;
@@ -108,7 +108,7 @@ void add_pieces(const TensorSpec& spec, uint64_t seed, std::byte* data, std::vec
                       seed_of(spec, seed)});
 }
 
-// Calls `filled` after each piece, from one thread at a time.
+// Calls `filled` after each piece. The calls never overlap.
 void fill_on_all_cores(const std::vector<Piece>& pieces,
                        const std::function<void(size_t num_bytes)>& filled) {
   std::atomic<size_t> next{0};
@@ -141,7 +141,7 @@ size_t storage_bytes(const std::vector<TensorSpec>& specs) {
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed,
                        const ReportProgress& report) {
   const std::vector<TensorSpec> specs = tensor_specs(config);
-  // The experts of each layer have their own allocation, which a backend can free once it has packed them.
+  // Each layer's experts are allocated separately, so that a backend can free them once it has packed them.
   const auto is_of_experts = [](const TensorSpec& spec) {
     return spec.kind == TensorKind::kCodes || spec.kind == TensorKind::kScales;
   };
@@ -150,7 +150,7 @@ Weights make_synthetic(const Config& config, const std::string& source, uint64_t
   auto storage = std::make_shared<const Buffer>(storage_bytes(shared_specs));
   std::byte* next = storage->data();
   std::vector<Piece> pieces;
-  std::vector<std::shared_ptr<const Buffer>> experts;  // in order of layers, the same number for each
+  std::vector<std::shared_ptr<const Buffer>> experts;  // by layer; the same number for each layer
   Weights weights = bind_weights(config, [&](const TensorSpec& spec) {
     std::byte* data = next;
     if (is_of_experts(spec)) {

@@ -12,14 +12,14 @@
 
 namespace nibble {
 
-// Generates the weights in memory, on all cores. Takes the sum of bytes over tensor_specs(config).
+// Generates the weights in memory, on all cores. Memory: the sum of num_bytes in tensor_specs(config).
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed = 0,
                        const ReportProgress& report = {});
 
-// Describes the same weights, with every matrix a Recipe. Only vectors take memory: 80 MB for gpt-oss-120b.
+// Describes the weights of make_synthetic(), each matrix as a Recipe. Only vectors take memory: 80 MB (120b).
 Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed = 0);
 
-// The same weights; each tensor is generated when it is read.
+// A source of the same weights, which generates each tensor when it is read.
 TensorSource synthetic_source(const Config& config, const std::string& source, uint64_t seed = 0);
 
 }  // namespace nibble

@@ -14,19 +14,19 @@ namespace nibble {
 
 struct TensorSource {
   Config config;
-  std::string name;  // for messages
-  // Dtype that read() returns: BF16 or F32, U8 for codes and scales.
+  std::string name;  // name of the model in messages
+  // Returns the dtype that read() gives: BF16 or F32, and U8 for codes and scales.
   std::function<DType(const TensorSpec&)> dtype;
-  // Returns the tensor where it is stored, or generates it in `room`, which grows if necessary.
+  // Returns the tensor, either where it is stored or generated in `room`, which grows if necessary.
   std::function<StoredTensor(const TensorSpec&, Buffer& room)> read;
 };
 
 // Opens the same checkpoints as open_weights(), with the same checks.
 TensorSource open_source(const std::filesystem::path& path);
 
-// BF16 if it holds all values of a tensor exactly, otherwise F32. Reads F32 tensors. Not for codes.
+// BF16 if it holds all values of a tensor (BF16 or F32) exactly, otherwise F32. Must read F32 tensors.
 DType exact_dtype(const TensorSource& source, const TensorSpec& spec, Buffer& room);
-// The elements in `dtype`: in place, or F32 narrowed exactly to BF16 in `narrow`.
+// Returns the tensor's elements in `dtype`: in place, or narrowed from F32 to BF16, exactly, in `narrow`.
 const std::byte* elements_as(DType dtype, const TensorSource& source, const TensorSpec& spec, Buffer& room,
                              Buffer& narrow);
 

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxShardBytes{5'000'000'000};
 
-// The tensors to write. F32 instead of the released BF16 doubles the bytes.
+// Specs of the tensors to write. One that BF16 does not hold exactly becomes F32, with twice the bytes.
 std::vector<TensorSpec> specs_to_write(const TensorSource& source) {
   std::vector<TensorSpec> specs = tensor_specs(source.config);
   Buffer room;
@@ -62,7 +62,7 @@ void write_shard(const TensorSource& source, const std::vector<TensorSpec>& spec
   writer.finish();
 }
 
-// A new or empty folder to fill. On failure it is emptied again, and removed if it was new.
+// A new or empty folder. Without keep() the destructor deletes the added files, and the folder if it was new.
 class NewFolder {
  public:
   explicit NewFolder(const fs::path& folder) : folder_(folder) {
@@ -74,7 +74,7 @@ class NewFolder {
   }
   ~NewFolder() {
     if (is_kept_) return;
-    std::error_code ignored;  // ignored: the first error has already been reported
+    std::error_code ignored;  // not reported: another error has already been
     for (const std::string& name : names_) fs::remove(folder_ / name, ignored);
     if (is_made_) fs::remove(folder_, ignored);
   }
@@ -100,7 +100,7 @@ class NewFolder {
 
 }  // namespace
 
-// Writes config.json and the index last: a folder left incomplete by a power cut has neither and is refused.
+// Writes config.json and the index last: a folder left incomplete by a power cut lacks both and is refused.
 void write_checkpoint(const TensorSource& source, const fs::path& path, const std::vector<TextFile>& others,
                       const ReportProgress& report) {
   NewFolder folder(path);

@@ -15,7 +15,7 @@
 namespace nibble {
 namespace {
 
-// A tensor of the file and its sources: expert codes with their scales; gate and up take every second row.
+// A tensor of the file, made from `spec`; expert codes also from `scales`; gate and up from every second row.
 struct Part {
   GgufEntry entry;
   TensorSpec spec;
@@ -29,7 +29,7 @@ class Planner {
     const std::vector<TensorSpec> specs = tensor_specs(source.config);
     for (size_t i = 0; i < specs.size(); ++i) {
       const TensorSpec& spec = specs[i];
-      if (spec.kind == TensorKind::kScales) continue;  // written with the codes before it
+      if (spec.kind == TensorKind::kScales) continue;  // written together with their codes
       const GgufName name = gguf_name(spec);
       Part part{{name.name, type_of(spec), spec.shape}, spec, specs[i], 0, 1};
       if (spec.kind == TensorKind::kCodes) {
@@ -73,7 +73,7 @@ float element(const StoredTensor& stored, size_t index) {
                                      : to_float(static_cast<const Bf16*>(stored.data)[index]);
 }
 
-class Maker {  // makes the rows of one tensor after another, on all cores
+class Maker {  // encodes the rows of one tensor at a time, on all cores
  public:
   Maker(const TensorSource& source, ThreadPool& pool) : source_(source), pool_(pool) {}
 
@@ -98,7 +98,7 @@ class Maker {  // makes the rows of one tensor after another, on all cores
     });
   }
 
-  // Vectors count as rows of one element if gate and up must be separated, otherwise as one row.
+  // If gate and up must be separated, a bias is written as rows of one element; other vectors are one row.
   void make_plain(const Part& part) {
     const StoredTensor stored = source_.read(part.spec, room_);
     const size_t count = *num_elements(part.entry.shape),
@@ -170,7 +170,7 @@ void write_gguf(const TensorSource& source, const std::filesystem::path& file, c
   GgufMetadata metadata;
   add_config(source.config, source.name, metadata);
   add_files(source, options.files, metadata);
-  metadata.add("general.file_type", uint32_t{38});  // llama.cpp's LLAMA_FTYPE: most of the file
+  metadata.add("general.file_type", uint32_t{38});  // llama.cpp's LLAMA_FTYPE_MOSTLY_MXFP4_MOE
 
   const std::vector<Part> parts = Planner(source, options.dense).take();
   std::vector<GgufEntry> entries;

@@ -27,7 +27,7 @@ void must_be_one_of(const Fields& fields, std::string_view name,
     fields.refuse(name, fmt::format("{}", fmt::join(accepted, " or ")));
 }
 
-// Reads a field that must have the model's value.
+// Reads an integer that must equal the model's.
 int of_model(const Fields& fields, std::string_view name, int value) {
   if (fields.integer({name}, 1, kMaxDraftContext) != value)
     fields.refuse(name, fmt::format("{} (the model's value): the head was made for another model", value));
@@ -61,7 +61,7 @@ void read_rope(const Fields& fields, DraftHeadConfig& config) {
     rope.refuse("high_freq_factor", "a number above low_freq_factor");
 }
 
-// The fields of the one layer have the same names in all formats.
+// Reads the fields of the single layer, which have the same names in all formats.
 void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& config) {
   config.hidden = of_model(fields, "hidden_size", model.hidden);
   config.vocab = of_model(fields, "vocab_size", model.vocab);
@@ -83,8 +83,8 @@ void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& conf
   read_rope(fields, config);
 }
 
-// Reads which layers the head taps. `first` is the file's number for the output of the model's first layer.
-// Default of the head's makers: the second layer, the one before the middle, and the fourth from the end.
+// Reads which layers' outputs the head reads. `first`: the file's number for the output of layer 0. Default
+// of the head's makers: the second layer, the one before the middle, and the fourth from the end.
 void read_taps(const Fields& fields, std::string_view name, int first, const Config& model,
                DraftHeadConfig& config) {
   const int num_layers = model.num_layers;
@@ -110,8 +110,8 @@ void read_taps(const Fields& fields, std::string_view name, int first, const Con
 
 constexpr std::string_view kTaps{"eagle_aux_hidden_state_layer_ids"};
 
-// SpecForge's and Model-Optimizer's format: a Llama of one layer, and an object with EAGLE's fields. Layers
-// are numbered by their outputs, from 0.
+// Reads SpecForge's and Model-Optimizer's format: fields of a Llama of one layer, and an object with EAGLE's
+// fields. The output of layer n has number n.
 DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
   fields.only({"architectures",
@@ -170,7 +170,7 @@ DraftHeadConfig read_llama(const Fields& fields, const Config& model) {
   return config;
 }
 
-// The format of speculators: the Llama is an object in it. Layer number n means the output of layer n - 1.
+// Reads the format of speculators, where the Llama is an object. The output of layer n has number n + 1.
 DraftHeadConfig read_speculators(const Fields& fields, const Config& model) {
   DraftHeadConfig config;
   fields.only({"architectures",

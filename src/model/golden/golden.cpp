@@ -20,7 +20,7 @@ class Tensors {  // the tensors of a golden file, with dtype and shape checked
       : file_(file.string()), container_(open_container(file)) {}
 
   bool has(const std::string& name) const { return container_.find(name) != nullptr; }
-  // An extent of kAny accepts any size.
+  // kAny in `shape` matches any extent.
   std::vector<float> floats(const std::string& name, const Shape& shape) const {
     return elements<float>(name, DType::kF32, shape);
   }

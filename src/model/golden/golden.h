@@ -15,20 +15,20 @@ namespace nibble {
 
 inline constexpr int kGoldenTop{5};
 
-// One prompt with its results (empty: not recorded). T tokens of the prompt, V vocabulary, G continuation.
+// One prompt with its results (empty: not recorded): T prompt tokens, V vocabulary, G tokens of continuation.
 struct GoldenPrompt {
   std::string name;
   std::string computed_by;
-  std::vector<TokenId> ids;   // [T]
+  std::vector<TokenId> ids;   // [T]: tokens
   std::vector<float> logits;  // [num_logit_rows, V]: the last num_logit_rows positions
   int num_logit_rows{0};
   std::vector<TokenId> top_ids;     // [T, 5]: the likeliest next tokens, descending
-  std::vector<float> top_logprobs;  // [T, 5]
-  std::vector<TokenId> greedy;      // [G]: continues past stop tokens
-  std::vector<float> greedy_gap;    // [G]: best logit minus the second best
-  // [T]: router logit of the last chosen expert minus that of the first not chosen; minimum over the layers.
+  std::vector<float> top_logprobs;  // [T, 5]: their log-probabilities
+  std::vector<TokenId> greedy;      // [G]: greedy continuation, not ended by stop tokens
+  std::vector<float> greedy_gap;    // [G]: largest logit minus the second largest
+  // [T]: router logit of the last chosen expert minus the largest of those not chosen; minimum over layers.
   std::vector<float> router_margin;
-  // [L + 2, num_hidden_rows, H] at the last positions: embeddings, output of each layer, final norm.
+  // [L + 2, num_hidden_rows, H] at the last positions: embeddings, output of each of L layers, final norm.
   std::vector<float> hidden;
   int num_hidden_rows{0};
 };
@@ -44,63 +44,63 @@ GoldenSet read_golden(const std::filesystem::path& file);
 
 struct GoldenAnswer {               // results of an implementation under test; empty: not compared
   std::span<const float> logits;    // [T, V]: all positions
-  std::span<const TokenId> greedy;  // [G]
+  std::span<const TokenId> greedy;  // [G]: continuation
   std::span<const float> hidden;    // as in GoldenPrompt
 };
 
-// How far two correct implementations may differ. The defaults are for float32 arithmetic.
+// Limits of the difference between two correct implementations. The defaults are for float32 arithmetic.
 struct GoldenTolerance {
   double relative_l2{1e-4};  // relative error of a row of logits
-  double tied_l2{1e-4};      // relative_l2 at a position that is a near tie
+  double tied_l2{1e-4};      // limit of the relative error at a near tie (see router_margin)
   double hidden{1e-4};       // error of any element of a hidden state
-  // Near tie: a position with a smaller router margin may choose another expert; its top 5 are not compared.
+  // Near tie: a position with a smaller router margin. It may choose another expert, so its top 5 is skipped.
   double router_margin{1e-4};
-  double top_gap{1e-3};  // likeliest tokens closer than this (log-probability) may swap places
-  // top_gap at positions after a near tie, which attend to the near tie's keys and values.
+  double top_gap{1e-3};  // tokens with closer log-probabilities may swap in the top 5
+  // top_gap at all positions after a near tie, since these attend to its keys and values.
   double top_gap_after_tie{1e-3};
-  // A continuation may differ from the golden one only where the golden gap is at most this.
+  // A continuation may differ from the golden one only at a token whose greedy_gap is at most this.
   double greedy_gap{0};
 };
 
 // Tolerance for a backend that rounds only keys and values, to BF16: golden_tolerance.cpp derives it.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// Tolerance for a backend that also rounds inputs of matrix products to BF16. Its residual stream is float32.
+// Tolerance for a backend that also rounds inputs of matrix products to BF16, but not the residual stream.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
-// Products of a backend with a BF16 cache that take inputs in int8, with a scale per 32 elements. The
-// tolerance includes no error of the weights: golden data must come from the same weights.
+// Which matrix products take their input in int8, with a scale per 32 elements, in a backend with a BF16 KV
+// cache. The tolerance has no part for weights: golden data must come from the same quantised weights.
 struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
-// Like bf16_tolerance, with MXFP8 or MXFP4 inputs of experts. `error`: the format's largest relative error.
+// As bf16_tolerance(), with experts' inputs in MXFP8 or MXFP4. `error`: the format's largest relative error.
 inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
 GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
-// Tolerance for golden data with the roundings of the tested code. `tolerance`: against exact data.
+// Tolerance if the golden data were computed with the same roundings. `tolerance`: for exact golden data.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {
   // |answer - golden| / |golden| over a row of logits: the worst row that is not a near tie.
   double relative_l2{0};
-  double tied_l2{0};        // the worst row that is a near tie
-  double max_logit{0};      // largest difference of a logit
-  double max_hidden{0};     // largest difference of an element of a hidden state
-  int num_top_compared{0};  // places in the top 5, over all positions, that the tolerance allows to compare
-  int num_top_wrong{0};     // compared places with another token
-  std::optional<int> greedy_at;  // index of the first token of the continuation that differs
-  float greedy_gap{0};           // the golden gap at greedy_at
+  double tied_l2{0};             // the worst row that is a near tie
+  double max_logit{0};           // largest difference of a logit
+  double max_hidden{0};          // largest difference of an element of a hidden state
+  int num_top_compared{0};       // entries of the top 5, over all positions, that were compared
+  int num_top_wrong{0};          // compared entries with another token
+  std::optional<int> greedy_at;  // index of the first differing token of the continuation
+  float greedy_gap{0};           // GoldenPrompt::greedy_gap at greedy_at
 };
 
 GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
                          const GoldenTolerance& tolerance);
 bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolerance);
 
-// Difference from golden data with all positions and the same roundings (reference/rounded_golden.h).
+// Difference from golden data that have all positions and the same roundings (reference/rounded_golden.h).
 struct PositionsDifference {
-  double relative_l2{0};  // worst row of logits that is not explained by another expert
+  double relative_l2{0};  // worst row of logits, except those in num_other_experts
   double max_logit{0};
-  int num_other_experts{0};   // near ties with a larger error than the tolerance allows elsewhere
-  int most_other_experts{0};  // the largest accepted num_other_experts
-  int num_top_compared{0}, num_top_wrong{0};  // places in the top 5
+  int num_other_experts{0};                   // near ties with an error above relative_l2
+  int most_other_experts{0};                  // limit of num_other_experts
+  int num_top_compared{0}, num_top_wrong{0};  // entries of the top 5
 };
 // `logits`: [T, V]. `tolerance`: see tolerance_of_both_rounded().
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,

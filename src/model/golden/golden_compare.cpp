@@ -10,14 +10,14 @@
 namespace nibble {
 namespace {
 
-// Keeps the larger value; a NaN counts as the largest (std::max would drop it).
+// Sets `worst` to the larger value. A NaN counts as the largest (std::max would drop it).
 void keep_worst(double& worst, double value) {
   if (!(value <= worst)) worst = value;
 }
 
 struct RowError {
   double relative_l2;       // |ours - expected| / |expected|
-  double root_mean_square;  // the error of one logit
+  double root_mean_square;  // root mean square of the errors of single logits
 };
 
 RowError compare_row(std::span<const float> expected, std::span<const float> ours, double& max_logit) {
@@ -31,7 +31,7 @@ RowError compare_row(std::span<const float> expected, std::span<const float> our
   return {std::sqrt(error / norm), std::sqrt(error / static_cast<double>(expected.size()))};
 }
 
-// Compares the last positions, for which the golden data have logits.
+// Compares the logits of the last positions, the only ones with golden logits.
 void compare_logits(const GoldenPrompt& golden, std::span<const float> logits, size_t vocab,
                     double router_margin, GoldenDifference& result) {
   const std::span<const float> expected(golden.logits), ours = logits.last(golden.logits.size());
@@ -48,9 +48,9 @@ struct TopDifference {
   int num_compared{0}, num_wrong{0};
 };
 
-// Compares the top 5 of one position. Skips places whose golden log-probability is within `top_gap` of an
-// adjacent place: those two tokens may have swapped. Golden data have no sixth place: the fifth's gap is that
-// of our logits to our best token outside the golden five.
+// Compares the top 5 of one position. Skips a token whose golden log-probability is within `top_gap` of the
+// next higher or lower one: the two may have swapped. For the fifth, the next lower one is not recorded;
+// instead, our logits of the fifth and of our best token outside the golden five are compared.
 TopDifference compare_top(const GoldenPrompt& golden, size_t position, std::span<const float> logits,
                           double top_gap) {
   const auto golden_ids = std::span(golden.top_ids).subspan(position * kGoldenTop, kGoldenTop);
@@ -124,11 +124,11 @@ bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolera
          (!difference.greedy_at || difference.greedy_gap <= tolerance.greedy_gap);
 }
 
-// The error of each position is known here: adjacent tokens in the top 5 are compared if they are further
-// apart than four standard deviations of the difference of two logits, which one place in 30,000 exceeds.
-// Near ties: if router errors are spread evenly up to the margin M of near ties, a router with margin m
-// chooses differently with probability (1 - m / M) / 2. The sum of these is the expected number of positions
-// with another expert, whose effect is not an error; three standard deviations more are allowed.
+// The error of each position is measured here. So adjacent tokens in the top 5 are compared if they are more
+// than four standard deviations of the difference of two logits apart; about one in 30,000 swaps all the
+// same. Near ties: if errors of router logits are uniform up to the margin M of near ties, a router with
+// margin m makes another choice with probability (1 - m / M) / 2. The sum of these is the expected number of
+// positions with another expert, which is not an error. Three standard deviations more are allowed.
 PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,
                                       const GoldenTolerance& tolerance) {
   const size_t num_positions = golden.ids.size(), vocab = golden.logits.size() / num_positions;
@@ -136,7 +136,7 @@ PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<cons
                "{} logits, {} golden of {} positions", logits.size(), golden.logits.size(),
                golden.num_logit_rows);
   PositionsDifference result;
-  double expected = 0;  // expected number of positions with another expert
+  double expected = 0;  // number of positions with another expert
   for (size_t t = 0; t < num_positions; ++t) {
     const auto ours = logits.subspan(t * vocab, vocab);
     const RowError error =

@@ -1,4 +1,4 @@
-// Derives how far a correct implementation may differ from golden data, from the values that it rounds.
+// Derives the tolerances of golden.h from the roundings of a backend.
 #include <algorithm>
 #include <cmath>
 
@@ -7,20 +7,21 @@
 namespace nibble {
 namespace {
 
-// The relative error of keys and values is at most u = 2^-8. In the attention of one layer, with scores s_j
-// of size up to S, values have the relative error u and scores the error u S. So weights have the relative
-// error 2 u S, and the output at most (1 + 2 S) u; on average about a third of that, because rounding errors
-// are uniform. Errors of layers add up like independent ones, hence sqrt(L). With S = 2 the relative error of
-// a row of logits is 5 u sqrt(L) / 3 (1.6e-2 for 6 layers; the worst measured is 1.05e-2).
-// The error of a single logit is that share of the logits' root mean square. The error of the difference of
-// two logits, at three standard deviations, is 3 sqrt(2) times as much.
-// Errors of this size can change a router's choice if its margin is below 1e-2, and another expert moves
-// log-probabilities by up to 0.4, independent of later rounding (both measured with bfloat16 arithmetic on
-// the miniature: tests/golden/README.md). Golden data do not record router margins of continuations.
-constexpr double kCacheError{1 + 2 * 2.0};  // bound of the error of a layer's attention, in units of u
-constexpr double kOtherExpert{0.4};         // the most that another expert moves a log-probability
+// The relative error of keys and values rounded to BF16 is at most u = 2^-8. In the attention of one layer,
+// if scores s_j are at most S, values have the relative error u and scores the error u S. So attention
+// weights have the relative error 2 u S, and the output at most (1 + 2 S) u. The average is about a third of
+// that, because rounding errors are uniform. Errors of layers add up like independent ones, hence sqrt(L).
+// With S = 2 the relative error of a row of logits is 5 u sqrt(L) / 3 (1.6e-2 for 6 layers; the worst
+// measured is 1.05e-2).
+// The error of a single logit is this share of the root mean square of the logits. For the difference of two
+// logits, three standard deviations are 3 sqrt(2) times as much.
+// Errors of this size can change a router's choice if its margin is below 1e-2. Another expert moves
+// log-probabilities by up to 0.4, independent of later rounding. Both were measured with bfloat16 arithmetic
+// on the miniature (tests/golden/README.md). Golden data do not record router margins of continuations.
+constexpr double kCacheError{1 + 2 * 2.0};  // limit of the error of a layer's attention output, in u
+constexpr double kOtherExpert{0.4};         // the most that another expert changes a log-probability
 
-// `other_expert`: the most that another expert moves the difference of two log-probabilities.
+// `layer_error`: in u. `other_expert`: most that another expert changes a difference of log-probabilities.
 GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden, double layer_error,
                                    double other_expert) {
   constexpr double kRounding{0x1p-8};
@@ -43,7 +44,7 @@ GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden
 
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden) {
   GoldenTolerance tolerance = rounding_tolerance(config, golden, kCacheError, kOtherExpert);
-  tolerance.tied_l2 = tolerance.relative_l2;  // the rounding is so small that near ties rarely change
+  tolerance.tied_l2 = tolerance.relative_l2;  // with so small errors, near ties rarely change
   return tolerance;
 }
 
@@ -55,24 +56,24 @@ GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
                             std::sqrt(2) * kOtherExpert);
 }
 
-// The error of an int8 element is at most 1/254 of the largest element in its block of 32, about u of it, and
-// the largest is at most sqrt(32) times the block's root mean square. So the relative error of a vector is at
-// most sqrt(32) u, on average a third of it, as above. (The largest of 32 normal numbers is 2.1 to 2.5 times
-// the root mean square: this allows about twice the expected error.)
+// The error of an int8 element is at most 1/254 of the largest element of its block of 32, which is about u
+// of it. The largest is at most sqrt(32) times the block's root mean square. So the relative error of a
+// vector is at most sqrt(32) u, and on average a third of that. (The largest of 32 normal numbers is 2.1 to
+// 2.5 times the root mean square, so this allows about twice the expected error.)
 // A layer's experts round two such vectors: their input, and the activations between up and down. The
-// attention output is one more. The error of the input of q, k and v passes unchanged into the values. An
-// error of queries or keys has a random direction in D dimensions, of which a score sees one: it changes
-// scores by S / sqrt(D) of it, and weights by twice as much. The input of the unembedding is rounded once,
-// not in each layer.
-// The router margin was measured for BF16's 2^-9 and grows with the error. At a near tie, one of K experts
-// may differ in one of the 2 L terms that the residual stream sums: sqrt(2) / K / sqrt(2 L) of the stream, if
-// all terms had the same size. Three times that is allowed. This is an estimate, not a bound: it applies to
-// rows that are near ties, and golden data do not record by how much.
+// attention output is another one. The error of the input of q, k and v passes unchanged into the values. An
+// error of queries or keys has a random direction in D dimensions, and only the one along the other vector
+// changes a score: by S / sqrt(D) times the error, and attention weights by twice as much. The input of the
+// unembedding is rounded once, not in each layer.
+// The router margin was measured with BF16's error of 2^-9, and grows with the error. At a near tie, one of K
+// experts may differ in one of the 2 L terms that the residual stream sums. If all terms had the same size,
+// that would be sqrt(2) / K / sqrt(2 L) of the stream; three times that is allowed. It is an estimate, not a
+// bound, as golden data do not record how near a tie was.
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products) {
   constexpr double kScore{2};
-  // Upper bound of the square of a block's largest element if the mean square is 1.
+  // A block's largest element, squared, is at most 32 times the block's mean square.
   constexpr double kLargest{32};
-  double num_roundings = 0;  // rounded vectors in a layer
+  double num_roundings = 0;  // number of rounded vectors in a layer
   if (products.experts) num_roundings += 2;
   if (products.attention_output) num_roundings += 1;
   if (products.qkv) num_roundings += 1 + 2 * 4 * kScore * kScore / config.head_dim;
@@ -98,9 +99,9 @@ GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& go
   return tolerance;
 }
 
-// Each side's error is within the bound, and both round the same weights at the same places. Errors cancel
-// where both round the same way: an element differs only if its two inputs are on different sides of a
-// boundary between two codes. The worst case, independent errors, gives sqrt(2) times one error.
+// Both sides have errors within `tolerance`, and round the same weights at the same places. Where both round
+// a value the same way, the errors cancel: an element differs only if its two inputs are on different sides
+// of a rounding boundary. In the worst case the errors are independent: sqrt(2) times one error.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance) {
   tolerance.relative_l2 *= std::sqrt(2);
   tolerance.router_margin *= std::sqrt(2);

@@ -23,7 +23,7 @@ double chance(int found, int total, int marked, int drawn) {
 std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int num_tokens) {
   const int K = experts_per_token;
   std::vector<double> chances(static_cast<size_t>(num_experts) + 1), next;
-  // steps[hit * (K + 1) + more]: probability that `more` of a token's experts were not hit before.
+  // steps[hit * (K + 1) + more]: probability that `more` of a token's K experts are new after `hit` were hit.
   std::vector<double> steps(chances.size() * static_cast<size_t>(K + 1));
   for (int hit = 0; hit <= num_experts; ++hit)
     for (int more = 0; more <= K; ++more)
@@ -40,12 +40,12 @@ std::vector<double> chances_of_hits(int num_experts, int experts_per_token, int 
   return chances;
 }
 
-// Expected largest number of experts hit on one rank, for a random subset that is assigned rank by rank.
+// Expected largest number of hit experts on a rank. Those hit are a random subset, distributed rank by rank.
 double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const double> chances_of_hits) {
   const int num_experts = std::reduce(experts_of_ranks.begin(), experts_of_ranks.end());
   const int largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
-  // of_rank[rank][hit * (largest + 1) + own]: probability that this rank has `own` of the `hit` experts that
-  // this rank and later ones have together.
+  // of_rank[rank][hit * (largest + 1) + own]: probability that `own` experts are on this rank, if `hit`
+  // experts are on this rank and later ones together.
   std::vector<std::vector<double>> of_rank;
   int left = num_experts;
   for (const int count : experts_of_ranks) {
@@ -57,7 +57,7 @@ double largest_number_hit(std::span<const int> experts_of_ranks, std::span<const
   }
   double expected = 0;
   for (int most = 0; most < largest; ++most) {
-    // within[hit]: probability that no rank from `rank` on has more than `most` of their `hit` experts.
+    // within[hit]: probability that, of `hit` experts on ranks from `rank` on, no rank has more than `most`.
     std::vector<double> within{1}, before;
     left = 0;
     for (size_t rank = experts_of_ranks.size(); rank-- > 0;) {
@@ -92,8 +92,8 @@ ExpertLoad largest_load(std::span<const int> experts_of_ranks, int experts_per_t
   const std::vector<double> chances = chances_of_hits(E, experts_per_token, num_tokens);
   const double largest = *std::max_element(experts_of_ranks.begin(), experts_of_ranks.end());
   const double share = largest / E, pairs = double{1} * experts_per_token * num_tokens;
-  // A token's experts are drawn without replacement. What one rank has more, the others have less:
-  // differences between ranks vary like those of independent variables with a variance larger by N / (N - 1).
+  // A token's experts are drawn without replacement: the more one of N ranks gets, the less the others. So
+  // differences between ranks vary as if ranks were independent, with a variance larger by N / (N - 1).
   double spread = 0;
   if (num_ranks > 1 && E > 1)
     spread = std::sqrt(pairs * share * (1 - share) * (E - experts_per_token) / (E - 1) * num_ranks /

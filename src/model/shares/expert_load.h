@@ -1,5 +1,5 @@
-// Largest load of a step if ranks have whole experts (model/shares/share.h), with independent uniform
-// routing: each token chooses K of all experts, all sets equally likely. Real routing is less even.
+// The largest load of a rank in a step, if each rank has whole experts (model/shares/share.h) and routing is
+// uniform: each token chooses a random set of K of all experts. Real routing is less even.
 #pragma once
 
 #include <span>
@@ -12,9 +12,9 @@ struct ExpertLoad {
 };
 
 // Expected load per layer of the rank with the largest load, for which the others wait. `hit` is exact.
-// `pairs` approximates the pairs of each rank by a normal variable with their mean, variance and covariance,
-// as if all ranks had the experts of the largest: within 3 % of simulations, within 1 % from 64 tokens on.
-// Taking both maxima for one rank is the worst case.
+// `pairs` is an approximation: normal variables with the mean, variance and covariance of the ranks' pairs,
+// as if all ranks had as many experts as the largest. It is within 3 % of simulations, within 1 % from 64
+// tokens on. That one rank has both maxima is the worst case.
 ExpertLoad largest_load(std::span<const int> experts_of_ranks, int experts_per_token, int num_tokens);
 
 }  // namespace nibble

@@ -1,12 +1,12 @@
-// A rank's share of a model that several ranks run together, each on one GPU or machine: of every layer some
-// key/value heads with their query heads, and either some units of every expert or some whole experts; some
-// rows of the unembedding; all of the norms, the router and the embedding. An all-reduce after attention and
-// after the experts adds up the ranks' results. Terms that must be added once come from the first rank
-// (residual stream, bias of `o`) or from the rank with an expert's first unit (its bias of `down`).
-// With AttentionSplit::kSequences each rank has all heads for sequences of its own: only their rows compute
-// attention and store keys and values, and their attention output, bias included, needs no all-reduce.
-// Units are divided in tiles of 64, in which the contraction of `down` is read; rows of the unembedding in
-// strips of 16 (backend/cuda/layout/strips.h).
+// A rank's share of a model that several ranks run together, each on one GPU or machine. Of every layer a
+// rank has some key/value heads with their query heads, and either some units (rows of gate and up, columns
+// of down) of every expert or some whole experts. It has some rows of the unembedding, and all norms, the
+// router and the embedding. An all-reduce after attention and one after the experts add up the results. Some
+// terms are added by one rank only: the first rank adds the residual stream and the bias of `o`; the rank
+// with an expert's first unit adds its bias of `down`.
+// With AttentionSplit::kSequences each rank has all heads, for sequences of its own: attention runs, and
+// stores keys and values, only for the rows of these, and its output, bias included, needs no all-reduce.
+// Units are divided in tiles of 64, in which kernels read `down`; rows of the unembedding in strips of 16.
 #pragma once
 
 #include <cstddef>
@@ -34,12 +34,12 @@ class Share {
   bool adds_once() const { return rank == 0; }
   bool adds_o_bias() const { return rank == 0 || has_own_sequences; }
   bool adds_down_bias() const { return units.first == 0; }
-  // The part of a layer's matrices that the rank has. model/weights.h has their shapes.
+  // The parts of a layer's matrices that the rank has. model/weights.h has the shapes of the whole matrices.
   MatrixSlice q(const Config& whole) const;
-  MatrixSlice k_and_v(const Config& whole) const;  // of each
+  MatrixSlice k_and_v(const Config& whole) const;  // the same for k and v
   MatrixSlice o(const Config& whole) const;
-  MatrixSlice gate_up(const Config& whole) const;  // of each expert
-  MatrixSlice down(const Config& whole) const;     // of each expert
+  MatrixSlice gate_up(const Config& whole) const;  // the same for each expert
+  MatrixSlice down(const Config& whole) const;     // the same for each expert
   MatrixSlice unembedding(const Config& whole) const;
 };
 
@@ -55,16 +55,16 @@ struct SplitOptions {
   ExpertSplit experts{ExpertSplit::kUnits};
   AttentionSplit attention{AttentionSplit::kHeads};
 };
-// One share per entry of `parts`, in proportion to these: {3, 1} gives three quarters and one quarter. Throws
-// InputError if heads are divided and the number of key/value heads is not a multiple of the number of ranks,
-// or if a rank would get nothing. `source` names the model.
+// Returns a share for each entry of `parts`, in proportion: {3, 1} gives three quarters and one quarter.
+// Throws InputError if heads are divided and the number of key/value heads is not a multiple of the number of
+// ranks, or if a rank would get nothing. `source` names the model in errors.
 std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
                              const SplitOptions& split = {});
 
 // Configuration as the rank sees it: its heads, experts and their width, but the whole vocabulary.
 Config config_of(const Config& whole, const Share& share);
 
-struct Pieces {  // `count` pieces of `bytes` bytes, which begin `stride` bytes apart
+struct Pieces {  // `count` pieces of memory of `bytes` bytes, `stride` bytes apart
   const std::byte* data{nullptr};
   size_t bytes{0}, stride{0}, count{0};
 
@@ -73,7 +73,7 @@ struct Pieces {  // `count` pieces of `bytes` bytes, which begin `stride` bytes 
 struct ElementSize {  // `elements` elements take `bytes` bytes
   size_t bytes, elements;
 };
-struct StoredMatrices {  // consecutive matrices of the same size in memory
+struct StoredMatrices {  // `count` matrices of the same size, consecutive in memory
   const void* data;
   ElementSize size;
   int rows, cols, count{1};

@@ -9,9 +9,9 @@
 
 namespace nibble {
 
-// Contiguous parts, such as whole experts, are views of `whole`, whose storage is kept alive. Columns of `o`
-// and units of experts are copied, and their pages of a mapped file released. Biases that another rank adds
-// become zeros. `whole` must have no blocks. Reports progress in layers.
+// Contiguous parts, such as whole experts, are views of `whole`, whose storage is kept alive. Other parts
+// (columns of `o`, units of experts) are copied, and their pages of a mapped file released. Biases that
+// another rank adds are zeros. No matrix of `whole` may be in blocks. Reports progress in layers.
 std::shared_ptr<const Weights> share_of(const Weights& whole, const Share& share,
                                         const ReportProgress& report = {});
 

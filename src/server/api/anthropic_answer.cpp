@@ -89,7 +89,7 @@ std::string AnthropicMessage::push(const std::vector<AnswerDelta>& deltas) {
   return events;
 }
 
-// A call's arguments that are not an object become the member "arguments" of an object.
+// Ends the open block. If a call's arguments are no JSON object, wraps them: {"arguments": TEXT}.
 std::string AnthropicMessage::end_block() {
   if (!open_) return "";
   const size_t index = message_["content"].size() - 1;

@@ -30,7 +30,7 @@ class AnthropicMessage {
 
   bool shows_thinking_;
   Json message_;
-  std::optional<AnswerDelta::Kind> open_;  // kind of the last block until it is complete
+  std::optional<AnswerDelta::Kind> open_;  // kind of the last block while the block is incomplete
   std::string arguments_;                  // arguments of the last block, if it is a call
   bool has_begun_{false};
 };

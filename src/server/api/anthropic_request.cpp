@@ -34,7 +34,7 @@ void add_tool_result(const Field& block, std::vector<ChatMessage>& messages) {
   if (const auto fault = block.find("is_error"); fault && fault->boolean()) result.text.insert(0, "Error: ");
 }
 
-// Adds a block to the message `said`; a tool result becomes a message of its own before `said`.
+// Adds a block to `said`. A tool result becomes a message of its own in `messages`, before `said`.
 void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& messages) {
   const std::string type = block.need("type", kBlockTypes).string();
   if (type == "thinking") {
@@ -70,7 +70,7 @@ void add_anthropic_message(const Field& field, std::vector<ChatMessage>& message
     said.text = content.string();
   else
     for (const Field& block : content.elements()) add_block(block, said, messages);
-  // A message that has only tool results gets no message for its empty text.
+  // Drop a user message without text whose tool results have become messages of their own.
   if (said.role == Role::kUser && said.text.empty() && messages.size() > num_before) return;
   messages.push_back(std::move(said));
 }
@@ -106,7 +106,8 @@ void read_anthropic_tools(const Field& request, ChatRequest& read) {
   if (const auto choice = request.find("tool_choice")) {
     constexpr const char* kTypes{"\"auto\", \"none\", \"any\" or \"tool\""};
     const Field type = choice->need("type", kTypes);
-    choice->skip({"disable_parallel_tool_use"});  // the model makes one call at a time
+    // Skip this field: the model makes only one call at a time anyway.
+    choice->skip({"disable_parallel_tool_use"});
     if (type.value() == "none")
       tools.allow_only({});
     else if (type.value() == "any")

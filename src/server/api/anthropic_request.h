@@ -1,6 +1,6 @@
-// Reads requests to /v1/messages, Anthropic's Messages API. Messages (a text or a list of blocks) become a
-// chat, in which tool results precede the other text of their message. The first line of Claude Code's system
-// prompt is dropped: it differs in every request, so no prompt would ever hit the prefix cache.
+// Reads requests to /v1/messages, Anthropic's Messages API, into a chat. Tool results of a message are moved
+// before its other text. The first line of Claude Code's system prompt is dropped: it differs in every
+// request, so no prompt would ever hit the prefix cache.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,8 @@ namespace nibble::server {
 
 struct AnthropicRequest {
   ChatRequest chat;
-  bool shows_thinking{false};  // as requested: other clients would take the first block for the answer
+  // Off unless requested: some clients take the first block, thinking or not, for the answer.
+  bool shows_thinking{false};
 };
 
 // Throws InputError. `needs_max_tokens` is false for requests that count tokens.

@@ -27,7 +27,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
   ++num_tokens_;
   const bool is_stop = std::find(stop_.tokens.begin(), stop_.tokens.end(), token.token) != stop_.tokens.end();
   if (is_stop && !stop_.keeps_stop && !harmony::ControlTokens(tokenizer_).is_terminator(token.token))
-    return {};  // has no text, and neither starts nor ends a header
+    return {};  // This stop token has no text, and is no part of a message header.
   const auto& messages = parser_.messages();
   const bool in_text = !messages.empty() && !messages.back().is_complete;
   if (in_text && !tokenizer_.is_special(token.token) && !has_stopped() && !called_tool(messages.back())) {
@@ -42,7 +42,8 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
 std::vector<AnswerDelta> ChatAnswer::finish() {
   std::vector<AnswerDelta> out = read_delta(parser_.finish());
   add_text(AnswerDelta::Kind::kContent, matcher_.flush(), out);
-  if (num_sent_tokens_ < content_tokens_.size()) {  // a stop string cut off their text
+  // These tokens are not sent yet, because a stop string cut off their text.
+  if (num_sent_tokens_ < content_tokens_.size()) {
     AnswerDelta& last = out.emplace_back();
     last.kind = AnswerDelta::Kind::kContent;
     last.tokens.assign(content_tokens_.begin() + static_cast<ptrdiff_t>(num_sent_tokens_),
@@ -115,10 +116,10 @@ std::string ChatAnswer::searched(const std::string& text) {
   return num_tokens_ > stop_.min_tokens ? matcher_.push(text) : text;
 }
 
-// `is_whole`: the call has ended with <|call|>.
+// `is_whole`: whether the call has ended with <|call|>.
 void ChatAnswer::add_arguments(const harmony::Delta& delta, bool is_whole, std::vector<AnswerDelta>& out) {
   std::string text = delta.text;
-  if (custom_arguments_) {  // a custom tool's text is known only at the end of the JSON
+  if (custom_arguments_) {  // The text of a custom tool is known only when its JSON is complete.
     *custom_arguments_ += delta.text;
     if (!delta.message_ended) return;
     text = input_of(*custom_arguments_, is_whole);

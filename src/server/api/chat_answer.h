@@ -1,13 +1,13 @@
-// Turns a harmony model's tokens into a chat answer: reasoning, content, tool calls. A stream sends the
-// deltas and a whole answer is their sum, so both are equal by construction.
+// Turns a harmony model's tokens into a chat answer: reasoning, content, tool calls. A stream sends deltas,
+// and a whole answer is the sum of the same deltas, so both are equal.
 //
 // No text of the model is lost; harmony/parse.h repairs malformed messages. A message is a tool call if the
-// request has a callable tool and the recipient is one (with or without its namespace), or another name in
-// the namespace "functions" or of an offered tool. Text to other recipients, such as built-in tools that were
-// not offered, is never executed: it becomes reasoning (channel "analysis") or content (other channels).
+// request has a callable tool and the recipient is an offered tool (with or without its namespace), or
+// another name in "functions" or an offered tool's namespace. Text to other recipients, such as built-in
+// tools, is never executed: it becomes reasoning (channel "analysis") or content.
 //
-// A call is never shown as more complete than it is: a call cut off in its header is not shown; one cut off
-// in its arguments shows the part written so far. A mere prefix of an offered tool's name is not a call.
+// An incomplete call is never shown as complete: a call cut off in its header is not shown; one cut off in
+// its arguments shows the arguments so far. A mere prefix of an offered tool's name is not a call.
 #pragma once
 
 #include <optional>
@@ -29,11 +29,11 @@ struct AnswerDelta {
   enum class Kind { kReasoning, kContent, kCall };
   Kind kind{};
   std::string text{};                  // kCall: part of the arguments
-  bool begins_message{false};          // first text of a harmony message; for calls see `id`
-  bool begins_paragraph{false};        // begins_message, and earlier text of this kind exists
-  bool is_preamble{false};             // kContent: on the channel "commentary"
+  bool begins_message{false};          // kReasoning, kContent: first delta of a harmony message
+  bool begins_paragraph{false};        // begins_message, and the answer already has text of this kind
+  bool is_preamble{false};             // kContent: the message is on the channel "commentary"
   int call_index{0};                   // kCall: 0 for the first call
-  std::string id{};                    // kCall: only in the first delta of the call
+  std::string id{};                    // kCall: set in the first delta of a call, empty in later ones
   OfferedTool tool{};                  // kCall
   std::vector<SampledToken> tokens{};  // kContent: the tokens since the last delta of content
 
@@ -49,7 +49,7 @@ class ChatAnswer {
     std::string arguments;  // a custom tool's text, or JSON
   };
 
-  // Stop strings are searched only in content. `begun`: tokens of a message header at the prompt's end.
+  // Searches stop strings only in content. `begun`: tokens of a message header with which the prompt ends.
   ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tools, const StopParams& stop,
              std::span<const TokenId> begun = {});
 
@@ -81,15 +81,15 @@ class ChatAnswer {
   StopParams stop_;
   StopStrings matcher_;
   int num_tokens_{0};
-  size_t num_begun_messages_{0};  // messages that have produced a delta
+  size_t num_begun_messages_{0};  // number of messages that have produced a delta
   bool begins_message_{false};    // the next text begins a message
-  bool is_preamble_{false};       // the last message with content is on "commentary"
+  bool is_preamble_{false};       // whether the last message with content is on the channel "commentary"
   std::string reasoning_, content_;
   std::vector<Call> calls_;
-  // Arguments of the last call until it is complete, if it calls a custom tool.
+  // Arguments so far of the last call, if it calls a custom tool and is incomplete.
   std::optional<std::string> custom_arguments_;
   std::vector<SampledToken> content_tokens_;
-  size_t num_sent_tokens_{0};  // number of the first content_tokens_ that deltas have reported
+  size_t num_sent_tokens_{0};  // number of content_tokens_ that deltas have reported
   int num_reasoning_tokens_{0};
 };
 

@@ -12,7 +12,7 @@ using harmony::Json;
 
 namespace {
 
-// Reads which of the model's messages the client sees, and the model's identity.
+// Reads whether the client sees reasoning, and how the prompt names the model.
 void read_presentation(const Field& request, ChatRequest& read) {
   if (const auto include = request.find("include_reasoning")) read.includes_reasoning = include->boolean();
   if (const auto reasoning = request.find("reasoning"); reasoning && read_boolean(*reasoning, "exclude"))
@@ -56,7 +56,8 @@ std::string read_prediction(const Field& request) {
   return text;
 }
 
-void read_ends(const Field& request, ChatRequest& read) {  // where the prompt ends
+// Reads whether the prompt ends with the start of a new message, or with an unfinished message to continue.
+void read_ends(const Field& request, ChatRequest& read) {
   if (const auto adds = request.find("add_generation_prompt")) read.adds_generation_prompt = adds->boolean();
   read.continues_final = read_boolean(request, "continue_final_message");
   if (!read.continues_final) return;
@@ -77,7 +78,7 @@ ChatRequest read_chat(const Json& json, const RequestDefaults& defaults) {
   ChatRequest read;
   GenerationParams& params = read.params;
   params = read_generation_params(Api::kChat, request, defaults);
-  if (const auto max_tokens = request.find("max_completion_tokens"))  // the newer name wins
+  if (const auto max_tokens = request.find("max_completion_tokens"))  // Overrides max_tokens, its older name.
     params.max_tokens = read_limit(*max_tokens, 1);
   const auto top = request.find("top_logprobs");
   if (read_boolean(request, "logprobs"))

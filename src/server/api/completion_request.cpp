@@ -13,7 +13,7 @@ Prompt read_prompt(const Field& field) {
   return read_tokens(field, "a string or a list of token ids");
 }
 
-// Reads a text, a list of token ids, or a list of these.
+// Reads the prompts: a text, a list of token ids, or a list of texts and lists of token ids.
 std::vector<Prompt> read_prompts(const Field& field) {
   const Json& value = field.value();
   if (!value.is_array()) {

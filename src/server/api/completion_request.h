@@ -15,7 +15,7 @@ struct CompletionRequest {
   GenerationParams params;
   std::vector<Prompt> prompts;
   bool echo{false};
-  int num_kept{1};  // the `num_kept` likeliest of params.num_choices answers are returned
+  int num_kept{1};  // best_of: of params.num_choices answers, return the `num_kept` likeliest
 };
 
 inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default for max_tokens in /v1/completions

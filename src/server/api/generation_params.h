@@ -1,7 +1,7 @@
-// Parameters shared by all endpoints that generate, and helpers for readers of request bodies. Readers turn
-// bodies, as OpenAI's API defines them, into plain values; they know neither HTTP nor a model. Null counts as
-// absent. request_fields.h decides about unsupported fields: silently ignoring a request is worse than an
-// error. All readers throw InputError: "request.temperature must be a number from 0 to 2, not 7".
+// Parameters shared by all endpoints that generate, and helpers for functions that read request bodies. These
+// functions turn a body of OpenAI's API into plain values; they know neither HTTP nor a model. A null field
+// counts as absent. request_fields.h decides about fields without support: an error is better than ignoring
+// them silently. Errors are InputErrors such as "request.temperature must be a number from 0 to 2, not 7".
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,14 @@ struct GenerationParams {
   std::optional<std::string> model;
   SampleParams sample{.temperature = 1};
   bool has_seed{false};           // false: a random seed is chosen
-  std::optional<int> max_tokens;  // 0 only in completions: nothing is generated
-  StopParams stop;                // without max_tokens and the model's own stop tokens
-  // Texts that must not appear in an answer. Each is tokenized as at its start and as after a space.
+  std::optional<int> max_tokens;  // 0 is allowed only for completions, which then generate nothing
+  StopParams stop;                // without max_tokens and the stop tokens of the model
+  // Texts that must not appear in an answer, in two tokenizations: as at its start, and as after a space.
   std::vector<std::string> bad_words;
-  std::optional<std::vector<TokenId>> allowed_tokens;  // ascending
-  std::optional<int> truncate_prompt;                  // number of prompt tokens to keep; -1: all that fit
-  bool truncates_end{false};                           // keep the first tokens, not the last
+  // The only tokens that an answer may contain, in ascending order.
+  std::optional<std::vector<TokenId>> allowed_tokens;
+  std::optional<int> truncate_prompt;  // number of prompt tokens to keep; -1: all that fit
+  bool truncates_end{false};           // keep the first tokens, not the last
   OutputFormat format;
   std::optional<int> max_reasoning_tokens;  // for chats; absent: no limit
   bool must_call{false};                    // the answer must end with a tool call
@@ -54,12 +55,12 @@ GenerationParams read_generation_params(Api api, const harmony::Field& request,
 void read_sampling(const harmony::Field& request, GenerationParams& params);  // temperature, penalties...
 void read_stop(const harmony::Field& request, GenerationParams& params);
 void read_sharing(const harmony::Field& request, GenerationParams& params);  // reads priority and cache_salt
-// Reads a text, or a list of at most `most` texts. The limits of stop strings apply to each text.
+// Reads a text, or a list of at most `most` texts. Each text has the same size limits as a stop string.
 std::vector<std::string> read_texts(const harmony::Field& request, const char* key, size_t most);
 
 std::vector<TokenId> read_tokens(const harmony::Field& field, std::string_view accepted);
 int64_t read_whole_number(const harmony::Field& field, int64_t least, int64_t most);
-// Reads a limit of tokens; nullopt for -1, which means no limit.
+// Reads a limit on a number of tokens. Returns nullopt for -1, which means no limit.
 std::optional<int> read_limit(const harmony::Field& field, int least);
 bool read_boolean(const harmony::Field& request, const char* key);  // false if absent
 

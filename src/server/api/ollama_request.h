@@ -8,7 +8,7 @@
 namespace nibble::server {
 
 struct OllamaRequest {
-  ChatRequest chat;        // params.stream is true unless the request says otherwise
+  ChatRequest chat;        // chat.params.stream is true unless the request sets "stream" to false
   bool is_raw{false};      // /api/generate: `prompt` is used without a template
   std::string prompt;      // set if is_raw
   bool only_loads{false};  // no prompt: clients send such requests to load the model

@@ -15,14 +15,14 @@ using harmony::Json;
 
 class FormatReader {
  public:
-  // Reads {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", ...}. Chats nest the schema.
+  // Reads {"type": "text" | "json_object" | "json_schema", ...}. Chats put the schema into "json_schema".
   void read_typed(const Field& format) {
     constexpr const char* kTypes{R"("text", "json_object" or "json_schema")"};
     const Field type = format.need("type", kTypes);
     if (type.value() == "text") return;
     if (type.value() == "json_object") {
       if (const auto schema = format.find("schema"))
-        return set_schema(format, *schema, format);  // llama.cpp's form
+        return set_schema(format, *schema, format);  // llama.cpp allows a schema in "json_object".
       return set_object(format);
     }
     if (type.value() != "json_schema") type.refuse(kTypes);
@@ -30,7 +30,7 @@ class FormatReader {
     set_schema(format, inner.need("schema", "a JSON schema"), inner);
   }
 
-  // Sets a schema, given as an object or JSON text. `about` may have name, description and strict.
+  // Sets the schema, given as an object or as JSON text. `about` may contain name, description and strict.
   void set_schema(const Field& field, const Field& schema, const Field& about) {
     const Json& value = schema.value();
     if (!value.is_object() && !value.is_boolean() && !value.is_string())

@@ -1,6 +1,6 @@
-// A request's output format in the terms of any API: response_format and text.format of OpenAI,
-// structured_outputs and guided_* of vLLM, regex and ebnf of SGLang, grammar and json_schema of llama.cpp,
-// output_config.format of Anthropic, format of Ollama.
+// The output format of a request, which each API names differently: response_format and text.format (OpenAI),
+// structured_outputs and guided_* (vLLM), regex and ebnf (SGLang), grammar and json_schema (llama.cpp),
+// output_config.format (Anthropic), format (Ollama).
 #pragma once
 
 #include <optional>
@@ -14,9 +14,9 @@
 namespace nibble::server {
 
 struct OutputFormat {
-  std::optional<grammar::Source> source;        // absent: any text
-  std::string field;                            // the request's field for it: "request.response_format"
-  std::optional<harmony::ResponseFormat> told;  // what the prompt says about it
+  std::optional<grammar::Source> source;  // absent: any text
+  std::string field;  // the request's field that set the format: "request.response_format"
+  std::optional<harmony::ResponseFormat> told;  // description of the format for the prompt
   std::string name() const;                     // `field` without "request.": "response_format"
 };
 

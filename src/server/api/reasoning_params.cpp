@@ -14,14 +14,14 @@ namespace {
 using harmony::Field;
 using harmony::ReasoningEffort;
 
-// Returns `key` of the request, or of the request's member `object`.
+// Returns the field request[object][key], or request[key] if `object` is null.
 std::optional<Field> find_in(const Field& request, const char* object, const char* key) {
   if (!object) return request.find(key);
   const auto outer = request.find(object);
   return outer ? outer->find(key) : std::nullopt;
 }
 
-// Reads the limit of reasoning. Several of its names may be given if they agree.
+// Reads the limit of reasoning tokens. The request may set it under several names if all values agree.
 void read_limit(const Field& request, GenerationParams& params) {
   constexpr std::pair<const char*, const char*> kLimits[] = {{nullptr, "thinking_token_budget"},
                                                              {nullptr, "reasoning_budget"},

@@ -1,6 +1,6 @@
 // How much the model should reason, under the names of OpenAI, OpenRouter, vLLM, SGLang, llama.cpp, Anthropic
-// and Ollama. The model always reasons, with low, medium or high effort: fields that turn reasoning off mean
-// low effort, and the answer lists them as ignored, with "low" instead. Only a limit of 0 tokens prevents it.
+// and Ollama. The model always reasons, with low, medium or high effort. So fields that turn reasoning off
+// select low effort, and the answer reports them as ignored. Only a limit of 0 tokens prevents reasoning.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace nibble::server {
 
-// Reads effort, limit and switches. OpenAI's field for the effort wins; a switch that is off wins over all.
+// Reads effort, limit and switches. A switch that is off wins over any effort; else OpenAI's effort wins.
 void read_reasoning(const harmony::Field& request, harmony::Chat& chat, GenerationParams& params);
 
-// Maps other APIs' levels to the nearest of low, medium and high, and adds them to `ignored`.
+// Returns the nearest of low, medium and high. If the request's level is another one, adds it to `ignored`.
 harmony::ReasoningEffort read_effort(const harmony::Field& field, IgnoredFields& ignored);
 
 // Sets low effort for `field`, and adds it to `ignored`.

@@ -25,8 +25,8 @@ Json with_head(const ReplyHead& head, std::string_view object) {
   return json;
 }
 
-// Returns {"type", "function": {"name", "arguments"}} or {"type", "custom": {"name", "input"}}; later parts
-// have only the text. Chat APIs have no namespaces, so the name is the client's own.
+// Returns {"type", "function": {"name", "arguments"}} or {"type", "custom": {"name", "input"}}; later deltas
+// of a call have only the text. The name has no namespace, because chat APIs have none.
 Json call_json(const OfferedTool& tool, const std::string& text, bool begins) {
   const bool is_custom = tool.kind == ToolKind::kCustom;
   const char* type = is_custom ? "custom" : "function";

@@ -28,9 +28,9 @@ struct ReplyHead {
 
 struct Usage {
   int num_prompt_tokens{0}, num_output_tokens{0};
-  int num_cached_tokens{0};     // part of the prompt
-  int num_reasoning_tokens{0};  // part of the output
-  // Tokens of the client's prediction over all choices, and how many are in the output. 0: no prediction.
+  int num_cached_tokens{0};     // prompt tokens that were found in the prefix cache
+  int num_reasoning_tokens{0};  // output tokens that are reasoning
+  // Tokens of the client's prediction, and those of them in the output, over all choices. 0: no prediction.
   int num_prediction_tokens{0}, num_accepted_tokens{0};
 };
 Json to_json(const Usage& usage);
@@ -74,11 +74,11 @@ class CompletionLogprobs {
   Json lists_;
 };
 
-// Returns a prompt's log-probabilities as in vLLM's API: for each token {"ID": {"logprob", "rank",
-// "decoded_token"}}, with a null rank beyond the listed tokens. `prompt`: from the second token on.
+// Returns a prompt's log-probabilities as vLLM does: per token {"ID": {"logprob", "rank", "decoded_token"}}.
+// A token beyond the listed ones has a null rank. `prompt` lacks the first token.
 Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& tokenizer);
 
-// Completions and chunks of streamed completions have the same format.
+// Also makes chunks of a streamed completion, which have the same format.
 Json completion_choice(size_t index, const std::string& text, const Json& logprobs,
                        std::optional<std::string_view> finish_reason);
 Json completion_reply(const ReplyHead& head, Json choices);

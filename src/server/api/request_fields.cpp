@@ -19,16 +19,16 @@ constexpr uint8_t kMessages{kChat | kResponses}, kAnswers{kMessages | kCompletio
 
 enum class Fate {
   kObeyed,
-  kParts,    // an object whose members have rows of their own, such as "stream_options.include_usage"
+  kParts,    // an object; each member has a row of its own, such as "stream_options.include_usage"
   kIgnored,  // does not change the text
   kRefused,  // would change the text or the format of the answer
 };
 
 struct FieldRow {
-  std::string_view names;  // separated by spaces
+  std::string_view names;  // names of fields that are treated alike, separated by spaces
   uint8_t apis;
   Fate fate;
-  // JSON values, separated by bars, with which the field has no effect: it is neither refused nor reported.
+  // JSON values, separated by "|", that mean the same as an absent field: never refused and never reported.
   std::string_view neutral{};
   // For the message of a refused field: "NAME must be ACCEPTED, not VALUE: REASON".
   std::string_view accepted{}, reason{};
@@ -246,7 +246,7 @@ bool is_neutral(const FieldRow& row, const Json& value) {
 }
 
 void check(Api api, const Field& object, const std::string& before, IgnoredFields& ignored) {
-  constexpr size_t kMaxFields{256};  // each costs a search of the table
+  constexpr size_t kMaxFields{256};  // limit on fields, because each one costs a search of the table
   if (!object.value().is_object()) object.refuse("an object");
   if (object.value().size() > kMaxFields)
     object.refuse(fmt::format("an object of at most {} fields", kMaxFields));
@@ -266,7 +266,7 @@ void check(Api api, const Field& object, const std::string& before, IgnoredField
   }
 }
 
-// Nested members that change no text: of answers that clients send back, or about caching or streaming.
+// Nested members that do not change the text: of answers that clients send back, of caching, of streaming.
 constexpr std::string_view kHarmless{
     "id object created status index annotations citations logprobs cache_control signature parsed "
     "parsed_arguments caller created_by eager_input_streaming"};

@@ -1,7 +1,7 @@
-// Decides about every field of a request, by one table for all endpoints (request_fields.cpp): obeyed;
-// ignored if it would not change the text; or refused by name if it would. Fields without a row are ignored,
-// and so is what readers of obeyed fields (messages, parts, tools, formats, ...) do not read. A header of the
-// answer and the log name ignored fields (service.h: note_ignored); --strict refuses them.
+// Decides about every field of a request, by one table for all endpoints (request_fields.cpp): a field is
+// obeyed; ignored, if it would not change the text; or refused by name. Unknown fields are ignored, and so
+// are members of obeyed fields (messages, parts, tools, formats, ...) that no function reads. Ignored fields
+// are named in a header of the answer and in the log (service.h: note_ignored); --strict refuses them.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,13 @@ enum class Api : uint8_t {
   kDetokenize = 128,
 };
 
-// A list such as "user, reasoning_effort (low)", with each name once and a bounded number of names.
+// The names of ignored fields, such as "user, reasoning_effort (low)": each once, and at most a fixed number.
 class IgnoredFields {
  public:
   void add(std::string_view name, std::string_view instead = "");
   bool empty() const { return names_.empty(); }
-  const std::string& first() const { return names_.front(); }  // without the replacement
+  // the first name, without a replacement such as " (low)"
+  const std::string& first() const { return names_.front(); }
   std::string text() const;  // only characters that are safe in a header and a log line
 
  private:

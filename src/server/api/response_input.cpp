@@ -33,7 +33,7 @@ std::string output_from(const Field& output) {
   return harmony::content_text(output, {.is_result = true, .accepted = kPartTypes});
 }
 
-// Returns the last message if it is the assistant's and `may_join` accepts it, otherwise a new message.
+// Returns the last message if it is the assistant's and may_join() accepts it; otherwise adds a message.
 template <typename MayJoin>
 ChatMessage& assistant(std::vector<ChatMessage>& messages, MayJoin may_join) {
   if (messages.empty() || messages.back().role != Role::kAssistant || !may_join(messages.back())) {
@@ -61,19 +61,19 @@ void add_message(const Field& item, Reader& out) {
   said.is_preamble = item.find_string("phase") == "commentary";
 }
 
-void add_agent_message(const Field& item, Reader& out) {  // of another agent
+void add_agent_message(const Field& item, Reader& out) {  // a message from another agent
   out.input.messages.emplace_back().text = text_from(item.need("content", kTextParts));
 }
 
 void add_reasoning(const Field& item, Reader& out) {
-  // Other servers may send only a summary of the reasoning, or only an encrypted form.
+  // Items of other servers may contain only a summary of the reasoning, or only an encrypted form.
   const auto content = item.find("content");
   const auto summary = item.find("summary");
   std::string text = content ? text_from(*content) : "";
   const std::string summarised = summary ? text_from(*summary) : "";
   if (text.empty()) text = summarised;
   if (text.empty()) return;
-  item.skip({"encrypted_content"});  // the same reasoning, encrypted
+  item.skip({"encrypted_content"});  // holds the same reasoning as the text
   std::string& reasoning = assistant(out.input.messages, may_take_words).reasoning;
   reasoning += (reasoning.empty() ? "" : "\n\n") + text;
 }
@@ -110,7 +110,7 @@ void add_local_shell_call(const Field& item, Reader& out) {
   add_call(item, out, "shell", harmony::json_line(arguments, harmony::JsonSpacing::kNone));
 }
 
-// Adds a call whose arguments are members of an object in the item.
+// Adds a call. Its arguments are the members `keys` of the item's member `object`.
 void add_call_of_members(const Field& item, Reader& out, const char* object, const char* name,
                          std::initializer_list<const char*> keys) {
   const Field given = item.need(object, "an object");
@@ -130,14 +130,14 @@ void add_patch_call(const Field& item, Reader& out) {
 void add_result(const Field& item, Reader& out, std::string text) {
   ChatMessage& message = out.input.messages.emplace_back();
   message.role = Role::kTool;
-  // Without an id, a result belongs to the oldest call (of this name) without a result.
+  // A result without an id belongs to the oldest call (of this name, if given) that has no result yet.
   message.tool_call_id = item.find_string("call_id");
   const bool is_named = item.find("name").has_value();
   const std::string name = is_named ? harmony::need_tool_name(item, "name") : "";
   if (!message.tool_call_id && is_named) message.tool_name = name;
   message.text = std::move(text);
 }
-void add_local_shell_output(const Field& item, Reader& out) {  // its id may be the call's id
+void add_local_shell_output(const Field& item, Reader& out) {  // Some clients send the call's id as "id".
   add_result(item, out, output_from(item.need("output", kTextParts)));
   ChatMessage& result = out.input.messages.back();
   if (!result.tool_call_id) result.tool_call_id = item.find_string("id");
@@ -171,7 +171,7 @@ void add_patch_output(const Field& item, Reader& out) {
 void add_output(const Field& item, Reader& out) {
   add_result(item, out, output_from(item.need("output", kTextParts)));
 }
-void add_found_tool(const Field& tool, Reader& out) {  // a later search may find a tool again
+void add_found_tool(const Field& tool, Reader& out) {  // An earlier search may have found the same tool.
   ToolSet found;
   add_response_tool(tool, found, out.ignored);
   out.input.tools.add_new(std::move(found), out.ignored);

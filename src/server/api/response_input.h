@@ -1,7 +1,7 @@
-// Converts items (of an input to /v1/responses, or of a response's output) to chat messages: messages,
-// reasoning, tool calls and results of every kind in tools.h, and items that agents insert (more tools, other
-// agents' messages). Consecutive items of the assistant in the order reasoning, text, calls become one
-// message. Other items (searches, images, other servers' compactions) are listed as ignored.
+// Converts items of /v1/responses (of an input, or of an earlier response's output) to chat messages:
+// messages, reasoning, tool calls and results of every kind in tools.h, and items that agents insert (more
+// tools, other agents' messages). Consecutive assistant items become one message if they are in the order
+// reasoning, text, calls. Other items (searches, images, other servers' compactions) are listed as ignored.
 #pragma once
 
 #include <vector>

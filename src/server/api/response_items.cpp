@@ -8,14 +8,14 @@
 
 namespace nibble::server {
 
-struct ItemKind {  // the names of a kind of items and of their events
+struct ItemKind {  // a kind of items, with the names used in its JSON and in its events
   AnswerDelta::Kind kind;
-  ToolKind tool;  // for calls
+  ToolKind tool;  // for kCall: the tool's kind
   const char *id_prefix, *type;
   const char* part;  // type of the item's only content part; null: none
-  // Member for the text if `part` is null. Null: the arguments become an object when they are complete.
+  // Member with the text if `part` is null. If this is null too, the complete arguments become an object.
   const char* text;
-  const char* event;  // name without ".delta" or ".done"; null: none
+  const char* event;  // name of its events, without ".delta" or ".done"; null: none
 };
 
 namespace {
@@ -90,8 +90,8 @@ void set_action(Json& action, const Json& given, const std::string& arguments) {
   if (const Json timeout = member(given, "timeout_ms"); timeout.is_number()) action["timeout_ms"] = timeout;
 }
 
-// Shows a call's arguments as an object. Invalid JSON is passed on as a shell command (the shell reports the
-// fault), a diff or a query, or left out if the call was cut off.
+// Adds a complete call's arguments as an object. Arguments that are no JSON become the command (the shell
+// then reports the error), the diff or the query; if the call was cut off, they are left out.
 void set_arguments(Json& item, const std::string& arguments, ToolKind tool, bool is_whole) {
   const Json given = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!is_whole && !given.is_object()) return;
@@ -149,7 +149,7 @@ void ResponseItems::begin(const AnswerDelta& delta, std::vector<Json>& events) {
 void ResponseItems::push(const AnswerDelta& delta, std::vector<Json>& events) {
   const bool begins = delta.kind == Kind::kCall ? !delta.id.empty() : delta.begins_message;
   if (open_ && (begins || open_->kind != delta.kind)) {
-    // No open item can take tokens whose text a stop string removed.
+    // A stop string removed the text of these tokens, so no open item can take them.
     if (delta.text.empty() && !begins) return;
     end("completed", events);
   }

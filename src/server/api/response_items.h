@@ -23,7 +23,7 @@ class ResponseItems {
 
   // Returns the new events, without sequence numbers.
   std::vector<Json> push(const std::vector<AnswerDelta>& deltas);
-  std::vector<Json> finish(bool is_complete);  // false: marks the last item incomplete
+  std::vector<Json> finish(bool is_complete);  // ends the last item, as incomplete if `is_complete` is false
 
   const Json& items() const { return items_; }  // the response's list "output": all items that have begun
 

@@ -19,7 +19,7 @@ using harmony::Field;
 using harmony::Json;
 
 void read_include(const Field& request, ResponseRequest& read) {
-  // Only built-in tools and images produce these values, and this server has neither.
+  // Values that only built-in tools and images produce. Obeyed as is, because this server has neither.
   constexpr std::string_view kNeverThere[]{
       "reasoning.encrypted_content",   "file_search_call.results",
       "web_search_call.results",       "web_search_call.action.sources",
@@ -38,7 +38,7 @@ void read_include(const Field& request, ResponseRequest& read) {
     read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs));
 }
 
-// Reads the fields that do not affect sampling: storage, background, truncation, metadata.
+// Reads the fields about storing and continuing responses: storage, background, truncation, metadata.
 void read_keeping(const Field& request, ResponseRequest& read) {
   read.previous_id = request.find_string("previous_response_id");
   if (const auto store = request.find("store")) read.store = store->boolean();

@@ -17,7 +17,7 @@ namespace nibble::server {
 
 struct ResponseRequest {
   GenerationParams params;
-  harmony::Chat chat;  // the messages of the input, without those of the previous response
+  harmony::Chat chat;  // messages of the input only, without the previous response's
   std::vector<OfferedTool> offered;
   std::optional<std::string> previous_id;
   bool store{true};
@@ -27,7 +27,7 @@ struct ResponseRequest {
   std::vector<StoredItem> input_items;  // empty if `store` is false
 };
 
-// Replaces references to stored items. `find_item` returns an item as JSON, or null (HttpError 404).
+// Replaces references to stored items by the items. find_item() returns JSON, or null (then HttpError 404).
 void resolve_references(harmony::Json& body,
                         const std::function<const std::string*(const std::string& id)>& find_item);
 

@@ -1,5 +1,5 @@
-// Responses to fetch or continue by id: conversation, response, and items of the request. In memory, up to a
-// limit; the least recently used response is dropped first.
+// Stores responses in memory, to fetch or continue them by id: conversation, response, and items of the
+// request. Above a limit on bytes, drops the least recently used response first.
 #pragma once
 
 #include <compare>
@@ -27,7 +27,7 @@ struct StoredResponse {
   std::vector<StoredItem> input, output;
 };
 
-// An id and the owner of the request that stored it. Other owners can't find it.
+// The id of a response or item, and the owner of the request that stored it. Other owners can't find it.
 struct OwnedId {
   std::string owner;  // RequestRecord::key_owner
   std::string id;
@@ -38,7 +38,7 @@ class ResponseStore {
  public:
   explicit ResponseStore(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  void put(OwnedId id, StoredResponse response);  // not if larger than the limit
+  void put(OwnedId id, StoredResponse response);  // does nothing if the response exceeds the limit
   // Null if never stored or dropped. Marks the response as used. The pointer is valid until put() or erase().
   const StoredResponse* find(const OwnedId& id);
   // Returns the item of this id from any response of its owner; null if absent.

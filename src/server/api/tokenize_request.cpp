@@ -23,7 +23,7 @@ TokenizeRequest read_tokenize_request(std::string_view body, const RequestDefaul
   }
   check_fields(Api::kTokenize, request, read.ignored);
   read.model = request.find_string("model");
-  const auto prompt = request.find("prompt");  // vLLM's name; llama-server's is content
+  const auto prompt = request.find("prompt");  // vLLM's name of the text; llama-server calls it "content"
   read.text = prompt ? prompt->string() : request.need_string("content");
   if (const auto special = request.find("parse_special")) read.parse_special = special->boolean();
   return read;

@@ -13,7 +13,7 @@ namespace nibble::server {
 struct TokenizeRequest {
   std::optional<std::string> model;
   std::string text;
-  bool parse_special{true};         // whether "<|start|>" in `text` is the control token
+  bool parse_special{true};         // true: "<|start|>" in `text` becomes the control token; false: text
   std::optional<ChatRequest> chat;  // if set, its prompt is tokenized instead of `text`
   bool with_texts{false};           // also return the text of each token
   IgnoredFields ignored;

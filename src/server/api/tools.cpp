@@ -69,7 +69,7 @@ void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   offer(tool.place(), std::move(function), std::move(offered), tools, ignored);
 }
 
-// Schema of the arguments; absent: any object. Arguments are always an object, whatever the schema says.
+// Returns the schema of the arguments; nullopt: any object. A schema that allows other types too is narrowed.
 std::optional<std::string> arguments_schema(const Field& function) {
   const auto parameters = function.find("parameters");
   if (!parameters || parameters->value() == true || parameters->value() == Json::object())
@@ -95,7 +95,7 @@ void offer_function(const Field& function, const std::string& space, ToolSet& to
 // Offers one of OpenAI's own tools as a function.
 void offer_built_in(const Field& tool, ToolKind kind, Json function, ToolSet& tools, IgnoredFields& ignored) {
   const Field standing(function, tool.place());
-  // Agents offer all their tools, and two of OpenAI's may become the same function.
+  // Agents offer all their tools, so two tools of OpenAI may map to the same function. The first one wins.
   const OfferedTool* first = tools.find("functions", function["name"].get<std::string>());
   if (first && first->kind != kind)
     return ignored.add("tools." + tool.need_string("type"), "left out: an earlier tool has its name");
@@ -125,7 +125,7 @@ void offer_tool_search(const Field& tool, ToolSet& tools, IgnoredFields& ignored
 void offer_shell(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   if (const auto environment = tool.find("environment");
       environment && environment->find_string("type") != "local")
-    return tool.leave_out("shell");  // it runs on OpenAI's machines
+    return tool.leave_out("shell");  // Only the environment "local" runs on the client's machine.
   offer_built_in(
       tool, ToolKind::kShell,
       Json::parse(
@@ -159,7 +159,7 @@ void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) 
     if (space.name == name && !space.description) space.description = tool.find_string("description");
 }
 
-// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}; else that of the tool's function.
+// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}; without one, the built-in tool's.
 std::optional<std::string> name_of(const Field& tool) {
   const auto type = tool.find("type");
   Field named = tool;
@@ -288,7 +288,7 @@ std::optional<std::string> whole_input(const std::string& arguments) {
                                                      : std::nullopt;
 }
 
-// Completes JSON that was cut off, and returns its text without an incomplete escape.
+// Returns the text of a custom tool's arguments that were cut off, without an incomplete escape at its end.
 std::string input_so_far(const std::string& arguments) {
   constexpr size_t kLongestEscape{12};  // a pair of surrogates
   if (const auto input = whole_input(arguments + "}")) return *input;

@@ -1,7 +1,7 @@
-// Reads the tools that a request offers, and which the model may call. Harmony has only functions, in
-// namespaces: other kinds of tools are offered as functions where possible, and their calls are reported in
-// the format of their kind. Other tools (web_search, mcp, ...) are listed as ignored, because agents offer
-// all the tools they have and can do without some.
+// Reads the tools that a request offers, and which of them the model may call. Harmony has only functions, in
+// namespaces. Other kinds of tools are offered as functions where possible; their calls are reported in the
+// format of the tool's kind. Unsupported tools (web_search, mcp, ...) are listed as ignored, not refused:
+// agents offer all the tools they have and can do without some.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,7 @@ struct OfferedTool {
   ToolKind kind{ToolKind::kFunction};
   std::optional<std::string> parameters{};  // JSON schema of the arguments; absent: any object
   std::optional<grammar::Source> input{};   // kCustom: grammar of the text, if the tool has one
-  bool is_strict{false};                    // an error if the schema can't be enforced
+  bool is_strict{false};                    // refuse the request if the schema can't be enforced
   bool may_be_called{true};                 // whether tool_choice allows it
   std::string description{};
 };
@@ -45,7 +45,7 @@ struct ToolSet {
   void allow_only(const std::vector<std::string>& names);
   const OfferedTool* find(std::string_view space, std::string_view name) const;  // null: absent
   bool has(std::string_view name) const;                                         // in any namespace
-  // Adds the tools of `more` with new names. A different tool with an existing name is added to `ignored`.
+  // Adds the tools of `more` with new names. Names of different tools that exist are added to `ignored`.
   void add_new(ToolSet more, IgnoredFields& ignored);
 };
 
@@ -56,7 +56,7 @@ void add_response_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields
 
 // Obeys tool_choice in OpenAI's forms: none, auto, required, a named tool, allowed_tools. Throws InputError.
 void apply_tool_choice(const harmony::Field& request, ToolSet& tools, GenerationParams& params);
-// Forces a call of tool `name`, or of any tool. `choice`: the request's field, for messages.
+// Forces a call of tool `name`; nullopt: any tool. `choice`: the request's field, named in error messages.
 void force_call(const harmony::Field& choice, const std::optional<std::string>& name, ToolSet& tools,
                 GenerationParams& params);
 

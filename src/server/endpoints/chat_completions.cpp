@@ -25,8 +25,8 @@ std::shared_ptr<const speculative::Prediction> make_prediction(const std::string
                               tokenizer.encode(text, SpecialTokens::kOrdinary)});
 }
 
-// Collects the answers of all choices and makes the events of a stream. The first event, with only the role,
-// is sent with the first token, so that a client's time to first token measures the model.
+// Collects the answers of all choices, and makes the events of a stream. The first event, which has only the
+// role, is delayed until the first token, so that the client measures the model's time to first token.
 class ChatChoices : public ChoiceListener {
  public:
   struct Asked {
@@ -131,7 +131,7 @@ class ChatChoices : public ChoiceListener {
     return out;
   }
   std::string event(size_t choice, Json chunk) {
-    if (with_ids_) {  // all ids not sent yet: tokens without text have no chunk of their own
+    if (with_ids_) {  // Add all ids that are not sent yet: a token without text has no chunk of its own.
       Choice& one = choices_[choice];
       chunk["choices"][0]["token_ids"] =
           std::vector(one.tokens.begin() + static_cast<ptrdiff_t>(one.num_sent_ids), one.tokens.end());
@@ -147,7 +147,7 @@ class ChatChoices : public ChoiceListener {
   bool is_stream_, with_logprobs_, with_reasoning_, uses_functions_, with_ids_;
   std::shared_ptr<const speculative::Prediction> prediction_;  // null: the client sent none
   std::vector<TokenId> prompt_tokens_;
-  std::vector<SampledToken> prompt_;  // with log-probabilities; only if requested
+  std::vector<SampledToken> prompt_;  // the prompt's tokens with log-probabilities; empty unless requested
   std::vector<Choice> choices_;
 };
 
@@ -166,14 +166,15 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
     prompt = chat_prompt(service, request);
     prompts.push_back(make_generation_request(service, request.params, prompt.tokens));
     prompts.back().prediction = make_prediction(request.prediction, *service.model->tokenizer);
-    request.chat.messages.clear();  // may hold megabytes of old reasoning, which the prompt leaves out
+    // Free the messages: they may hold megabytes of old reasoning that is not in the prompt.
+    request.chat.messages.clear();
   });
   exchange.drop_body();
   co_await constrain_chat(service, request.params, request.offered, prompt, prompts);
   note_ignored(service, exchange, request.params.ignored);
   const GenerationParams& params = request.params;
   ChunkUsage usage{.is_included = params.include_usage, .is_continuous = params.continuous_usage};
-  prompt.tokens = prompts.front().prompt;  // may have been truncated
+  prompt.tokens = prompts.front().prompt;  // make_generation_request() may have truncated the prompt.
   usage.so_far.num_prompt_tokens = static_cast<int>(prompt.tokens.size());
 
   const ReplyHead head = new_reply(service, "chatcmpl-");

@@ -67,12 +67,12 @@ class CompletionChoices : public ChoiceListener {
     one.unsent_text += event.text;
     one.sum_logprobs += double{event.token.logprob};
     if (with_ids_) one.unsent_ids.push_back(event.token.token);
-    // With an echo, list every token, because clients count them; otherwise only tokens with text.
+    // For an echo with log-probabilities list every token: clients count them. Otherwise skip special tokens.
     if (with_logprobs_ && (echoes_logprobs_ || !tokenizer_.is_special(event.token.token)))
       one.unsent_tokens.push_back(std::move(event.token));
     return is_stream_ && !one.unsent_text.empty() ? chunk(choice, std::nullopt) : "";
   }
-  bool has_enough(size_t) const override { return false; }  // the engine checks the stop strings
+  bool has_enough(size_t) const override { return false; }  // The engine checks stop strings.
   std::string on_end(size_t choice, FinishReason reason, const std::string& text) override {
     Choice& one = choices_[choice];
     one.unsent_text += generates_ ? text : "";
@@ -104,7 +104,7 @@ class CompletionChoices : public ChoiceListener {
     std::string_view finish_reason{};
   };
 
-  // Returns the choices to keep, likeliest first by mean log-probability of their tokens, as in OpenAI's API.
+  // Returns the choices to keep, ordered by mean log-probability of their tokens, as in OpenAI's API.
   std::vector<size_t> best_of(size_t first) const {
     std::vector<size_t> order(num_tried_);
     std::iota(order.begin(), order.end(), first);
@@ -157,8 +157,8 @@ class CompletionChoices : public ChoiceListener {
   std::vector<Choice> choices_;
 };
 
-// Counts log-probability rows of the prompts' tokens, with alternatives. Throws HttpError if there are too
-// many: a row takes about 100 bytes. Streams have a lower limit, because building rows delays other requests.
+// Returns how many log-probabilities the answer lists for prompts, alternatives included. Throws HttpError if
+// too many: each takes about 100 bytes. Streams have a lower limit: making them delays other requests.
 size_t count_prompt_rows(const CompletionRequest& request, const std::vector<GenerationRequest>& prompts) {
   const size_t most = request.params.stream ? 1 << 14 : 1 << 19;
   size_t num_rows = 0;
@@ -174,7 +174,7 @@ size_t count_prompt_rows(const CompletionRequest& request, const std::vector<Gen
   throw error;
 }
 
-// Throws HttpError if echoed prompts exceed the limit of a body: a few KB could cause an answer of many MB.
+// Throws HttpError if echoed prompts exceed `max_bytes`: a small request could cause an answer of many MB.
 void check_echo(const CompletionRequest& request, const Tokenizer& tokenizer, uint64_t max_bytes) {
   if (!request.echo) return;
   uint64_t num_bytes = 0;
@@ -207,7 +207,8 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
       prompts.push_back(make_generation_request(service, request.params, tokens_of(prompt, tokenizer)));
       GenerationRequest& made = prompts.back();
       made.stop.strings = request.params.stop.strings;
-      if (request.num_kept < request.params.num_choices)  // log-probabilities select the choices to keep
+      // Request log-probabilities, by which the choices to keep are selected.
+      if (request.num_kept < request.params.num_choices)
         made.sample.num_logprobs = std::max(0, made.sample.num_logprobs);
       if (request.echo && request.params.sample.num_logprobs >= 0)
         made.prompt_logprobs = std::max(made.prompt_logprobs, request.params.sample.num_logprobs);
@@ -232,7 +233,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   usage.so_far.num_cached_tokens = counts->num_cached;
   if (!params.stream) {
     std::string answer;
-    constexpr size_t kFewRows{1 << 12};  // takes a few milliseconds to print
+    constexpr size_t kFewRows{1 << 12};  // printing this number of rows takes a few milliseconds
     co_await offload_if(service, num_prompt_rows > kFewRows, [&] {
       Json reply = completion_reply(head, choices.to_list());
       reply["usage"] = to_json(usage.so_far);

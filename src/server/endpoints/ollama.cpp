@@ -1,4 +1,4 @@
-// POST /api/chat and /api/generate: Ollama's API. Streams are lines of JSON, of which the last has timings.
+// POST /api/chat and /api/generate: Ollama's API. A stream is lines of JSON; the last line has the timings.
 #include <fmt/chrono.h>
 
 #include <chrono>
@@ -76,7 +76,7 @@ class OllamaAnswer : public ChoiceListener {
     last_["eval_duration"] = nanoseconds(seconds - first_token_seconds_);
     return is_stream_ ? out + print(last_) + "\n" : "";
   }
-  std::string on_silence() override { return ""; }  // Ollama's API has no empty line to send
+  std::string on_silence() override { return ""; }  // Ollama's API has no keep-alive line.
   const Json& last() const { return last_; }
 
  private:

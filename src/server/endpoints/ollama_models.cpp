@@ -41,7 +41,7 @@ asio::awaitable<void> ollama_tags(Service& service, Exchange& exchange) {
 asio::awaitable<void> ollama_ps(Service& service, Exchange& exchange) {
   Json list = ollama_rows(service);
   for (Json& row : list) {
-    row["expires_at"] = "2318-01-01T00:00:00Z";  // never, while the server runs
+    row["expires_at"] = "2318-01-01T00:00:00Z";  // The model never expires while the server runs.
     row["size_vram"] = 0;
     row["context_length"] = service.model->max_context;
   }

@@ -12,8 +12,8 @@
 namespace nibble::server {
 namespace {
 
-// Browsers may load only this server's files, connect only to it, and not embed it in other pages. So even as
-// markup a model's text could not act as a script. markdown.js and trusted types prevent such markup.
+// Allows pages to load only this server's files and to connect only to it, and forbids embedding. A model's
+// text could not run as a script even if it became markup, which markdown.js and trusted types prevent.
 constexpr std::string_view kContentPolicy{
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
@@ -26,7 +26,7 @@ asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange
   if (!service.options.has_page)
     throw HttpError(404, "'{}' is not available: the server was started with --no-page", exchange.path());
   if (file == files.end()) throw HttpError(404, "'{}' does not exist", exchange.path());
-  // A weak tag: the same for plain and compressed text.
+  // A weak tag, because plain and compressed text have the same tag.
   const std::string tag = fmt::format("W/\"{}\"", file->hash);
   exchange.add_header("ETag", tag);
   exchange.add_header("Cache-Control", "no-cache");  // the browser must revalidate each time
@@ -52,7 +52,7 @@ bool is_client_of_ollama(std::string_view user_agent) {
 
 }  // namespace
 
-// Browsers get HTML. Ollama's clients expect these words to check that the server runs.
+// Returns the page to browsers. Ollama's clients expect the text below when they check that the server runs.
 asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
   const bool wants_html = exchange.header("Accept").find("text/html") != std::string_view::npos;
   if (wants_html && service.options.has_page) return reply_page_file(service, exchange, "chat.html");

@@ -6,7 +6,7 @@
 
 namespace nibble::server {
 
-// No chat_template: clients could not run harmony as a template. POST /apply-template renders a chat.
+// Leaves out chat_template: clients could not render harmony from a template. POST /apply-template does.
 asio::awaitable<void> props(Service& service, Exchange& exchange) {
   const std::string& id = service.options.model_id;
   return reply_json(exchange, 200,

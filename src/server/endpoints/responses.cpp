@@ -158,7 +158,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   const ReplyHead head = new_reply(service, "resp_");
   const Tokenizer& tokenizer = *service.model->tokenizer;
   std::vector<GenerationRequest> prompts;
-  // Continues no message. Not a temporary: GCC 12 destroys temporaries in co_await twice.
+  // Empty: the answer begins a new message. A variable: GCC 12 destroys temporaries in co_await twice.
   const ChatPrompt new_message;
   std::optional<HttpError> failure;
   try {
@@ -167,12 +167,12 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
     });
     co_await constrain_chat(service, request.params, request.offered, new_message, prompts);
   } catch (const HttpError& error) {
-    // Streaming agents expect this error in the stream, to compact their conversation.
+    // Send this error in the stream: streaming agents expect it there, and then compact their conversation.
     if (!request.params.stream || error.code != "context_length_exceeded") throw;
     failure = error;
   }
   note_ignored(service, exchange, request.params.ignored);
-  // The body's bytes stay counted: the answer and the store hold parts of the request.
+  // Free the body, but keep its bytes reserved in the budget: answer and store hold parts of the request.
   exchange.free_body();
   if (request.is_background) {
     auto response = std::make_shared<BackgroundResponse>(head, tokenizer, std::move(request));
@@ -190,7 +190,8 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
       rest = co_await run(service, exchange, request, std::move(prompts), answer);
       if (!rest) co_return;
     } catch (const HttpError& error) {
-      if (exchange.status() == 0) throw;  // nothing was sent: answer with an ordinary error
+      // Nothing has been sent, so the caller answers with an ordinary error.
+      if (exchange.status() == 0) throw;
       failure = error;
     }
   if (failure) {

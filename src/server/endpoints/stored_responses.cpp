@@ -88,7 +88,7 @@ asio::awaitable<void> cancel_response(Service& service, Exchange& exchange) {
   return exchange.reply(200, kJsonType, found.json + "\n");
 }
 
-// Lists the newest items first, unless `order` is "asc". `after`: last id of the previous page.
+// Lists the items of a request, newest first unless `order` is "asc". `after`: last id of the previous page.
 asio::awaitable<void> response_input_items(Service& service, Exchange& exchange) {
   const std::string id = id_in(exchange, "/input_items");
   const auto limit = static_cast<size_t>(read_limit(exchange));

@@ -11,8 +11,8 @@
 namespace nibble::server {
 
 struct AccessRules {
-  // Accepted names in the Host header, with any port. Empty, or "*": all. Stops DNS rebinding, in which a
-  // page makes its own name resolve to 127.0.0.1: its requests carry that name.
+  // Names accepted in the Host header, with any port; empty or "*": all. Prevents DNS rebinding: a malicious
+  // page makes its own name resolve to 127.0.0.1, but its requests still carry that name.
   std::vector<std::string> hosts{};
   std::vector<std::string> cors_origins{};  // pages that may call this server from a browser; "*": all
 };

@@ -12,13 +12,13 @@ namespace nibble::server {
 
 class BodyBudget {
  public:
-  // Bodies of up to `uncounted_bytes` are always accepted: large bodies can't starve small requests.
+  // Always accepts bodies of up to `uncounted_bytes`, so that large bodies can't starve small requests.
   BodyBudget(uint64_t max_bytes, uint64_t uncounted_bytes)
       : max_bytes_(max_bytes), uncounted_bytes_(uncounted_bytes) {}
 
-  uint64_t num_bytes() const { return num_bytes_; }  // held by all shares
+  uint64_t num_bytes() const { return num_bytes_; }  // sum over all shares
 
-  // Memory of one body; its destructor returns it to the budget. May outlive the server.
+  // The part of the budget that one body has reserved; the destructor releases it. May outlive the server.
   class Share {
    public:
     explicit Share(std::shared_ptr<BodyBudget> budget) : budget_(std::move(budget)) {}

@@ -55,7 +55,7 @@ size_t ChunkedBody::take(std::string_view bytes, std::string& body) {
       if (num_left_ == 0) next_ = Next::kEndOfData;
       continue;
     }
-    // Check before the line is complete: its end may never arrive.
+    // Check the bytes before the line is complete, because its end may never arrive.
     if (next_ == Next::kEndOfData && !std::string_view("\r\n").starts_with(bytes.substr(0, 2)))
       throw HttpError(400, "a chunk is longer than its stated size");
     const auto line = take_line(bytes);

@@ -24,7 +24,7 @@ using boost::system::system_error;
 constexpr std::chrono::seconds kLingerTime{5};
 constexpr size_t kLingerBytes{64 << 20};
 
-// The read buffer is twice the header's limit, so that a longer header is detected.
+// Returns the size of the read buffer: twice the limit, so that a header over the limit is detected.
 size_t buffer_bytes(const HttpLimits& limits) { return 2 * size_t{limits.max_header_bytes}; }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::string_view Connection::received() const {
   return {static_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-asio::awaitable<bool> Connection::receive() {  // reads more bytes into the buffer, which must have room
+asio::awaitable<bool> Connection::receive() {  // reads bytes into the buffer, which must have room
   constexpr size_t kMostBytes{64 << 10};
   error_code error;
   slot_.wait();
@@ -136,13 +136,13 @@ std::string Connection::cors_lines(const HttpRequest& request) const {
   lines += "Access-Control-Allow-Methods: GET, POST, DELETE\r\nAccess-Control-Max-Age: 86400\r\n";
   const auto asked = request[http::field::access_control_request_headers];
   if (!asked.empty()) lines += fmt::format("Access-Control-Allow-Headers: {}\r\n", to_std(asked));
-  // Chrome's Private Network Access: a page from the internet calls a server in the user's network.
+  // A page from the internet may call a server in the user's network only with this header (Chrome).
   if (request["Access-Control-Request-Private-Network"] == "true")
     lines += "Access-Control-Allow-Private-Network: true\r\n";
   return lines;
 }
 
-// Throws HttpError to refuse a request before its body is read.
+// Decides from a request's header whether its body is read. Throws HttpError to refuse the request.
 void Connection::check(const RequestHead& head, bool is_first, const BodyBudget::Share& share) {
   const HttpLimits& limits = context_.limits;
   check_access(context_.access, head.request);
@@ -208,7 +208,7 @@ asio::awaitable<void> Connection::answer(StreamExchange& exchange, Refusal refus
   } catch (const system_error& error) {
     exchange.set_client_gone();
     log::debug("{}: {}", exchange.id(), error.code().message());
-  } catch (const std::exception& error) {  // such as std::bad_alloc: fails only this request
+  } catch (const std::exception& error) {  // An error such as std::bad_alloc fails only this request.
     log::warn("{} failed: {}", exchange.id(), error.what());
     refusal = HttpError(500, "internal error: {}", error.what());
   }

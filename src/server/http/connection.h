@@ -26,7 +26,8 @@ struct ConnectionContext {  // shared by all connections of a server
   std::shared_ptr<BodyBudget> bodies;  // shared ownership: an exchange may outlive the server
   std::shared_ptr<ConnectionSlots> slots;
   std::shared_ptr<HangUpWatch> hang_ups;
-  std::shared_ptr<char> exchanges{std::make_shared<char>()};  // use count: 1 + number of exchanges
+  // only counts: use_count() is 1 + number of exchanges
+  std::shared_ptr<char> exchanges{std::make_shared<char>()};
   bool is_draining{false};
 };
 
@@ -35,13 +36,13 @@ class Connection {
   // The context must outlive serve().
   Connection(asio::generic::stream_protocol::socket socket, const ConnectionContext& context);
 
-  asio::awaitable<void> serve();  // until the connection must close
+  asio::awaitable<void> serve();  // serves requests until the connection must close
 
  private:
   using Refusal = std::optional<HttpError>;
 
   asio::awaitable<bool> serve_one(bool is_first);
-  // These return false if the client closed the connection, was too slow, or had to make room for another.
+  // These return false if the client has left, was too slow, or lost its slot to a new connection.
   asio::awaitable<bool> read_request_head(RequestHead& head, Refusal& refusal);
   asio::awaitable<bool> read_body(RequestHead& head, BodyBudget::Share& share, Refusal& refusal);
   asio::awaitable<bool> receive();

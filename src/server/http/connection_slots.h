@@ -16,7 +16,7 @@ class ConnectionSlots {
   int num_taken() const { return num_taken_; }
   bool are_too_few() const { return num_taken_ > max_taken_; }
 
-  // Ends the connection that has waited longest for its client. Returns false if no connection waits.
+  // Evicts the connection whose client has been silent longest. Returns false if no client is silent.
   bool make_room();
 
   class Slot {  // one connection's slot; may outlive the server
@@ -27,15 +27,16 @@ class ConnectionSlots {
     Slot& operator=(const Slot&) = delete;
     ~Slot();
 
-    void wait();  // from now on the connection waits for its client
-    void work();  // from now on the server works for the connection
+    void wait();  // call before waiting for the client: the slot can be evicted from now on
+    void work();  // call when bytes have arrived: the slot can't be evicted any more
     bool has_given_way() const { return has_given_way_; }
 
    private:
     friend class ConnectionSlots;
     std::shared_ptr<ConnectionSlots> slots_;
     std::function<void()> give_way_;
-    std::list<Slot*> self_;  // holds the entry while it is not in waiting_, so that moving it can't fail
+    // Owns the list entry while it is not in waiting_. Moving the entry allocates nothing, so it can't fail.
+    std::list<Slot*> self_;
     std::list<Slot*>::iterator entry_;
     bool waits_{false}, has_given_way_{false};
   };

@@ -20,7 +20,7 @@ inline constexpr int kClientGone{499};  // the status that nginx logs when the c
 
 // Facts about a request for the log and the metrics.
 struct RequestRecord {
-  std::string client;       // its address
+  std::string client;       // address of the client
   std::string traceparent;  // W3C Trace Context; empty if absent or invalid
   std::string key_name;     // name of the request's API key; empty if the server has no keys
   std::string key_owner;    // ApiKey::owner: equal for all requests of one user
@@ -29,7 +29,7 @@ struct RequestRecord {
   int num_prompt_tokens{0}, num_cached_tokens{0}, num_output_tokens{0};
   Stopwatch clock;  // started when the request was read
   std::optional<double> first_token_seconds;
-  // stop, length, abort or error. Of several choices, that of the last one to end.
+  // "stop", "length", "abort" or "error"; with several choices, that of the choice that ended last.
   std::string_view finish_reason;
 };
 
@@ -39,19 +39,19 @@ class Exchange {
   virtual ~Exchange() = default;
 
   virtual std::string_view method() const = 0;
-  virtual std::string_view path() const = 0;                         // without the query
+  virtual std::string_view path() const = 0;                         // path of the URL, without the query
   virtual std::string_view query() const = 0;                        // after the '?'
   virtual std::string_view header(std::string_view name) const = 0;  // empty if it is absent
   virtual const std::string& body() const = 0;
-  virtual void drop_body() = 0;  // frees the body and its share of the budget, once it is parsed
-  virtual void free_body() = 0;  // frees the body, but keeps its share for what was parsed from it
+  virtual void drop_body() = 0;  // frees the body and releases its share of the budget
+  virtual void free_body() = 0;  // frees the body, but keeps its share of the budget for data parsed from it
   // Adds to the body's share of the budget. Throws HttpError (429) if the budget is exhausted.
   virtual void reserve_more(uint64_t num_bytes) = 0;
   // The client's X-Request-Id if it has only letters, digits and "-_.", otherwise a random id.
   virtual const std::string& id() const = 0;
   // The status of the answer: 0 before the answer, kClientGone if the client disconnected.
   virtual int status() const = 0;
-  virtual bool has_events() const = 0;  // whether the header of a stream has been sent
+  virtual bool has_events() const = 0;  // whether a stream has begun: its header has been sent
 
   // Adds a line to the answer's header before it is sent. Name and value must not contain line breaks.
   virtual void add_header(std::string_view name, std::string_view value) = 0;
@@ -59,7 +59,7 @@ class Exchange {
 
   // Sets the content type of a stream. The default is that of server-sent events.
   virtual void set_stream_type(std::string_view content_type) = 0;
-  // The first call of write_events() also sends the header. `status` of end_events() is for the log.
+  // Stream an answer. The first write_events() also sends the header. end_events() logs `status`.
   virtual asio::awaitable<void> write_events(std::string events) = 0;
   virtual asio::awaitable<void> end_events(int status) = 0;
 

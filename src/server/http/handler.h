@@ -1,4 +1,4 @@
-// Answers the exchanges of an HTTP server.
+// Interface of the code that answers the requests of an HTTP server.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -16,7 +16,7 @@ class HttpHandler {
   // Called before the body is read. Throws HttpError to refuse the request.
   virtual void admit(const Exchange& exchange) = 0;
   virtual asio::awaitable<void> answer(Exchange& exchange) = 0;  // throws HttpError
-  // Answers a request that was refused or has failed; events of a stream may already be sent.
+  // Answers a request that was refused or has failed. The answer may already have begun as a stream.
   virtual asio::awaitable<void> answer_error(Exchange& exchange, const HttpError& error) = 0;
   // Called after every request, even refused ones. `seconds`: from the header's end to the answer's end.
   virtual void on_ended(const Exchange& exchange, double seconds) = 0;

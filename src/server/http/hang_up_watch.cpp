@@ -40,7 +40,8 @@ void HangUpWatch::call() {
   const int num_events = ::epoll_wait(epoll_.native_handle(), events, std::size(events), 0);
   for (int i = 0; i < num_events; ++i) {
     const auto found = functions_.find(events[i].data.fd);
-    if (found == functions_.end()) continue;  // removed by an earlier function of this loop
+    // A function called earlier in this loop has removed the socket.
+    if (found == functions_.end()) continue;
     const std::function<void()> function = std::move(found->second);
     remove(events[i].data.fd);
     function();
@@ -51,7 +52,8 @@ void HangUpWatch::add(int socket, std::function<void()> function) {
   epoll_event event{};
   event.events = EPOLLRDHUP;  // EPOLLHUP and EPOLLERR are always reported
   event.data.fd = socket;
-  functions_[socket] = std::move(function);  // first: an event without a function would repeat forever
+  // Set the function first: an event without a function would repeat forever.
+  functions_[socket] = std::move(function);
   if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, socket, &event) != 0) functions_.erase(socket);
 }
 

@@ -1,5 +1,5 @@
-// Detects that a client closes its connection or its sending half. A read would not: the server does not read
-// while it answers, and unread bytes hide the close. epoll reports it regardless. I/O thread only.
+// Detects that a client closes its connection or its sending half. Reading can't detect it: the server does
+// not read while it answers, and unread bytes precede the close. epoll reports it at once. I/O thread only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

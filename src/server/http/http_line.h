@@ -1,5 +1,5 @@
-// Lines of headers, chunks and trailers (RFC 9112). Only CR LF ends a line, and a line has no control
-// characters: a proxy that accepts another line end would see other requests in the same bytes.
+// Lines of headers, chunks and trailers (RFC 9112). Only CR LF ends a line, and control characters are
+// refused: a proxy for which another character ends a line would find other requests in the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace nibble::server {
 
-constexpr bool is_control(char letter) {  // except tab; with DEL
+constexpr bool is_control(char letter) {  // whether the character is below a space, except tab, or DEL
   const auto code = static_cast<unsigned char>(letter);
   return (code < 0x20 && letter != '\t') || code == 0x7F;
 }

@@ -124,8 +124,8 @@ void HttpServer::Impl::listen(const Protocol& protocol, const Protocol::endpoint
 
 namespace {
 
-// Completion handler of accept(), which ends when memory runs out: by an exception, or without a call because
-// Asio destroys a coroutine that it can't resume. So the destructor restarts accept() if the server exists.
+// Completion handler of accept(). If memory runs out, accept() ends by an exception, or Asio destroys it
+// without calling the handler. The destructor runs in both cases, and restarts accept() if the server exists.
 class AcceptAgain {
  public:
   AcceptAgain(std::weak_ptr<const std::function<void()>> start, Protocol::socket::executor_type executor)
@@ -167,7 +167,7 @@ asio::awaitable<void> HttpServer::Impl::accept() {
       if (error == asio::error::operation_aborted) co_return;
       if (error) log::warn("can't accept a connection: {}", error.message());
     }
-    // The error may be a lack of file descriptors.
+    // Make room after an error too: it may be a lack of file descriptors.
     if (is_full || error || slots.num_taken() >= context.limits.max_connections) slots.make_room();
     if (is_full || error) {
       connection_ended.expires_after(kPause);

@@ -16,7 +16,7 @@ namespace nibble::server {
 
 class HttpHandler;
 
-// Throws InputError for an invalid address, as HttpServer does; does not check whether it is free.
+// Throws InputError for an invalid address, as HttpServer does. Does not check whether the address is free.
 void check_address(const HttpAddress& address);
 // Returns "http://127.0.0.1:8080", or "unix:PATH".
 std::string address_text(const HttpAddress& address, uint16_t port);
@@ -33,7 +33,7 @@ class HttpServer {
   uint16_t port() const;  // 0 on a Unix socket
   void start();           // starts to accept connections
   void drain();           // from now on, connections close after their next answer
-  bool is_idle() const;   // every answer is complete
+  bool is_idle() const;   // whether every answer is complete
   uint64_t num_body_bytes() const;
 
  private:

@@ -14,18 +14,18 @@ struct HttpAddress {
 };
 
 struct HttpLimits {
-  // Beyond this number, a new connection closes the one whose client has been silent longest. If no client is
-  // silent (the server is working for all of them), only vital requests are answered.
+  // If all are in use, a new connection evicts the one whose client has been silent longest. If no client is
+  // silent, because the server is working for all, it answers only vital requests on new connections.
   int max_connections{1024};
   uint32_t max_header_bytes{16 << 10};
   uint64_t max_body_bytes{8 << 20};
-  // Memory of all request bodies that are not parsed yet, except bodies of up to `uncounted_body_bytes`. A
-  // full queue of prompts of 131,072 tokens, about 600 kB each, takes 160 MB.
+  // Limit on the memory of all request bodies that are not parsed yet. Bodies of up to `uncounted_body_bytes`
+  // do not count. A full queue of prompts of 131,072 tokens, about 600 kB each, takes 160 MB.
   uint64_t max_bodies_bytes{256 << 20};
   uint64_t uncounted_body_bytes{16 << 10};
   // A connection over one of these limits is closed.
   std::chrono::seconds read_timeout{60};   // for a request's header, and again for its body
-  std::chrono::seconds idle_timeout{75};   // silence between two requests
+  std::chrono::seconds idle_timeout{75};   // from an answer to the next request
   std::chrono::seconds write_timeout{30};  // for the client to receive a write
 };
 

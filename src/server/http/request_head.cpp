@@ -40,7 +40,7 @@ int read_version(std::string_view text) {
   return text[7] == '0' ? 10 : 11;
 }
 
-// Returns "/PATH?QUERY" or "*". Sets `authority` to the host of "http://HOST/PATH", which replaces Host.
+// Returns "/PATH?QUERY" or "*". Sets `authority` to the HOST of "http://HOST/PATH", which overrides Host.
 std::string read_target(std::string_view target, std::string_view method, std::string_view& authority) {
   if (target == "*" && method == "OPTIONS") return "*";
   std::string path(target);
@@ -71,7 +71,7 @@ void read_request_line(std::string_view line, HttpRequest& request, std::string_
   request.target(read_target(line.substr(first + 1, last - first - 1), method, authority));
 }
 
-// Calls `function` for each list element in the fields of that name. Returns the number of fields.
+// Calls `function` for each element of the lists in all fields called `name`. Returns the number of fields.
 template <typename Function>
 size_t for_each_element(const HttpRequest& request, http::field name, Function function) {
   size_t num_fields = 0;
@@ -108,7 +108,8 @@ uint64_t read_content_length(const HttpRequest& request) {
   return is_huge ? UINT64_MAX : length;
 }
 
-// Only chunked bodies are decoded. RFC 9112, 6.3: a body whose last coding is not chunked has no end (400).
+// Throws HttpError unless the only transfer coding is "chunked". If the last coding is another one, the body
+// has no end (RFC 9112, 6.3), so the status is 400.
 void check_transfer_coding(const HttpRequest& request) {
   if (request.version() < 11)
     throw HttpError(400, "Transfer-Encoding needs HTTP/1.1; send HTTP/1.0 with Content-Length");

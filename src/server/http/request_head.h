@@ -1,5 +1,5 @@
-// Parses a request's header (RFC 9112). Refuses what a proxy could parse as other requests (request
-// smuggling): the length and end of each request must be unambiguous.
+// Parses a request's header (RFC 9112). The length and end of each request must be unambiguous: refuses what
+// a proxy could parse as other requests (request smuggling).
 #pragma once
 
 #include <boost/beast/http/message.hpp>
@@ -15,7 +15,7 @@ using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>
 inline std::string_view to_std(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 struct RequestHead {
-  HttpRequest request{};  // body empty; target "/PATH?QUERY" or "*"
+  HttpRequest request{};  // The body is empty; the target is "/PATH?QUERY" or "*".
   uint64_t content_length{0};
   bool is_chunked{false};
   bool keep_alive{false};
@@ -28,7 +28,7 @@ struct RequestHead {
 // may contain, so that read_head() refuses it. `num_scanned`: bytes that earlier calls have scanned.
 std::optional<size_t> head_length(std::string_view bytes, size_t num_scanned);
 
-// Parses a header. Throws HttpError (400, 501, 505); `head` then holds what was parsed before the error.
+// Parses a header into `head`. Throws HttpError (400, 501, 505); `head` then holds what was parsed before.
 void read_head(std::string_view bytes, RequestHead& head);
 
 // Splits "NAME", "NAME:PORT", "[IPV6]" or "[IPV6]:PORT" (Host header); nullopt for anything else.

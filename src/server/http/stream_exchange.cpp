@@ -14,7 +14,7 @@ namespace {
 
 namespace beast = boost::beast;
 namespace http = beast::http;
-// Uses the client's id only if it can't corrupt a log line.
+// Returns the id that the client sent if it is safe in a log line; otherwise makes an id.
 std::string id_of(std::string_view sent) {
   constexpr size_t kMaxBytes{64};
   const bool is_plain =
@@ -129,7 +129,7 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
     events.insert(0, head);
   }
   co_await write(events);
-  // Set only now: if memory runs out before, the answer is an error with its own header.
+  // Set these only now: if memory runs out before, an error with its own header can still be sent.
   if (!has_events_) status_ = 200;
   has_events_ = true;
 }

@@ -16,7 +16,7 @@ std::string_view trimmed(std::string_view text) {
                                          : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-// Whether the name is reserved for keys without a name, such as "key-7".
+// Whether the name is one that nibble gives to keys without a name, such as "key-7".
 bool is_given_by_nibble(std::string_view name) {
   constexpr std::string_view kBeginning{"key-"};
   return name.starts_with(kBeginning) && name.size() > kBeginning.size() &&
@@ -70,7 +70,7 @@ void ApiKeys::add(std::string_view text, std::string_view where) {
   ApiKey added{.key = std::string(key), .name = std::string(name), .owner = std::string(name)};
   if (!has_name) {
     added.name = fmt::format("key-{}", keys_.size() + 1);
-    added.owner = fmt::format(":{}", key);  // can't equal a name, which has no colon
+    added.owner = fmt::format(":{}", key);  // Starts with a colon, so it differs from every name.
   }
   keys_.push_back(std::move(added));
 }

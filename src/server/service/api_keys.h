@@ -10,7 +10,7 @@ namespace nibble::server {
 struct ApiKey {
   std::string key;
   std::string name;  // "alice"; for a key without a name its number: "key-2"
-  // Identifies the user of a key, by its name if it has one. Survives a reload, unlike "key-2". Secret.
+  // Identifies a key's user: the key's name or, without one, the key. Unlike "key-2" kept on reload. Secret.
   std::string owner;
 };
 

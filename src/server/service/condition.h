@@ -1,4 +1,4 @@
-// Whether the engine makes progress, for probes and the service manager.
+// Reports whether the engine makes progress, to probes and to the service manager.
 #pragma once
 
 #include "core/json.h"

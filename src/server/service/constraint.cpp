@@ -26,7 +26,7 @@ GrammarShelf& shelf_of(Service& service) {
   return *service.grammars;
 }
 
-// Compiles the output format; null: any text. Adds what is not enforced to params.ignored.
+// Compiles the output format; null: any text. Adds parts that can't be enforced to params.ignored.
 std::shared_ptr<grammar::Grammar> body_of(GrammarShelf& shelf, GenerationParams& params) {
   if (!params.format.source) return nullptr;
   try {
@@ -44,7 +44,8 @@ std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const Offere
                                                IgnoredFields& ignored) {
   if (tool.input) try {
       return shelf.get(*tool.input).grammar;
-    } catch (const InputError& error) {  // the prompt still describes the format
+      // Continue without the grammar: the prompt still describes the format.
+    } catch (const InputError& error) {
       ignored.add("tools." + tool.name + ".format", error.what());
     }
   if (!tool.parameters) return shelf.get({Language::kJsonObject, "", false}).grammar;
@@ -62,7 +63,7 @@ std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const Offere
   }
 }
 
-// Returns the limit of reasoning; absent if max_tokens is not larger: constraints cost the engine time.
+// Returns the limit of reasoning. Null if max_tokens is not larger: a constraint would only cost time.
 std::optional<int> reasoning_limit(const GenerationParams& params) {
   if (params.max_tokens && params.max_reasoning_tokens && *params.max_tokens <= *params.max_reasoning_tokens)
     return std::nullopt;
@@ -88,7 +89,8 @@ asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
                                      std::vector<GenerationRequest>& requests) {
   const bool has_budget = reasoning_limit(params).has_value();
   if (!params.format.source && offered.empty() && !has_budget) co_return;
-  if (params.ignore_eos) {  // the text continues past its end, where a constraint allows nothing
+  // With ignore_eos the text continues after the end token, where a constraint allows no token.
+  if (params.ignore_eos) {
     if (!params.must_call && !has_budget) co_return;
     throw HttpError(400, "ignore_eos must be false if {}",
                     params.must_call ? "a tool must be called" : "reasoning has a token budget");

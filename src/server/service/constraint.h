@@ -10,9 +10,9 @@
 
 namespace nibble::server {
 
-// Constrains a chat's answers to harmony's channels and headers, callable tools with arguments as declared, a
-// final message in the format, and the limit of reasoning. No constraint if none of these is needed, or with
-// ignore_eos. Adds what is not enforced to params.ignored. Throws HttpError (400).
+// Constrains a chat's answers to harmony's channels and headers, to callable tools and their declared
+// arguments, to the format of the final message, and to the limit of reasoning. Adds no constraint if none is
+// needed, or with ignore_eos. Adds what is not enforced to params.ignored. Throws HttpError (400).
 asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
                                      const std::vector<OfferedTool>& offered, const ChatPrompt& prompt,
                                      std::vector<GenerationRequest>& requests);

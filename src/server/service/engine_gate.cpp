@@ -69,7 +69,7 @@ void EngineGate::end_all() {
     deliver(FinishedEvent{.request = choices_.begin()->first, .reason = FinishReason::kCancelled});
 }
 
-// Delegates to the other constructor: if this one throws, the destructor runs and cancels what was submitted.
+// Delegates to the other constructor, so that the destructor cancels submitted answers if this one throws.
 Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts, int num_choices)
     : Generation(gate) {
   const size_t num_wanted = prompts.size() * static_cast<size_t>(num_choices);
@@ -89,7 +89,7 @@ void Generation::submit(GenerationRequest prompt, int num_choices) {
       gate_.choices_.emplace(ids[n],
                              EngineGate::Listener{.generation = this, .choice = ids_.size(), .clock = clock});
     } catch (const std::bad_alloc&) {
-      for (; n < ids.size(); ++n) gate_.engine_.cancel(ids[n]);  // these have no listener
+      for (; n < ids.size(); ++n) gate_.engine_.cancel(ids[n]);  // Cancel the answers that have no listener.
       throw;
     }
     ids_.emplace_back(ids[n]);

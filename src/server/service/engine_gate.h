@@ -22,12 +22,12 @@ class Generation;
 
 class EngineGate {
  public:
-  // At most `max_choices` answers run or wait, over all clients; a request with n = 4 counts as 4.
+  // `max_choices`: limit on the answers of all clients that run or wait; a request with n = 4 counts as 4.
   EngineGate(boost::asio::any_io_executor executor, Engine& engine, Metrics& metrics, size_t max_choices)
       : executor_(std::move(executor)), engine_(engine), metrics_(metrics), max_choices_(max_choices) {}
 
   const Engine& engine() const { return engine_; }
-  // Throws HttpError (429) if `num_choices` more answers would exceed the limit.
+  // Throws HttpError (429) if there is no room now for `num_choices` more answers.
   void check_room(size_t num_choices) const;
   // Throws HttpError (400) if one request with `num_choices` answers exceeds the limit.
   void check_count(size_t num_choices) const;
@@ -37,7 +37,7 @@ class EngineGate {
   void end_all();
   size_t num_choices() const { return choices_.size(); }  // answers that the engine has not ended yet
   struct InWork {
-    double seconds;  // since it was submitted to the engine
+    double seconds;  // since the answer was submitted to the engine
     int num_tokens;
   };
   std::vector<InWork> in_work() const;  // the answers counted by num_choices(), oldest first
@@ -45,9 +45,9 @@ class EngineGate {
  private:
   friend class Generation;
   struct Listener {
-    Generation* generation;  // null: cancelled, but the engine's last event has not arrived
+    Generation* generation;  // null: the answer was cancelled, but the engine has not confirmed it
     size_t choice;
-    // How to count an answer that was dropped. kAbort: by the reason that the engine reports.
+    // Outcome to count for a dropped answer. kAbort: the one that the engine reports.
     Outcome dropped_as{Outcome::kAbort};
     Stopwatch clock;  // started when the answer was submitted
     double last_token_seconds{0};
@@ -65,8 +65,8 @@ class EngineGate {
 // The answers to one HTTP request. The destructor cancels those still running.
 class Generation {
  public:
-  // Submits `num_choices` answers for each prompt, in order. Throws HttpError if the engine can't run one
-  // (400) or they exceed the gate's limit (429); then none runs.
+  // Submits `num_choices` answers for each prompt, in order. If the engine can't run one (400), or if they
+  // exceed the gate's limit (429), submits none and throws HttpError.
   Generation(EngineGate& gate, std::vector<GenerationRequest> prompts, int num_choices);
   ~Generation();
   Generation(const Generation&) = delete;
@@ -78,12 +78,12 @@ class Generation {
     size_t choice;
     Event event;
   };
-  // Returns the next event of any choice; nullopt after `patience` or if abandoned. Throws std::bad_alloc if
-  // an event was lost because memory ran out.
+  // Returns the next event of any choice; nullopt after `patience` or abandon(). Throws std::bad_alloc if
+  // memory ran out and an event was lost.
   boost::asio::awaitable<std::optional<ChoiceEvent>> next(std::chrono::milliseconds patience);
 
   std::vector<size_t> open_choices() const;  // neither ended nor dropped
-  // Cancels one choice, which gets no more events. `outcome`: how to count it; kStop for a stop string.
+  // Cancels one choice, which gets no more events. `outcome`: how to count it; kStop after a stop string.
   void drop_choice(size_t choice, Outcome outcome);
 
   void abandon();  // call this if the client has disconnected: cancels all choices and wakes next()
@@ -96,7 +96,8 @@ class Generation {
   void receive(size_t choice, Event event);
 
   EngineGate& gate_;
-  std::vector<std::optional<RequestId>> ids_;  // by choice; empty once the choice has ended or was cancelled
+  // indexed by choice; nullopt if the choice has ended or was cancelled
+  std::vector<std::optional<RequestId>> ids_;
   std::deque<ChoiceEvent> events_;
   boost::asio::steady_timer event_came_;
   bool is_abandoned_{false};

@@ -19,7 +19,7 @@ std::optional<grammar::Compiled> GrammarShelf::find(const grammar::Source& sourc
   return kept_.front().second;
 }
 
-// Compiles without the lock. If two threads compile the same source, one result is kept.
+// Compiles without holding the lock, so two threads may compile the same source; one of the results is kept.
 grammar::Compiled GrammarShelf::get(const grammar::Source& source) {
   {
     const std::lock_guard lock(mutex_);

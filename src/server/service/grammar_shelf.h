@@ -23,13 +23,15 @@ class GrammarShelf {
   grammar::Compiled get(const grammar::Source& source);  // throws InputError
 
  private:
-  static constexpr size_t kMaxGrammars{256};            // agents offer a hundred tools and more
-  static constexpr size_t kMaxGrammarBytes{256 << 20};  // in total; one grammar may take 64 MiB
-  static constexpr size_t kMaxKeptBytes{1 << 16};       // of a source; larger ones are compiled each time
+  // number of grammars to keep: some agents offer more than a hundred tools
+  static constexpr size_t kMaxGrammars{256};
+  // bytes of all kept grammars; a single one may take 64 MiB
+  static constexpr size_t kMaxGrammarBytes{256 << 20};
+  static constexpr size_t kMaxKeptBytes{1 << 16};  // bytes of a source; grammars of longer ones are not kept
 
   // Returns a grammar from the cache. Called with mutex_ locked.
   std::optional<grammar::Compiled> find(const grammar::Source& source);
-  // Drops the least recently used grammars over the limits. Lookups call it too: grammars grow in use.
+  // Drops the least recently used grammars over the limits. Lookups call it too, as grammars grow in use.
   void make_room();
 
   const Tokenizer& tokenizer_;

@@ -83,12 +83,13 @@ struct Metrics::Impl {
   prometheus::Registry registry;
   const prometheus::Labels labels;
 
-  // Copied from the engine's state when Prometheus scrapes.
+  // Metrics that are copied from the engine's state when Prometheus scrapes.
   Gauge& running = gauge("nibble:num_requests_running", "Running answers.");
   Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait to be scheduled.");
   prometheus::Family<Gauge>& page_share =
       gauges("nibble:kv_cache_usage_perc", "Share of the KV cache pages held by running answers, 0 to 1.");
-  Gauge& share = page_share.Add({});  // full layers, which run out first; unlabelled, for gateways
+  // share of full-attention layers, which run out first; without a label, as gateways expect
+  Gauge& share = page_share.Add({});
   Gauge& full_share = page_share.Add({{"layers", "full"}});
   Gauge& sliding_share = page_share.Add({{"layers", "sliding"}});
   prometheus::Family<Gauge>& pages_used =
@@ -96,11 +97,12 @@ struct Metrics::Impl {
   Gauge& full_used = pages_used.Add({{"layers", "full"}});
   Gauge& sliding_used = pages_used.Add({{"layers", "sliding"}});
   Gauge& pages = gauges("nibble:kv_cache_pages", "KV cache pages, for both kinds of layer.").Add({});
-  Gauge* cache_config{nullptr};  // created with the first state, for its labels
+  // created when the first state arrives, because its labels come from that state
+  Gauge* cache_config{nullptr};
   Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Prompt tokens, including cached ones.");
   Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked up in the prefix cache.");
   Counter& hits = counter("nibble:prefix_cache_hits_total", "Tokens found in the prefix cache.");
-  std::set<std::string> key_names;  // names that have series
+  std::set<std::string> key_names;  // names of API keys that have time series
   prometheus::Family<Counter>& key_requests =
       counters("nibble:key_requests_total", "HTTP requests, by name of the API key and status.");
   prometheus::Family<Counter>& key_prompt_tokens =
@@ -127,7 +129,7 @@ struct Metrics::Impl {
       counters("nibble:spec_decode_num_accepted_tokens_per_pos_total",
                "Drafted tokens that were accepted, by position in the draft from 0.");
 
-  // Counted when the events happen.
+  // Metrics that are updated when the events happen.
   Counter& generation_tokens = counter("nibble:generation_tokens_total", "Generated tokens.");
   prometheus::Family<Counter>& outcomes =
       counters("nibble:request_success_total", "Completed answers, by reason: stop, length, abort, error.");
@@ -203,7 +205,7 @@ void Metrics::Impl::copy(const EngineState& state) {
       raise(accepted_at.Add({{"position", std::to_string(place)}}), count);
 }
 
-// Returns the label for a key's name. Names change with the key file; the limit bounds the number of series.
+// Returns the label for a key's name; "other" beyond 256 names, to bound the time series over reloads.
 std::string Metrics::Impl::key_label(const std::string& name) {
   constexpr size_t kMaxNames{256};
   if (key_names.size() < kMaxNames) key_names.insert(name);

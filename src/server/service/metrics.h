@@ -1,5 +1,5 @@
-// Metrics for Prometheus, with vLLM's names and meanings ("nibble:" for "vllm:"). Those that vLLM has are
-// also exported under vLLM's names, for its dashboards and gateways. Thread-safe.
+// Metrics for Prometheus, with vLLM's names and meanings, but the prefix "nibble:" for "vllm:". Metrics that
+// vLLM has are also exported with its prefix, for its dashboards and gateways. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ enum class Outcome { kStop, kLength, kAbort, kError };  // how an answer ended: 
 Outcome outcome_of(FinishReason reason);
 std::string_view name(Outcome outcome);
 
-struct MetricsTotals {  // sums since the start
+struct MetricsTotals {  // totals since the start of the server
   uint64_t num_generated_tokens{0};
-  uint64_t num_steps{0}, num_rows{0};  // a row is a token, of a prompt or an answer
+  uint64_t num_steps{0}, num_rows{0};  // num_rows: tokens of prompts and answers, over all steps
   double step_seconds{0};
 };
 

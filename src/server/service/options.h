@@ -19,11 +19,11 @@ namespace nibble::server {
 
 struct ServedModel {
   const Tokenizer* tokenizer{nullptr};
-  int vocab{0};                      // token ids are below this
+  int vocab{0};                      // size of the vocabulary: token ids are smaller
   int max_context{0};                // tokens of a prompt and its answer together
   std::vector<TokenId> stop_tokens;  // any of these ends an answer
   int64_t created{0};                // seconds since 1970
-  size_t num_host_bytes{0};          // size of the weights in host memory
+  size_t num_host_bytes{0};          // bytes of the weights in host memory
   SetupFacts setup{};
 };
 
@@ -44,20 +44,20 @@ struct ServerOptions {
   bool log_bodies{false};                    // log request bodies, which contain users' text
   std::string version{};
   HttpLimits limits{};
-  int max_output_tokens{0};                      // limit per answer; 0: limited only by the context
-  std::chrono::milliseconds request_timeout{0};  // from queueing to the answer's end; 0: none
+  int max_output_tokens{0};  // limit on the tokens of an answer; 0: only the context limits it
+  std::chrono::milliseconds request_timeout{0};  // limit from queueing to the end of an answer; 0: no limit
   size_t max_response_bytes{64 << 20};           // memory for stored responses (previous_response_id)
-  // A stream without a token for this long sends a comment, because proxies cut silent connections.
+  // A stream sends a comment after this time without a token, because proxies cut silent connections.
   std::chrono::milliseconds keep_alive{15'000};
-  // The engine has stalled after this time without a finished step. Absent: estimated (service/stall.h).
+  // Time without a finished step after which the engine has stalled. nullopt: estimated (service/stall.h).
   std::optional<std::chrono::seconds> step_timeout{};
   // The clock for request_timeout. Tests replace it.
   std::function<std::chrono::steady_clock::time_point()> now{&std::chrono::steady_clock::now};
   std::chrono::seconds shutdown_delay{0};     // after the first signal; requests are still accepted
   std::chrono::seconds shutdown_timeout{30};  // after shutdown_delay, for running requests to finish
-  // After shutdown_timeout: time for the engine to cancel the rest, and again to send errors if it hangs.
+  // Time after shutdown_timeout for the engine to cancel answers, and again to send errors if it hangs.
   std::chrono::milliseconds last_words{2'000};
-  // Limit on the time to destroy the engine and the backend, at last: a hanging GPU would take forever.
+  // Limit on the time to destroy engine and backend at the end, which a hanging GPU would delay forever.
   std::chrono::milliseconds teardown{4'000};
 };
 

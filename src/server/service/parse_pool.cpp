@@ -33,7 +33,7 @@ void ParsePool::add(JobPtr job) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(job));
   }
-  // Retries until memory is available; otherwise the job would wait until a later job is added.
+  // Retry until memory is available; otherwise no thread would run this job until another job is added.
   with_memory([&] { asio::post(threads_, [this] { run_jobs(); }); });
 }
 
@@ -47,7 +47,7 @@ void ParsePool::drop(const JobPtr& job) {
   job->end(std::make_exception_ptr(boost::system::system_error(asio::error::operation_aborted)));
 }
 
-// Takes the next job; null if none may run now. Long jobs beyond max_long_ wait until another long one ends.
+// Takes the next job; null if none may run now. While max_long_ long jobs run, other long jobs wait.
 ParsePool::JobPtr ParsePool::take() {
   const std::lock_guard lock(mutex_);
   auto chosen = waiting_.end();
@@ -91,7 +91,7 @@ asio::awaitable<void> ParsePool::run(size_t num_bytes, std::function<void()> wor
               with_memory([&] { asio::post(executor, [goes_on, error] { std::move (*goes_on)(error); }); });
             }});
         add(job);
-        // Weak: the exchange holds this function, the job holds the exchange.
+        // A weak pointer, because the exchange owns this function, and the job owns the exchange.
         set_drop([this, waits = std::weak_ptr(job)] {
           if (const JobPtr left = waits.lock()) drop(left);
         });

@@ -1,5 +1,5 @@
-// Threads for long work, kept off the I/O thread: parsing and tokenising bodies of megabytes. Short jobs
-// overtake long ones; jobs of clients that left are dropped.
+// Threads for work that would block the I/O thread: parsing and tokenising bodies of megabytes. Short jobs
+// overtake long ones; jobs of clients that have disconnected are dropped.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -22,7 +22,7 @@ class ParsePool {
   struct Job {
     size_t num_bytes;            // bytes to read; estimates how long the job takes
     std::function<void()> work;  // runs on a thread of the pool
-    // Called once: on the same thread after `work`, with its exception; or by drop().
+    // Called once: after `work` on the same thread, with the exception that `work` threw; or by drop().
     std::function<void(std::exception_ptr)> end;
   };
   using JobPtr = std::shared_ptr<Job>;
@@ -32,7 +32,7 @@ class ParsePool {
   // Waits for running jobs and ends the threads. Waiting jobs are destroyed without `work` and `end`.
   void stop();
 
-  // Runs `work` on the pool, then resumes on the caller's executor. `set_drop` gets a function to drop it.
+  // Runs `work` on the pool, then resumes on the caller's executor. set_drop() gets a function that drops it.
   boost::asio::awaitable<void> run(size_t num_bytes, std::function<void()> work,
                                    std::function<void(std::function<void()>)> set_drop);
 

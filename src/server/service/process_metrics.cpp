@@ -26,7 +26,7 @@ struct ProcessStat {
   double virtual_bytes{0}, resident_bytes{0}, start_seconds{0};  // start_seconds: since boot
 };
 
-// Reads /proc/self/stat after the program's name, which may contain spaces: from field 3 on.
+// Reads /proc/self/stat. Skips the first two fields: the second, the program's name, may contain spaces.
 ProcessStat read_stat() {
   constexpr int kStart{22}, kVirtualBytes{23}, kResidentPages{24};
   ProcessStat stat;
@@ -58,7 +58,7 @@ double processor_seconds() {
 }
 
 double num_open_files() {
-  // std::filesystem would end the process if memory for the next name ran out.
+  // opendir(), because std::filesystem would end the process if memory for a name ran out.
   DIR* folder = ::opendir("/proc/self/fd");
   if (!folder) return 0;
   double number = -3;  // excludes ".", ".." and the folder itself

@@ -24,7 +24,7 @@ void check_vocabulary(const ServedModel& model, const std::vector<TokenId>& toke
              param);
 }
 
-// Returns the tokens of each word, as at the start of an answer and as after a space.
+// Returns the tokens of each word in two tokenizations: as at the start of an answer, and as after a space.
 std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words, const Tokenizer& tokenizer) {
   std::vector<std::vector<TokenId>> runs;
   for (const std::string& word : words)
@@ -35,7 +35,7 @@ std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words,
   return runs;
 }
 
-// Keeps truncate_prompt tokens of the prompt's end or start; -1: all that leave room for the answer.
+// Cuts the prompt to truncate_prompt tokens, at its start or end; -1: to all that leave room for the answer.
 void truncate(std::vector<TokenId>& prompt, const GenerationParams& params, int max_context) {
   if (!params.truncate_prompt) return;
   const int room = std::max(1, max_context - std::max(1, params.max_tokens.value_or(1)));
@@ -79,7 +79,7 @@ ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
     harmony::Rendered whole = harmony::render(harmony::to_conversation(chat), tokenizer, options);
     return {std::move(whole.text), std::move(whole.tokens), {}, {}};
   }
-  // The last message is rendered alone: its turn is not finished, so its reasoning stays.
+  // Render the last message separately: its turn is unfinished, so its reasoning must stay in the prompt.
   const harmony::ChatMessage last = std::move(chat.messages.back());
   chat.messages.pop_back();
   harmony::Conversation before = harmony::to_conversation(chat);
@@ -106,7 +106,7 @@ namespace {
 using harmony::ChatMessage;
 using harmony::Role;
 
-// Returns where droppable parts of a chat end: messages, and calls with their results, except the last part.
+// Returns the indices after a message, or after a call with its results: only there a chat may be cut.
 std::vector<size_t> ends_of_parts(const std::vector<ChatMessage>& messages) {
   std::vector<size_t> ends;
   for (size_t i = 0; i < messages.size();) {
@@ -129,7 +129,7 @@ ChatRequest without_beginning(const ChatRequest& request, size_t end) {
 
 }  // namespace
 
-// Binary search: rendering a long chat is by far the slowest part.
+// Finds the number of messages to drop by binary search: rendering a long chat is by far the slowest part.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request) {
   const int max_context = service.model->max_context;
   const int answer = std::min(std::max(1, request.params.max_tokens.value_or(1024)), max_context / 2);
@@ -174,7 +174,7 @@ GenerationRequest make_generation_request(const Service& service, const Generati
   }
   request.stop = params.stop;
   request.stop.strings.clear();
-  // For max_tokens 0 the engine produces a token in the prompt's last step, which the endpoint drops.
+  // The engine produces at least one token. With max_tokens 0, the endpoint drops that token.
   if (params.max_tokens) request.stop.max_tokens = std::max(1, *params.max_tokens);
   request.prompt_logprobs = params.prompt_logprobs;
   request.priority = params.priority;

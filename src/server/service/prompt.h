@@ -21,7 +21,7 @@ class ContextLengthError : public HttpError {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;
-  // If the answer continues the last message: the header of that message, and its text so far.
+  // Set if the answer continues the last message: tokens of that message's header, and of its text so far.
   std::vector<TokenId> begun, begun_text;
 };
 
@@ -31,7 +31,7 @@ ChatPrompt chat_prompt(const Service& service, const ChatRequest& request);
 // Like chat_prompt(), but drops the oldest messages to fit. Keeps instructions and the whole last turn.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request);
 
-// The caller sets the stop strings. Throws HttpError for an empty, too long or out-of-vocabulary prompt.
+// Leaves out the stop strings. Throws HttpError if the prompt is empty, too long, or has unknown tokens.
 GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
                                           std::vector<TokenId> prompt);
 

@@ -54,7 +54,7 @@ void Service::reload() {
   for (const auto& reload_one : on_reload) {
     try {
       reload_one();
-    } catch (const std::exception& error) {  // keep the old values
+    } catch (const std::exception& error) {  // The old values stay in use.
       log::warn("a reload failed: {}", error.what());
     }
   }
@@ -122,7 +122,7 @@ namespace {
 class TimeLimit {
  public:
   explicit TimeLimit(const ServerOptions& options) : options_(options), start_(options.now()) {}
-  // Returns the smaller of `patience` and the time left; nullopt after the limit.
+  // Returns `patience`, or the time until the limit if that is shorter; nullopt after the limit.
   std::optional<std::chrono::milliseconds> wait_at_most(std::chrono::milliseconds patience) const {
     if (options_.request_timeout.count() == 0) return patience;
     const auto left =
@@ -176,12 +176,12 @@ asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& jso
 
 namespace {
 
-// Returns the cache salt of a request that shares nothing with other owners. The length is a separator.
+// Returns the client's salt, made different for each owner. The owner's length keeps the two parts apart.
 std::string salt_of(const std::string& owner, const std::string& said) {
   return fmt::format("{}:{}{}", owner.size(), owner, said);
 }
 
-// Ends answers after the request timeout. Returns bytes for a stream. Throws HttpError (504) without tokens.
+// Ends answers at the request timeout. Returns bytes for a stream. Throws HttpError (504) if none has tokens.
 std::string end_late(Generation& running, ChoiceListener& listener, const Exchange& exchange,
                      bool has_tokens) {
   log::warn("{} ran longer than --request-timeout", exchange.id());
@@ -197,7 +197,7 @@ std::string end_late(Generation& running, ChoiceListener& listener, const Exchan
   return events;
 }
 
-// Turns the engine's events into events of the reply, and counts the tokens of the answers.
+// Passes the engine's events to the listener, and counts the tokens of the answers.
 class ReplyEvents {
  public:
   ReplyEvents(Generation& running, const GenerationParams& params, ChoiceListener& listener,
@@ -212,7 +212,7 @@ class ReplyEvents {
   bool are_complete() const { return num_open_ == 0; }
   const TokenCounts& counts() const { return counts_; }
 
-  // Returns the text that a stream must send. Throws HttpError if the request failed.
+  // Returns the text that a stream sends for this event. Throws HttpError if the request failed.
   std::string on(Generation::ChoiceEvent& next) {
     if (auto* token = std::get_if<TokenEvent>(&next.event)) return on_token(next.choice, *token);
     if (auto* finished = std::get_if<FinishedEvent>(&next.event)) return on_finished(next.choice, *finished);
@@ -260,7 +260,7 @@ class ReplyEvents {
   size_t num_open_;
 };
 
-// Notes the start of a request in its record. With --isolate-keys, separates prompts of different owners.
+// Fills in the request's record at its start. With --isolate-keys, gives each owner other cache salts.
 void note_start(const Service& service, const GenerationParams& params, RequestRecord& record,
                 std::vector<GenerationRequest>& prompts) {
   record.model = params.model.value_or(service.options.model_id);
@@ -268,7 +268,7 @@ void note_start(const Service& service, const GenerationParams& params, RequestR
     record.num_prompt_tokens += static_cast<int>(prompt.prompt.size());
     if (service.options.isolate_keys) prompt.cache_salt = salt_of(record.key_owner, prompt.cache_salt);
   }
-  record.finish_reason = name(Outcome::kError);  // unless it ends otherwise
+  record.finish_reason = name(Outcome::kError);  // The reason unless the request ends in another way.
 }
 
 }  // namespace
@@ -296,7 +296,8 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       record.finish_reason = name(Outcome::kAbort);
       co_return std::nullopt;
     }
-    if (!next && *patience < service.options.keep_alive) continue;  // the request timeout has passed
+    // A wait shorter than keep_alive ended at the request timeout.
+    if (!next && *patience < service.options.keep_alive) continue;
     std::string events = next ? reply.on(*next) : params.stream ? listener.on_silence() : "";
     if (params.stream && !events.empty()) co_await exchange.write_events(std::move(events));
   }

@@ -46,10 +46,10 @@ struct Service {
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
   std::vector<std::function<void()>> on_reload;  // called by reload(); each reports its own errors
-  uint64_t num_answered{0};                      // HTTP requests
+  uint64_t num_answered{0};                      // number of HTTP requests answered
   std::unique_ptr<ParsePool> parse_pool;         // for offload_if_long()
   int num_offloaded{0};                          // requests that wait for parse_pool
-  // Set from kReady on:
+  // These are set when the state becomes kReady:
   std::optional<ServedModel> model{};
   std::unique_ptr<GrammarShelf> grammars;  // created at first use
   std::unique_ptr<EngineGate> gate;
@@ -78,27 +78,27 @@ ReplyHead new_reply(const Service& service, std::string_view id_prefix);
 
 asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& json);
 
-// Receives the engine's events for an endpoint. on_token() and on_end() return bytes for a streaming client.
+// Receives the engine's events for an endpoint. on_token() and on_end() return the text that a stream sends.
 class ChoiceListener {
  public:
   virtual ~ChoiceListener() = default;
   virtual std::string on_token(size_t choice, TokenEvent& event) = 0;
-  // Called after each token; true ends the choice. For chats' stop strings: the engine does not check them.
+  // Called after each token; true ends the choice. Ends chats at stop strings, which the engine can't check.
   virtual bool has_enough(size_t choice) const = 0;
-  // `text`: what the engine held back for its stop rules.
+  // `text`: the text that the engine held back because it might have become a stop string.
   virtual std::string on_end(size_t choice, FinishReason reason, const std::string& text) = 0;
   // Returns what a stream sends after a long silence.
   virtual std::string on_silence() { return std::string(kSseKeepAlive); }
 };
 
 struct TokenCounts {
-  int num_output{0};  // tokens of all choices
+  int num_output{0};  // output tokens of all choices
   int num_cached{0};  // prompt tokens found in the prefix cache; counted once per prompt
 };
 
-// Runs `params.num_choices` answers per prompt, batched in the same steps. Returns nullopt, with all answers
-// cancelled, if the client has disconnected. After ServerOptions::request_timeout, answers end as at
-// max_tokens. Throws HttpError if none has a token by then (504), the engine fails, or the server stops.
+// Generates `params.num_choices` answers per prompt. Returns nullopt if the client has disconnected; all
+// answers are then cancelled. After ServerOptions::request_timeout answers end as at max_tokens. Throws
+// HttpError if no answer has a token by then (504), if the engine fails, or if the server stops.
 asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
                                                      std::vector<GenerationRequest> prompts,
                                                      const GenerationParams& params,

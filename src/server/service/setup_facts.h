@@ -18,8 +18,8 @@ struct SetupFacts {
   std::string backend;  // "cpu"
   std::string device;   // description in one line
   std::vector<Kernel> kernels;
-  std::vector<Memory> memory;  // parts of the memory plan of the fullest device
-  size_t memory_budget{0};     // these parts, plus the room left at the start on the fullest device
+  std::vector<Memory> memory;  // memory plan of the fullest device, by its parts
+  size_t memory_budget{0};     // bytes of all parts, plus what was still free at the start
 };
 
 }  // namespace nibble::server

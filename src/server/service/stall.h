@@ -10,15 +10,16 @@
 
 namespace nibble::server {
 
-// Limit for the time without a finished step. The default allows many rows on a slow CPU, and a step that
-// reads all weights from a slow disk because the system evicted them.
+// Limit on the time without a finished step. The default is long enough for many rows on a slow CPU, and for
+// reading all weights from a slow disk after the system evicted them.
 struct StepLimit {
   std::optional<std::chrono::seconds> given{};  // --step-timeout
   size_t num_host_bytes{0};                     // weights in host memory
 
   static constexpr double kLeastSeconds{60};
   static constexpr double kSlowDisk{100e6};  // bytes per second
-  static constexpr double kSlowdown{4};  // margin: rows with long contexts take longer than the measured rows
+  // margin over the expected time, because rows with long contexts are slower
+  static constexpr double kSlowdown{4};
 
   double seconds(const EngineProgress& progress) const {
     if (given) return static_cast<double>(given->count());

@@ -124,8 +124,8 @@ TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
   EXPECT_GT(most, 0.95);
 }
 
-// The pools hold 100 prefixes of 10 full pages and the 4 sliding pages from position 193 on, which resuming at
-// position 320 needs.
+// The pools hold 100 prefixes of 10 full pages and the 4 sliding pages from position 193 on, which resuming
+// at position 320 needs.
 constexpr Request kShared{
     .prompt_tokens = 320, .answer_tokens = 0, .prefix_tokens = 320, .num_prefixes = 100};
 

@@ -11,7 +11,7 @@
 namespace nibble::cpu {
 namespace {
 
-// Items above 1/kItemsPerThread of a thread's work are split, so that all threads finish together.
+// Rows with more than 1/kItemsPerThread of a thread's work are split, so that all threads finish together.
 constexpr int kItemsPerThread{4};
 
 static_assert(kPiecePositions % kPageTokens == 0);
@@ -54,10 +54,10 @@ void prefetch(const std::byte* page, const LayerKv& kv) {
   for (size_t line = 0; line < num_bytes; line += 64) __builtin_prefetch(page + line, 0, 2);
 }
 
-// For a row of a draft tree, whose last positions may be in any slots: the keys and values of one page in
-// order of position. With this copy, kernels add in the same order as without a tree.
+// The keys and values of one page, copied into the order of positions. Only for a row of a draft tree, whose
+// last positions may be in any slots: the kernels then add in the same order as without a tree.
 struct GatheredPage {
-  static constexpr size_t kMostBytes{size_t{2} * kPageTokens * kMaxHeadDim};  // of BF16
+  static constexpr size_t kMostBytes{size_t{2} * kPageTokens * kMaxHeadDim};  // enough for BF16
   alignas(64) std::byte keys[kMostBytes], values[kMostBytes];
 
   // Copies positions [first, end), all in one page.
@@ -94,7 +94,7 @@ void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const
   for (int first = in_piece.first, next; first < in_piece.end; first = next) {
     next = std::min(in_piece.end, (first / kPageTokens + 1) * kPageTokens);
     const int count = next - first, first_in_page = first % kPageTokens;
-    if (next < piece.seen.end) {  // pages are scattered: the hardware prefetcher cannot predict the next one
+    if (next < piece.seen.end) {  // scattered pages: the hardware cannot predict the next
       prefetch(args.kv.keys(pages, next, heads.kv_head), args.kv);
       prefetch(args.kv.values(pages, next, heads.kv_head), args.kv);
     }
@@ -154,7 +154,7 @@ void attend_row(const AttendArgs& args, ptrdiff_t t, const Heads& heads) {
   for (int h = 0; h < heads.count; ++h) write(args, t, heads.first + h, softmax, h);
 }
 
-// Stores the partial softmax of one piece in args.parts[place].
+// Stores the partial softmax of piece `index` of row t in args.parts[place].
 void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int index, ptrdiff_t place) {
   Softmax softmax;
   attend_piece(args, t, heads, {seen_by(args.rows[t], args.window), index}, softmax);
@@ -178,11 +178,11 @@ void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t f
   write(args, t, head, softmax, 0);
 }
 
-// A work item: a row or one piece of a row, for one kv head.
+// A work item: a row, or one piece of a row (`piece`). Each item runs once for every kv head.
 struct Item {
   ptrdiff_t t;
   std::optional<int> piece;
-  ptrdiff_t place;  // index of the piece in args.parts
+  ptrdiff_t place;  // index of the piece's partial softmax in args.parts
 };
 struct SplitRow {
   ptrdiff_t t, first_place;
@@ -215,7 +215,7 @@ void attend(const AttendArgs& args) {
   }
 
   const double head_work = static_cast<double>(num_heads * args.kv.head_dim);
-  // Softmax and queries from other cores' caches cost an item this number of multiply-adds per head.
+  // Fixed cost of an item per head, in multiply-adds: softmax, and queries from other cores' caches.
   constexpr double kItemWork{3000};
   const double work = 2 * static_cast<double>(num_seen) * head_work +
                       kItemWork * static_cast<double>(std::ssize(items) * num_heads);

@@ -2,14 +2,14 @@
 //   s_j = (q . k_j) / sqrt(D)        out = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
 //   m = max(max_j s_j, sink)         j over the positions up to the row's own, or the last `window` of these
 // The sink is a column of the softmax without a value: the running sum starts with it, at m = sink. Query
-// head h reads kv head h / (Nq / Nkv); the query heads of a kv head share each load. Bytes: 4 D (FP8: 2 D)
-// per visible position and kv head.
+// head h reads kv head h / (Nq / Nkv); the query heads of a kv head share each load. Memory traffic: 4 D
+// bytes (FP8: 2 D) per visible position and kv head.
 //
 // Design: the positions that a row sees are divided into pieces, which end at multiples of kPiecePositions; a
-// row that sees no more positions is one piece. The partial softmax of a piece is computed page by page with
-// a running maximum; pieces are merged in ascending order. So the bits depend only on the row's sequence and
-// position, not on the batch or on prefill chunks. A work item is one row and one kv head or, if that gives
-// too few items for the threads, one piece of such a row: its partial softmax goes to `parts`, and a second,
+// row that sees at most kPiecePositions is one piece. The partial softmax of a piece is computed page by page
+// with a running maximum; pieces are merged in ascending order. So the result depends only on the row's
+// sequence and position, not on the batch or on prefill chunks. A work item is one row and one kv head. If
+// that gives too few items, it is one piece of such a row: its partial softmax goes to `parts`, and a second,
 // small loop merges the pieces (docs/decisions/0011).
 #pragma once
 
@@ -28,14 +28,14 @@ inline constexpr int kPiecePositions{512};
 
 struct AttendArgs {
   const Machine& machine;
-  View<const float, 3> q;  // [T, Nq, D*]
+  View<const float, 3> q;  // [T, Nq, D*]: rotated queries
   std::span<const BatchRow> rows;
   LayerKv kv;
-  Vector sinks;               // [Nq]
-  std::optional<int> window;  // positions that a row sees, including its own
-  // [any, Nq, 2 + D*], scratch: m, sum and out of each piece. A row whose pieces do not fit is not divided.
+  Vector sinks;               // [Nq]: the score of each head's sink
+  std::optional<int> window;  // positions that a row sees, including its own; not set: all
+  // [any, Nq, 2 + D*], scratch: m, sum and out of each piece. A row whose pieces do not fit is one work item.
   View<float, 3> parts;
-  View<float, 2> attended;  // [T, (Nq D)*]
+  View<float, 2> attended;  // [T, (Nq D)*]: out of every head
 };
 void attend(const AttendArgs& args);
 

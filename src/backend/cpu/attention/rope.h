@@ -15,8 +15,8 @@ namespace nibble::cpu {
 // Computes cos and sin at the rows' positions, once for all layers and heads of a step.
 struct RotationsArgs {
   const RopeFrequencies& rope;
-  std::span<const BatchRow> rows;  // [T]
-  View<float, 2> cosines, sines;   // [T, D/2]
+  std::span<const BatchRow> rows;
+  View<float, 2> cosines, sines;  // [T, D/2]: results for each row
 };
 void rotations(const RotationsArgs& args);
 

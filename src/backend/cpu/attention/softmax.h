@@ -15,16 +15,17 @@ inline constexpr int kMaxHeads{8};  // query heads served by one pass over the p
 
 struct Softmax {
   float max[kMaxHeads], sum[kMaxHeads];
-  float out[kMaxHeads][kMaxHeadDim];  // split order
+  float out[kMaxHeads][kMaxHeadDim];  // the weighted sum of values, in split order
 
-  // Starts with the sink, a score without a value, or empty if `sink` is null.
+  // Starts with one score, the sink, which has no value. If `sink` is null, starts without any score.
   void start(int head, const float* sink, ptrdiff_t width) {
     max[head] = sink ? *sink : std::numeric_limits<float>::lowest();
     sum[head] = sink ? 1 : 0;
     std::fill_n(out[head], width, 0.0f);
   }
 
-  // Adds the first `count` scores of a page; replaces them by weights relative to the maximum, the rest by 0.
+  // Adds the first `count` scores of a page. Overwrites these with weights relative to the maximum, others
+  // with 0.
   void add_scores(int head, float* scores, int count, float scale) {
     static_assert(kPageTokens % 4 == 0);
     constexpr float kNone{-std::numeric_limits<float>::infinity()};

@@ -10,10 +10,10 @@
 namespace nibble::cpu {
 
 struct PanelArgs {
-  const Matrix& weight;  // must have elements
+  const Matrix& weight;  // stored as Elements
   ptrdiff_t first_row;
-  const float* const* x;  // [T] rows of weight.cols elements, split order
-  View<float, 2> y;       // [T, rows of the panel]; rows may have gaps between them
+  const float* const* x;  // [T]: pointers to rows of weight.cols elements in split order
+  View<float, 2> y;       // [T, rows of the panel]: results; the stride may be larger than a row
 };
 
 inline void dot(const Kernels& kernels, const PanelArgs& args) {
@@ -33,10 +33,10 @@ inline void dot(const Kernels& kernels, const PanelArgs& args) {
 
 struct StripPanelArgs {
   const PackedMatrix& weight;
-  int which;  // index of the matrix in `weight`
+  int which;  // index of the expert; 0 for a single matrix
   ptrdiff_t first_row;
-  const Q8Block* const* x;  // [T]
-  View<float, 2> y;         // as in PanelArgs; its columns must be whole strips
+  const Q8Block* const* x;  // [T]: pointers to rows of weight.cols / 32 blocks
+  View<float, 2> y;         // [T, rows of the panel]: results; the panel must consist of whole strips
 };
 
 inline void dot(const Kernels& kernels, const StripPanelArgs& args) {

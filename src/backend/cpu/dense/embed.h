@@ -10,9 +10,9 @@
 namespace nibble::cpu {
 
 struct EmbedArgs {
-  std::span<const BatchRow> rows;  // [T]
-  const Matrix& embedding;         // [V, H], BF16 or ggml blocks
-  View<float, 2> x;                // [T, H]
+  std::span<const BatchRow> rows;
+  const Matrix& embedding;  // [V, H], BF16 or ggml blocks
+  View<float, 2> x;         // [T, H]: the residual stream
 };
 void embed(const EmbedArgs& args);
 

@@ -10,12 +10,12 @@ namespace nibble::cpu {
 
 struct ProjectArgs {
   const Machine& machine;
-  View<const float, 2> attended;  // [T, (Nq D)*]
+  View<const float, 2> attended;  // [T, (Nq D)*]: output of attention
   const Matrix& weight;           // [H, Nq D]
   const PackedMatrix* packed;     // the weight in strips, for int8 activations; or null
-  View<Q8Block, 2> attended_q8;   // [T, Nq D / 32], scratch for int8 activations
+  View<Q8Block, 2> attended_q8;   // [T, Nq D / 32], scratch: `attended` in int8
   const Vector& bias;             // [H]
-  View<float, 2> x;               // [T, H]
+  View<float, 2> x;               // [T, H]: the residual stream
 };
 void project(const ProjectArgs& args);
 

@@ -1,7 +1,7 @@
 // First part of the attention block: norm, projections, rotation, and storing of keys and values:
 //   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
-// Bytes: the weights (20b: 26.5 MB per layer) at most once per kTokenBlock rows of the step. A work item is
-// one head of q, k or v, so the rotation, which couples elements D/2 apart, needs no second pass.
+// Memory traffic: the weights (20b: 26.5 MB per layer) at most once per kTokenBlock rows of the step. A work
+// item is one head of q, k or v, so the rotation, which couples elements D/2 apart, needs no second pass.
 #pragma once
 
 #include <span>
@@ -15,19 +15,19 @@
 
 namespace nibble::cpu {
 
-inline constexpr int kMaxHeadDim{256};  // size of stack arrays
+inline constexpr int kMaxHeadDim{256};  // sizes the arrays on the stack that hold a head
 
 struct QkvArgs {
   const Machine& machine;
-  View<const float, 2> x;  // [T, H]
+  View<const float, 2> x;  // [T, H]: the residual stream
   std::span<const BatchRow> rows;
-  const LayerWeights& layer;   // attention_norm, q, k, v and their biases
+  const LayerWeights& layer;   // its attention_norm, q, k, v and their biases are read
   const PackedMatrix* packed;  // q, k and v in strips, for int8 activations; or null
   float rms_eps;
-  View<const float, 2> cosines, sines;  // [T, D/2]
-  View<float, 2> normed;                // [T, H*], scratch
-  View<Q8Block, 2> normed_q8;           // [T, H / 32], scratch for int8 activations
-  View<float, 3> q;                     // [T, Nq, D*]
+  View<const float, 2> cosines, sines;  // [T, D/2]: rotation of each row
+  View<float, 2> normed;                // [T, H*], scratch: h
+  View<Q8Block, 2> normed_q8;           // [T, H / 32], scratch: h in int8
+  View<float, 3> q;                     // [T, Nq, D*]: receives the rotated queries
   LayerKv kv;
 };
 void qkv(const QkvArgs& args);

@@ -1,5 +1,5 @@
 // LM head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu is not tied to the embedding.
-// Bytes: Wu (gpt-oss: 1.16 GB, a third of a decoded token's bytes) at most once per kOutputRows output rows.
+// Reads Wu (gpt-oss: 1.16 GB, a third of a decoded token's bytes) at most once per kOutputRows output rows.
 #pragma once
 
 #include <span>
@@ -13,15 +13,15 @@ namespace nibble::cpu {
 
 struct UnembedArgs {
   const Machine& machine;
-  View<const float, 2> x;        // [T, H]
-  std::span<const int> outputs;  // rows of x; at most kOutputRows
+  View<const float, 2> x;        // [T, H]: the residual stream
+  std::span<const int> outputs;  // row of x for each output row; at most kOutputRows entries
   const Vector& final_norm;      // [H]
   const Matrix& unembedding;     // [V, H]
   const PackedMatrix* packed;    // the unembedding in strips, for int8 activations; or null
   float rms_eps;
-  View<float, 2> normed;       // [at least the outputs, H*], scratch
-  View<Q8Block, 2> normed_q8;  // [at least the outputs, H / 32], scratch for int8 activations
-  View<float, 2> logits;       // [at least the outputs, V]
+  View<float, 2> normed;       // [at least outputs.size(), H*], scratch: normed rows
+  View<Q8Block, 2> normed_q8;  // [at least outputs.size(), H / 32], scratch: normed rows in int8
+  View<float, 2> logits;       // [at least outputs.size(), V]: receives the logits
 };
 void unembed(const UnembedArgs& args);
 

@@ -18,7 +18,7 @@
 namespace nibble::cpu {
 namespace {
 
-// A score that acts as "no sink": the difference of two minus infinities would be NaN.
+// Score of a sink that adds nothing to the softmax. Not minus infinity: the difference of two would be NaN.
 constexpr float kNoSink{-1e30f};
 
 void to_split(const float* from, ptrdiff_t count, float* to) {
@@ -28,7 +28,7 @@ void to_split(const float* from, ptrdiff_t count, float* to) {
 }  // namespace
 
 void HeadDrafter::Rows::resize(ptrdiff_t num_rows, ptrdiff_t width) {
-  elements.assign(static_cast<size_t>(num_rows * width), 0.0f);  // keeps the padding to whole blocks zero
+  elements.assign(static_cast<size_t>(num_rows * width), 0.0f);  // the padding to whole blocks must be zero
   view = View<float, 2>(elements.data(), {num_rows, width});
 }
 
@@ -71,7 +71,7 @@ size_t HeadDrafter::kv_bytes(const DraftHeadConfig& head, int num_pages) {
 size_t HeadDrafter::workspace_bytes(const DraftHeadConfig& head, int max_rows) {
   const size_t hidden = static_cast<size_t>(head.hidden),
                kv_width = static_cast<size_t>(head.num_kv_heads * head.head_dim);
-  // Per row: three layer outputs, features, embedding, layer input (twice as wide), keys, values, and angles.
+  // Floats per row: layer outputs (3), features, embedding, layer input (2), keys, values, cosines and sines.
   const size_t row = 7 * hidden + 2 * kv_width + static_cast<size_t>(head.head_dim);
   const size_t output = 5 * hidden + 3 * static_cast<size_t>(head.num_heads * head.head_dim) +
                         3 * static_cast<size_t>(head.intermediate) + static_cast<size_t>(head.draft_vocab);
@@ -124,7 +124,7 @@ void HeadDrafter::attend_to_slots(std::span<const BatchRow> rows) {
           View<float, 3>(parts_.view.data, {kParts, head.num_heads, 2 + width}), attended_.view});
 }
 
-// Computes input_: per row the norm of the embedded token, then that of the features.
+// Computes input_: each row is the norm of the token's embedding, followed by the norm of its features.
 void HeadDrafter::embed_and_norm(View<const float, 2> features, std::span<const BatchRow> rows) {
   const DraftHeadConfig& config = head_.config;
   const ptrdiff_t num_rows = std::ssize(rows), hidden = config.hidden, half = padded(hidden);
@@ -197,7 +197,7 @@ void HeadDrafter::add_mlp(Rows& residuals) {
   add_product(down_, gated_.view, residuals);
 }
 
-// Fills the cache slots of all rows and computes out_ for `outputs`. A row's token follows its position.
+// Fills the cache slots of all rows; computes out_ for `outputs`. A row has the token of the next position.
 void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
                             std::span<const int> outputs) {
   const ptrdiff_t num_rows = std::ssize(rows), half_dim = head_.config.head_dim / 2;
@@ -215,8 +215,8 @@ void HeadDrafter::run_layer(View<const float, 2> features, std::span<const Batch
   out_ = std::move(next);
 }
 
-// Computes features_ = fc (outputs of the layers that the head reads) for the rows whose cache slots are
-// filled. Returns these rows, each with the token that follows it.
+// Computes features_ = fc (outputs of the layers that the head reads) for each row whose cache slot the head
+// fills. Returns these rows, each with the token at the next position instead of its own.
 std::vector<BatchRow> HeadDrafter::fuse_features(const Batch& batch, const DraftSlots& slots) {
   const DraftHeadConfig& config = head_.config;
   const std::vector<BatchRow> batch_rows = rows_of(batch);

@@ -20,17 +20,17 @@ namespace nibble::cpu {
 
 class HeadDrafter {
  public:
-  // Takes the parts that the head lacks from the model, which must outlive this object; InputError if the
-  // model no longer has them. `int8`: as for the model's experts.
+  // If the head's file lacks the embedding or unembedding, uses the model's, which must outlive this object;
+  // throws InputError if the model has freed it. `int8`: whether MXFP4 matrices take int8 activations.
   HeadDrafter(const BackendOptions& options, const Weights& model, const Machine& machine, bool int8);
 
-  // start() makes room for num_rows rows of the layer outputs that the head reads; keep() stores them.
+  // start() prepares a step of num_rows rows. keep() stores the output `x` of `layer` if the head reads it.
   void start(ptrdiff_t num_rows);
   void keep(int layer, View<const float, 2> x);
-  // Called after a step: fills the head's KV cache for its rows, and drafts for the runs that request drafts.
+  // Called after a step: fills the head's KV cache for its rows, then makes the drafts that its runs request.
   std::vector<Drafts> draft(const Batch& batch, std::span<const SampledToken> outputs);
 
-  // Bytes of the matrices, of the cache, and of a step of up to max_rows rows.
+  // Memory of the head: its matrices, its KV cache, and the activations of a step of up to max_rows rows.
   static size_t weight_bytes(const DraftHeadConfig& head, Format format);
   static size_t kv_bytes(const DraftHeadConfig& head, int num_pages);
   static size_t workspace_bytes(const DraftHeadConfig& head, int max_rows);
@@ -41,13 +41,13 @@ class HeadDrafter {
     View<float, 2> view{};
     void resize(ptrdiff_t num_rows, ptrdiff_t width);
   };
-  // The chains that still draft, in the order of their rows in out_.
+  // The chains that are not complete yet, in the order of their rows in out_.
   struct Chains {
-    std::vector<size_t> indices;  // of DraftSlots::chains
-    std::vector<BatchRow> rows;   // inputs of the next level
-    std::vector<int> outputs;     // all of these rows
+    std::vector<size_t> indices;  // index of each chain in DraftSlots::chains
+    std::vector<BatchRow> rows;   // input row of each chain for its next draft
+    std::vector<int> outputs;     // indices into `rows`: all of them
   };
-  // A run per chain, of which only the page table is read.
+  // One Run for each chain. Only its page table is used; `pages` holds the table's storage.
   struct ChainRuns {
     std::vector<std::vector<PageId>> pages;
     std::vector<Run> runs;
@@ -71,7 +71,7 @@ class HeadDrafter {
   std::vector<float> no_sinks_;
   HeadMatrix fc_, q_, k_, v_, o_, gate_, up_, down_, unembedding_;
   KvCache kv_;
-  // taps_ to sines_ have one row per row of the step or of the chains, the others one per output row.
+  // taps_ to sines_: a row per row of the step, later per chain. The others: a row per row that gets logits.
   Rows taps_, features_, embedded_, input_, keys_, values_, cosines_, sines_;
   Rows own_input_, queries_, split_queries_, parts_, attended_, projected_, normed_, gate_out_, up_out_,
       gated_, logits_;

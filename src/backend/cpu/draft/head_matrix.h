@@ -1,6 +1,6 @@
-// A matrix of a draft head and its product with some rows. It is held in MXFP4 by default, if its rows are
-// whole blocks: a draft costs the bytes that are read, and with a quarter of the bytes of BF16 hardly fewer
-// drafts are accepted (figures in docs/speculation.md).
+// A matrix of a draft head and its product with some rows. If its rows are whole blocks, it is stored in
+// MXFP4 by default: the time of a draft is proportional to the bytes read, and MXFP4 has a quarter of BF16's
+// bytes, while hardly fewer drafts are accepted (figures in docs/speculation.md).
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ namespace nibble::cpu {
 
 class HeadMatrix {
  public:
-  // `format`: kMxfp4, or kBf16 to keep the stored format. `int8`: int8 activations for MXFP4 in whole strips.
-  // Throws InputError, which names `source`, if no kernel reads the stored format.
+  // `format`: kMxfp4 to convert, or kBf16 to keep the stored format. `int8`: an MXFP4 matrix of whole strips
+  // takes int8 activations. Throws InputError, which names `source`, if no kernel reads the stored format.
   HeadMatrix(const Matrix& matrix, Format format, const Machine& machine, bool int8,
              const std::string& source);
   int rows() const { return matrix_.rows; }

@@ -14,22 +14,22 @@
 namespace nibble::cpu {
 namespace {
 
-// The pairs (row, k) of this rank's experts, sorted by expert, then by row; pair number = row * K + k. A
-// group's pairs are at places [first, first + count).
+// Pair (row, k), number row * K + k: a row and its k-th expert. Pairs of this rank's experts, sorted by
+// expert, then by row: the index in this order is a pair's place. A group has places [first, first + count).
 struct Group {
-  int expert;  // index among the own experts
+  int expert;  // index among this rank's experts
   ptrdiff_t first, count;
 };
 struct Grouping {
-  std::vector<Group> groups;        // one per expert that some row chose
-  std::vector<ptrdiff_t> pair_at;   // the pair at a place
-  std::vector<ptrdiff_t> place_of;  // [T K]: the inverse of pair_at, or kElsewhere
+  std::vector<Group> groups;        // one for each expert that some row chose
+  std::vector<ptrdiff_t> pair_at;   // number of the pair at each place
+  std::vector<ptrdiff_t> place_of;  // [T K]: place of each pair, or kElsewhere
 };
 constexpr ptrdiff_t kElsewhere{-1};  // the pair's expert is on another rank
 
 Grouping group_by_expert(View<const int, 2> chosen, const IndexRange& own) {
   const ptrdiff_t num_pairs = chosen.shape[0] * chosen.shape[1];
-  std::vector<ptrdiff_t> next(own.count);  // counts, then the next free place
+  std::vector<ptrdiff_t> next(own.count);  // per expert: number of pairs, later the next free place
   for (ptrdiff_t pair = 0; pair < num_pairs; ++pair)
     if (own.has(chosen.data[pair])) ++next[chosen.data[pair] - own.first];
   Grouping grouping;
@@ -60,10 +60,10 @@ float swiglu(float gate, float linear, float limit) {
   return swiglu(broadcast(gate), broadcast(linear), limit)[0];
 }
 
-// Applies biases and swiglu to 32 gates and their linear rows, which alternate; `gated` is in split order.
+// Computes 32 outputs of swiglu, in split order, from 64 elements of u: gates and linear parts alternate.
 void swiglu_block(const float* u, const float* biases, float limit, float* gated) {
   for (ptrdiff_t i = 0; i < kBlock / 2; i += 4) {
-    Floats part[4];  // gate and linear of an even, then of an odd column
+    Floats part[4];  // each: gate and linear part of an even output, then of the odd one after it
     for (ptrdiff_t v = 0; v < 4; ++v) part[v] = load(u + 4 * (i + v)) + load(biases + 4 * (i + v));
     const auto low = [](Floats a, Floats b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); };
     const auto high = [](Floats a, Floats b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); };
@@ -74,7 +74,7 @@ void swiglu_block(const float* u, const float* biases, float limit, float* gated
   }
 }
 
-// Rows of W1 that give one block of h: 32 gates and their linear rows.
+// Rows of W1 that give one block of h: 32 gates and 32 linear parts.
 constexpr ptrdiff_t kBlockRows{2 * kBlock};
 void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t block) {
   const Vector bias = args.layer.gate_up.bias(group.expert);
@@ -97,7 +97,7 @@ void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t bloc
   }
 }
 
-// Multiplies rows [first_row, ...) of W1 with the float activations of one expert's pairs.
+// Computes h from rows [first_row, first_row + kUpRows) of W1 for an expert's pairs, with float activations.
 constexpr ptrdiff_t kUpRows{32};
 void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Group& group,
                      ptrdiff_t first_row) {
@@ -129,7 +129,7 @@ void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) 
   for (ptrdiff_t line = 0; line < 256; line += 64) __builtin_prefetch(scales + line, 0, 2);
 }
 
-// Adds the products of rows [first_row, ...) of every expert's W2 to x. `storage` has room for T K panels.
+// Adds h times rows [first_row, ...) of every expert's W2, weighted, to x. `storage`: space for T K panels.
 void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
   const ptrdiff_t num_rows =
       std::min<ptrdiff_t>(args.machine.panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);

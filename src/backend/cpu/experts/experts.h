@@ -2,14 +2,14 @@
 //   h[t,k,i] = g sigmoid(1.702 g) (l + 1)      g = min(u[2i], limit)      l = clamp(u[2i+1], -limit, limit)
 //   u = W1[e] normed[t] + b1[e]
 //   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded by block in registers, never expanded in memory
-// Activations are float32 or, with packed weights, int8 (q8.h): quantised once per token after the norm, and
-// h where it is computed. Bytes: an expert is read once per kTokenBlock of its rows (20b, one token: 52.9 MB
-// per layer).
+// Activations are float32 or, with weights in strips, int8 (q8.h): the normed row is quantised once per
+// token, and h right after it is computed. Memory traffic: the weights of an expert once per kTokenBlock of
+// its rows (20b, one token: 52.9 MB per layer).
 //
-// Design: (row, k) pairs are grouped by expert. A work item of the first half is a panel of one expert's W1,
-// and applies swiglu as well, since gates and their linear rows alternate. An item of the second half is a
-// panel of W2 of all experts: it adds the K terms of its elements of x in the router's order of k, so the
-// bits of a row do not depend on the experts of other rows.
+// Design: (row, k) pairs are grouped by expert. In the first of two loops, a work item is a panel of one
+// expert's W1; it also applies swiglu, since gates and linear parts are alternate rows. In the second loop,
+// an item is a panel of W2 of all experts: it adds the K terms of its elements of x in the router's order of
+// k, so the result of a row does not depend on the experts of other rows.
 #pragma once
 
 #include "backend/cpu/machine.h"
@@ -22,19 +22,19 @@ namespace nibble::cpu {
 
 struct ExpertsArgs {
   const Machine& machine;
-  View<const float, 2> normed;   // [T, H*]
-  View<const int, 2> chosen;     // [T, K], below E
-  View<const float, 2> weights;  // [T, K]
-  const LayerWeights& layer;     // gate_up (W1, b1), down (W2, b2) of its own experts
-  const PackedLayer* packed;     // W1, W2 in strips, for int8 activations; or null
-  IndexRange own;                // of the E experts, those with weights on this rank; the others add nothing
+  View<const float, 2> normed;   // [T, H*]: the residual stream after the norm
+  View<const int, 2> chosen;     // [T, K]: indices of experts, 0 to E - 1
+  View<const float, 2> weights;  // [T, K]: the experts' weights in the sum
+  const LayerWeights& layer;  // its gate_up (W1, b1) and down (W2, b2), of the rank's own experts, are read
+  const PackedLayer* packed;  // W1, W2 in strips, for int8 activations; or null
+  IndexRange own;             // the experts whose weights this rank has; other experts add nothing
   float swiglu_limit;
-  View<float, 2> gated;  // h [T K, I*], scratch for float activations
-  // Scratch for int8 activations, sorted by expert, then by row: rows that share weights are adjacent.
-  View<Q8Block, 2> normed_q8;  // [T K, H / 32]
-  View<Q8Block, 2> gated_q8;   // h [T K, I / 32]
-  View<float, 3> down_panels;  // [thread, T K, kMaxPanelRows], scratch
-  View<float, 2> x;            // [T, H]
+  View<float, 2> gated;  // [T K, I*], scratch for float activations: h
+  // Scratch for int8 activations. Rows are sorted by expert, so that rows with the same weights are adjacent.
+  View<Q8Block, 2> normed_q8;  // [T K, H / 32]: normed rows
+  View<Q8Block, 2> gated_q8;   // [T K, I / 32]: h
+  View<float, 3> down_panels;  // [thread, T K, kMaxPanelRows], scratch: products with W2
+  View<float, 2> x;            // [T, H]: the residual stream
 };
 void experts(const ExpertsArgs& args);
 

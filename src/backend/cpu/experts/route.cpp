@@ -11,7 +11,7 @@
 namespace nibble::cpu {
 namespace {
 
-constexpr ptrdiff_t kRowsPerItem{4};  // the tile of the widest kernel
+constexpr ptrdiff_t kRowsPerItem{4};  // the most tokens that a float kernel multiplies at once (kTileTokens)
 
 int largest_but(std::span<const int> taken, std::span<const float> logits) {
   int best = -1;

@@ -1,8 +1,8 @@
 // Router: norm, gate, top K, softmax over the chosen:
 //   h = rms_norm(x)      l = Wr h + br      chosen[t] = the K largest of l[t], descending
 //   weights[t,k] = exp(l[t,chosen[t,k]]) / sum over the K chosen
-// The lower index wins among equal logits. Bytes: Wr (20b: 184 KB per layer). A work item runs the whole
-// router for a few rows, since starting a second parallel loop would cost more than reading Wr.
+// The lower index wins among equal logits. Memory traffic: Wr (20b: 184 KB per layer). A work item runs the
+// whole router for kRowsPerItem rows: a second parallel loop would cost more than reading Wr again.
 #pragma once
 
 #include "backend/cpu/machine.h"
@@ -13,13 +13,13 @@ namespace nibble::cpu {
 
 struct RouteArgs {
   const Machine& machine;
-  View<const float, 2> x;     // [T, H]
-  const LayerWeights& layer;  // mlp_norm, router, router_bias
+  View<const float, 2> x;     // [T, H]: the residual stream
+  const LayerWeights& layer;  // its mlp_norm, router and router_bias are read
   float rms_eps;
-  View<float, 2> logits;   // l [T, E], scratch
-  View<float, 2> normed;   // h [T, H*]
-  View<int, 2> chosen;     // [T, K]
-  View<float, 2> weights;  // [T, K]
+  View<float, 2> logits;   // [T, E], scratch: l
+  View<float, 2> normed;   // [T, H*]: receives h, which the experts read too
+  View<int, 2> chosen;     // [T, K]: receives the indices of experts
+  View<float, 2> weights;  // [T, K]: receives their weights in the sum
 };
 void route(const RouteArgs& args);
 

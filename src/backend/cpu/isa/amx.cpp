@@ -1,11 +1,11 @@
 // AMX (Intel servers since Sapphire Rapids): one instruction multiplies 16 tokens by 16 weight rows over the
 // 32 columns of a block. AVX-512 scales the block sums and adds them in the order of the other kernels, so
-// the bits are the same. Fewer than kLeastTokens tokens use those kernels.
-//   A  16 tokens x 32 bytes: codes of activations as stored, one row of blocks per token
-//   B  8 rows of 4 columns x 16 weight rows x 4 bytes: a block of a strip: Q8_0 as stored, MXFP4 expanded
-//   C  16 tokens x 16 weight rows, int32
-// kChunk blocks at a time: the activations of 16 tokens (22 KB) stay in L1 for all strips. A product of 8,192
-// multiply-adds takes 30 clocks: 16 for the tile instruction, the rest for 48 vector instructions and loads.
+// the bits are the same. Fewer than kLeastTokens tokens use the AVX-512 kernel. The three kinds of tiles:
+//   A  16 tokens x 32 bytes: a block of int8 activations of each token, as stored
+//   B  8 rows of 4 columns x 16 weight rows x 4 bytes: a block of a strip, Q8_0 as stored, MXFP4 as int8
+//   C  16 tokens x 16 weight rows: block sums in int32
+// In chunks of kChunk blocks, so that activations of 16 tokens (22 KB) stay in L1. A product (8,192
+// multiply-adds) takes 30 clocks: 16 for the tile instruction, the rest for 48 vector instructions and loads.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -14,12 +14,12 @@
 namespace nibble::cpu {
 namespace {
 
-constexpr int kRows{16};                          // rows in a strip
-constexpr int kTile{16};                          // tokens in a tile
-constexpr int kLeastTokens{6};                    // fewer tokens are faster in vector registers
-constexpr ptrdiff_t kChunk{32};                   // blocks in a chunk
-constexpr ptrdiff_t kMaxStrips{4};                // strips at a time
-constexpr ptrdiff_t kBlockBytes{kRows * kBlock};  // bytes of B per block
+constexpr int kRows{16};            // rows in a strip
+constexpr int kTile{16};            // tokens in a tile
+constexpr int kLeastTokens{6};      // from this number of tokens on, tiles are faster than vector registers
+constexpr ptrdiff_t kChunk{32};     // blocks in a chunk (see above)
+constexpr ptrdiff_t kMaxStrips{4};  // strips that are expanded together
+constexpr ptrdiff_t kBlockBytes{kRows * kBlock};  // bytes of a block in the layout of B
 
 struct TileConfig {
   uint8_t palette, start_row, reserved[14];
@@ -85,10 +85,10 @@ struct Whole {
   static constexpr bool value{is_whole};
 };
 
-// Product of up to 16 tokens with one chunk of a strip; the first chunk stores y, the others add to it.
+// Product of up to 16 tokens with one chunk of a strip. The first chunk stores y, later ones add to it.
 struct ProductArgs {
-  const int8_t* weights;  // [num_blocks, kBlockBytes]
-  const __m512* scales;   // [num_blocks]
+  const int8_t* weights;  // [num_blocks, kBlockBytes]: blocks in the layout of B
+  const __m512* scales;   // [num_blocks]: the scales of 16 rows
   const Q8Block* x;       // the first token's first block in the chunk
   ptrdiff_t x_stride;     // bytes from a token to the next
   int num_tokens;
@@ -96,7 +96,7 @@ struct ProductArgs {
   bool is_first;
   float* y;
   ptrdiff_t y_stride;
-  const uint8_t* ahead;  // each block prefetches one cache line from here on
+  const uint8_t* ahead;  // start of the cache lines to prefetch, one per block
 };
 
 // Intrinsics take tile numbers as immediates, so each tile number needs its own code.
@@ -131,7 +131,7 @@ inline void multiply(const ProductArgs& args, ptrdiff_t block, int32_t* sums) {
   }
 }
 
-// Products run kAhead blocks before their sums are loaded, to hide the latency of product and store.
+// A product is issued kAhead blocks before its sums are loaded, which hides the latency of tile and store.
 constexpr ptrdiff_t kAhead{3};
 
 inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sums)[kTile * kRows]) {
@@ -147,7 +147,7 @@ inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sum
   }
 }
 
-// With fewer than 16 tokens the sums of missing tokens stay zero.
+// `is_whole`: all 16 tokens are present. Otherwise the sums of the absent tokens stay zero.
 template <bool is_whole>
 inline void product(const ProductArgs& args) {
   alignas(64) int32_t sums[4][kTile * kRows];
@@ -177,7 +177,7 @@ inline void product(const ProductArgs& args) {
 
 template <class Format>
 inline void strips(const StripArgs& args) {
-  // Rows without a constant stride, and small numbers of tokens, go to the AVX-512 kernel.
+  // To AVX-512: all tokens if their activations have no constant stride, and a last tile of few tokens.
   ptrdiff_t stride = 0;
   int num_tiled = args.num_tokens;
   if (num_tiled >= kLeastTokens) {
@@ -213,7 +213,7 @@ inline void strips(const StripArgs& args) {
           scales[s][b] = Format::scale(args.scales + (block + b) * Format::kScaleBytes);
       }
       asm volatile("" ::: "memory");  // GCC does not know that tiles are loaded from these arrays
-      // Each product prefetches part of what follows: the next chunk of each strip, or the next strips.
+      // Each product prefetches part of the next codes: the next chunk of its strip, or the next strips.
       const bool is_last = first + count == num_blocks;
       const auto multiply_tile = [&](int token, auto is_whole) {
         for (ptrdiff_t s = 0; s < num_strips; ++s) {

@@ -16,14 +16,14 @@ struct Avx512 {
     Vec even, odd;
   };
   static constexpr int kLanes{16};
-  static constexpr int kTileTokens{4};  // 16 sums, 8 activations, 2 weights and the table fill 32 registers
+  static constexpr int kTileTokens{4};  // 32 registers: 16 sums, 8 activations, 2 weights, the table
 
   static Vec zero() { return _mm512_setzero_ps(); }
   static Vec load(const float* p) { return _mm512_loadu_ps(p); }
   static void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
   static Vec broadcast(float x) { return _mm512_set1_ps(x); }
   static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
-  // Adds lanes i and i + 8, then i + 4, i + 2, i + 1.
+  // Adds lanes 8 apart, then lanes 4, 2 and 1 apart.
   static float sum(Vec v) {
     const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v),
                                        _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
@@ -31,16 +31,16 @@ struct Avx512 {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
-  // Adds in the order of sum(), but two halves at a time: 13 instructions instead of four times 7, which
-  // matters for attention's products of 64 elements.
+  // Sums the lanes of four vectors, each in the order of sum(). Two vectors share each addition: 13
+  // instructions instead of 28, which matters in attention, where a product has only 64 elements.
   static void sums_of_four(Vec a, Vec b, Vec c, Vec d, float* to) {
     const auto halves = [](Vec x, Vec y) {
       return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
     };
-    const Vec ab = halves(a, b), cd = halves(c, d);  // 8 sums of each
+    const Vec ab = halves(a, b), cd = halves(c, d);  // 4 x 8 partial sums
     const Vec fours = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
     const Vec twos = _mm512_add_ps(fours, _mm512_permute_ps(fours, 0x4E));
-    const Vec ones = _mm512_add_ps(twos, _mm512_permute_ps(twos, 0xB1));  // each sum in 4 lanes
+    const Vec ones = _mm512_add_ps(twos, _mm512_permute_ps(twos, 0xB1));  // the four sums, each in 4 lanes
     const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_permutexvar_ps(first, ones)));
   }
@@ -64,7 +64,7 @@ struct Avx512 {
             _mm512_cvtph_ps(_mm256_or_si256(odd, _mm256_srai_epi16(nan, 8)))};
   }
 
-  // vpermps reads only the low 4 bits of a lane: the even code needs no mask. Scaling by 2^n is exact.
+  // vpermps reads only the low 4 bits of a lane: the low code needs no mask. Scaling by 2^n is exact.
   static Table table(float scale) {
     const __m512 values = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f,  //
                                          -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);

@@ -13,10 +13,10 @@ struct Avx512Vnni {
   using Floats = __m512;
   using Ints = __m512i;
   struct Weights {
-    __m512i words[8];  // unsigned
+    __m512i words[8];  // bytes are unsigned
   };
   static constexpr int kStripRows{16};
-  static constexpr int kTileTokens{8};  // 8 sums, 8 vectors of weights, the scale, and temporaries
+  static constexpr int kTileTokens{8};  // registers: 8 sums, 8 weights, the scale, temporaries
 
   static Floats zero() { return _mm512_setzero_ps(); }
   static Floats broadcast(float x) { return _mm512_set1_ps(x); }
@@ -25,7 +25,7 @@ struct Avx512Vnni {
   static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   static Floats to_float(Ints v) { return _mm512_cvtepi32_ps(v); }
 
-  // `offset`: start of the sum, which compensates for the number added to the weights.
+  // `offset`: the initial sum, which compensates for the constant added to the weights (Q8Block).
   static Ints dot(const Weights& weights, const int8_t* codes, int32_t offset) {
     __m512i sum = _mm512_set1_epi32(offset);
     for (int w = 0; w < 8; ++w) {
@@ -37,7 +37,7 @@ struct Avx512Vnni {
   }
 };
 
-// Uses doubled weights + 12: 0 to 24.
+// Weights are unpacked to 2 w + 12, a number from 0 to 24, because vpdpbusd needs unsigned bytes.
 struct Mxfp4 : Avx512Vnni {
   static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 
@@ -68,7 +68,7 @@ struct Mxfp4 : Avx512Vnni {
   }
 };
 
-// Uses weights + 128, which flips the sign bit.
+// Weights are unpacked to w + 128, an unsigned byte: that flips the sign bit.
 struct Q8_0 : Avx512Vnni {
   static constexpr int kCodeBytes{kStripRows * kBlock}, kScaleBytes{2 * kStripRows};
 

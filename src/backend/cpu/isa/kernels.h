@@ -1,12 +1,12 @@
 // Arguments and declarations of the loops that exist once per instruction set. Files of this folder are
 // compiled for instruction sets that the machine may lack. They include only intrinsics and headers of this
-// folder, and this header defines no function: the linker keeps any one copy of an inline function, perhaps
-// one with AVX-512 on a machine without it.
+// folder, and this header defines no function: of an inline function that several files compile, the linker
+// keeps one copy, which could contain AVX-512 instructions.
 //
 // Float activations are in split order: in each block of 32 elements the 16 even ones, then the 16 odd ones,
-// rows zero-padded to whole blocks. So every weight format is decoded without a shuffle: a 32-bit word of
-// BF16, a 16-bit word of FP8 and a byte of MXFP4 codes hold an even element in the low half and an odd one in
-// the high half.
+// with rows zero-padded to whole blocks. So every weight format is decoded without a shuffle: a 32-bit word
+// of BF16, a 16-bit word of FP8 and a byte of MXFP4 codes hold an even element in the low half and an odd one
+// in the high half.
 #pragma once
 
 #include <cstddef>
@@ -32,13 +32,13 @@ inline constexpr int kBlock{32};  // elements of a row decoded together: the siz
 struct DotArgs {
   const void* weights;      // [rows, cols], row-major: BF16, E4M3, or MXFP4 codes (16 bytes per 32 elements)
   const uint8_t* scales;    // for MXFP4: E8M0, [rows, cols / 32]
-  const float* row_scales;  // for E4M3: [rows], factor of the finished sum; null: 1
+  const float* row_scales;  // for E4M3: [rows], multiplied with the finished sum; null: all are 1
   int cols;
   int first_row, num_rows;
-  const float* const* x;  // [num_tokens] rows of `cols` elements, split order
+  const float* const* x;  // [num_tokens]: pointers to rows of `cols` elements in split order
   int num_tokens;
   float* y;
-  ptrdiff_t y_stride;  // elements from y[t] to y[t + 1]
+  ptrdiff_t y_stride;  // distance of y[t] and y[t + 1], in floats
 };
 using DotKernel = void (*)(const DotArgs&);
 
@@ -46,10 +46,10 @@ using DotKernel = void (*)(const DotArgs&);
 struct WeighArgs {
   const void* values;  // BF16 or E4M3 [num_positions, head_dim]
   int num_positions, head_dim;
-  const float* weights;  // [num_heads, ...]
+  const float* weights;  // [num_heads, weights_stride], of which num_positions are read
   ptrdiff_t weights_stride;
   int num_heads;
-  float* out;  // [num_heads, ...], rows in split order
+  float* out;  // [num_heads, out_stride], rows in split order
   ptrdiff_t out_stride;
 };
 using WeighKernel = void (*)(const WeighArgs&);
@@ -57,7 +57,7 @@ using WeighKernel = void (*)(const WeighArgs&);
 inline constexpr int kMaxStripRows{16};
 
 // 32 int8 activations in natural order: x[c] = 2 * half_scale * codes[c], halved since MXFP4 weights are
-// doubled. The offsets compensate for the number added to weights where instructions need unsigned ones.
+// doubled. Kernels that need unsigned weights add 12 or 128 to them; the offsets compensate for it.
 struct Q8Block {
   int8_t codes[kBlock];
   float half_scale;
@@ -67,23 +67,22 @@ struct Q8Block {
 
 // y[t][r] = sum over c of w[first_row + r][c] * x[t][c], with weights in strips and int8 activations; y[t][r]
 // has the same bits for any number of tokens and rows. A strip has one row per 32-bit lane of a vector
-// (StripRow::strip_rows). A vector holds 4 adjacent columns of all rows, and is multiplied by a broadcast
-// word of activations. A block of a strip takes the same number of bytes as in a file:
-//   MXFP4   16 bytes of codes per row: word v = 0..3 of every row in turn, with columns 8 v + j in the low
-//           and 8 v + 4 + j in the high nibble of byte j; and one E8M0 scale per row
-//   Q8_0    32 bytes per row: word w = 0..7 of every row in turn, columns 4 w + j, int8; and one scale d per
-//           row, an IEEE half
-//   block sum = sum over c of 2 w[c] * codes[c] (MXFP4) or w[c] * codes[c] (Q8_0): exact, in int32
-//   y = sum over blocks, in order, in float32, of block sum * (s * half_scale),  s = 2^(e - 127) or 2 d
+// (StripRow::strip_rows rows). A vector holds 4 adjacent columns of all rows of the strip, and is multiplied
+// by 4 activations that are broadcast to all lanes. A block of a strip takes the same number of bytes as in a
+// file:
+//   MXFP4   16 bytes of codes per row: word v = 0..3 of row 0, of row 1, ..., then word v + 1. Byte j of a
+//           word has column 8 v + j in the low and 8 v + 4 + j in the high nibble. One E8M0 scale per row
+//   Q8_0    32 bytes per row: word w = 0..7 of row 0, of row 1, ..., then word w + 1. Byte j of a word is
+//           column 4 w + j, int8. One scale d per row, an IEEE half
 struct StripArgs {
-  const uint8_t* codes;   // [rows / strip_rows, cols / 32, 4 or 8, strip_rows, 4]
-  const uint8_t* scales;  // [rows / strip_rows, cols / 32, strip_rows]
+  const uint8_t* codes;   // [strip, block, word, row, byte of 4]; 4 or 8 words per block
+  const uint8_t* scales;  // [strip, block, row]
   int cols;
   int first_row, num_rows;  // multiples of strip_rows
-  const Q8Block* const* x;  // [num_tokens] rows of cols / 32 blocks
+  const Q8Block* const* x;  // [num_tokens]: pointers to rows of cols / 32 blocks
   int num_tokens;
   float* y;
-  ptrdiff_t y_stride;  // elements from y[t] to y[t + 1]
+  ptrdiff_t y_stride;  // distance of y[t] and y[t + 1], in floats
 };
 using StripKernel = void (*)(const StripArgs&);
 

@@ -12,7 +12,7 @@ namespace {
 
 struct Neon {
   using Vec = float32x4_t;
-  using Table = float32x4_t;  // only the scale; the table of values is the same for all blocks
+  using Table = float32x4_t;  // the scale, by which looked-up values are multiplied
   struct Pair {
     Vec even, odd;
   };
@@ -44,13 +44,13 @@ struct Neon {
             vcvt_f32_f16(vreinterpret_f16_s16(vorr_s16(odd, vshr_n_s16(nan, 8))))};
   }
 
-  // Only the upper two bytes of a code's float32 are nonzero. The code is copied to the upper two bytes of a
-  // lane, each looked up in its own 16-entry table; the out-of-range indices of the lower bytes give zero.
+  // A float32 of an E2M1 value is nonzero only in its upper two bytes. Each of these is looked up in a
+  // 16-entry table by the code; the lower two bytes get an out-of-range index, which gives zero.
   static Table table(float scale) { return vdupq_n_f32(scale); }
   static Pair mxfp4(const uint8_t* p, Table scale) {
-    constexpr uint8_t kUpperTwo[32]{0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0,   // bits 16 to 23
-                                    0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0,   //
-                                    0x00, 0x3F, 0x3F, 0x3F, 0x40, 0x40, 0x40, 0x40,   // bits 24 to 31
+    constexpr uint8_t kUpperTwo[32]{0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0,  // table of bits 16 to 23
+                                    0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0,  //
+                                    0x00, 0x3F, 0x3F, 0x3F, 0x40, 0x40, 0x40, 0x40,  // table of bits 24 to 31
                                     0x80, 0xBF, 0xBF, 0xBF, 0xC0, 0xC0, 0xC0, 0xC0};  //
     constexpr uint8_t kSpread[16]{255, 255, 0, 0, 255, 255, 1, 1, 255, 255, 2, 2, 255, 255, 3, 3};
     constexpr uint8_t kWhichTable[16]{255, 255, 0, 16, 255, 255, 0, 16, 255, 255, 0, 16, 255, 255, 0, 16};
@@ -66,7 +66,7 @@ struct Neon {
   }
 };
 
-// A sum of two products is at most 2 * 128 * 127 = 32,512 and fits into 16 bits; a sum of three would not.
+// In 16 bits: a sum of two products is at most 2 * 128 * 127 = 32,512; a sum of three would not fit.
 template <class Format>
 struct Strip : Format {
   static int32x4_t dot(const NeonStrips::Weights& weights, const Q8Block& x) {

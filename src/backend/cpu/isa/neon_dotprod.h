@@ -1,4 +1,4 @@
-// Block sums by sdot, which multiplies 4 columns of 4 rows by a word of activations: 16 products.
+// Block sums by sdot, which makes 16 products: of 4 columns of 4 rows with the same 4 activations.
 #pragma once
 
 #include "backend/cpu/isa/neon_strip.h"

@@ -12,7 +12,7 @@ struct NeonStrips {
   using Floats = float32x4_t;
   using Ints = int32x4_t;
   struct Weights {
-    int8x16_t words[8];  // 4 columns of 4 rows
+    int8x16_t words[8];  // each: 4 columns of 4 rows
   };
   static constexpr int kStripRows{4};
   static constexpr int kTileTokens{8};  // 19 registers: 8 sums, 8 vectors of weights, a scale, 2 activations
@@ -25,7 +25,7 @@ struct NeonStrips {
   static Floats to_float(Ints v) { return vcvtq_f32_s32(v); }
 };
 
-// Weights and products are signed, so no offset is needed.
+// NEON multiplies signed bytes, so weights need no offset (Q8Block).
 struct NeonMxfp4 : NeonStrips {
   static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 

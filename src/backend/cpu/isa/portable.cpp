@@ -1,5 +1,5 @@
-// For any machine: the compiler's vectors of 4 floats (SSE2, NEON, or plain code). Multiplies and adds with
-// two roundings, since not every machine has an fma.
+// Code for any machine, with the compiler's vectors of 4 floats (SSE2, NEON, or plain code). A product is
+// rounded before it is added, since not every machine has a fused multiply-add.
 #include "backend/cpu/isa/strip.h"
 #include "backend/cpu/isa/tile.h"
 
@@ -24,7 +24,7 @@ constexpr E4m3Floats kE4m3 = [] {
 struct Portable {
   using Vec = float __attribute__((vector_size(16)));
   using Words = uint32_t __attribute__((vector_size(16)));
-  using Table = float;  // the scale: without a shuffle instruction, a table in registers is useless
+  using Table = float;  // the scale, as values are looked up in memory
   struct Pair {
     Vec even, odd;
   };

@@ -1,10 +1,10 @@
-// The loop over strips (isa/kernels.h) for vectors of any width, in an unnamed namespace like tile.h. Bytes:
-// 4.25 or 8.5 bits per weight and tile of tokens; a strip's codes (20b: 23 or 46 KB) stay in L1.
+// The loop over strips (isa/kernels.h) for vectors of any width, in an unnamed namespace like tile.h. Every
+// tile of tokens reads all weights (4.25 or 8.5 bits); a strip's codes (20b: 23 or 46 KB) stay in L1.
 //
-// `Strip` has static functions for one format and one instruction set: Floats and Ints have kStripRows lanes;
-// unpack(p) converts a block's kCodeBytes to vectors of weights; scale(p) converts its kScaleBytes to
-// float32, doubled if the weights are not; dot(weights, x) computes a block sum; kTileTokens tokens share an
-// unpacked block. If tokens are multiplied in pairs: dot_pair(weights, x, y), and OfOneToken for an odd one.
+// `Strip` is one format in one instruction set: Floats and Ints have kStripRows lanes; unpack(p) converts a
+// block's kCodeBytes bytes to vectors of weights; scale(p) converts its kScaleBytes bytes to float32, doubled
+// if the weights are not; dot(weights, x) computes a block sum; kTileTokens tokens share an unpacked block.
+// If tokens are multiplied in pairs: dot_pair(weights, x, y), and the type OfOneToken for a last single one.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"
@@ -48,7 +48,7 @@ inline void strip_tile(const StripArgs& args, int strip, int token) {
   for (int t = 0; t < num_tokens; ++t) Strip::store(y + t * args.y_stride, sums[t]);
 }
 
-// Processes tokens in tiles of num_tokens, and the rest in tiles of half the size.
+// Processes tokens in tiles of num_tokens, and the remaining tokens in tiles of half the size, and so on.
 template <class Strip, int num_tokens>
 inline void strip_tokens(const StripArgs& args, int strip, int token) {
   for (; token + num_tokens <= args.num_tokens; token += num_tokens)

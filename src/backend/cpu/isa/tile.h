@@ -1,10 +1,11 @@
 // The loops of DotArgs and WeighArgs (isa/kernels.h) for vectors of any width, in an unnamed namespace, so
 // that each file that includes this header has its own copy.
 //
-// `Simd` has static functions: Vec has kLanes floats; sum adds its lanes in a fixed order, sums_of_four(a, b,
-// c, d, to), if present, those of four vectors; bf16(p), e4m3(p) and mxfp4(p, table) decode 2 * kLanes
-// elements into a vector of the even and one of the odd elements; results of e4m3 must be multiplied by
-// kE4m3Factor, a power of two; table(scale) is the table for mxfp4; kTileTokens tokens share a decoded block.
+// `Simd` is one instruction set: Vec has kLanes floats; sum(v) adds the lanes in a fixed order,
+// sums_of_four(a, b, c, d, to), if present, those of four vectors; bf16(p), e4m3(p) and mxfp4(p, table)
+// decode 2 * kLanes elements into a vector of the even and one of the odd ones; e4m3 values must be
+// multiplied by kE4m3Factor, a power of two; table(scale) is the table for mxfp4; kTileTokens tokens share a
+// decoded block.
 //
 //             x[0]  x[1]  x[2]  x[3]     kTileTokens tokens
 //   w[row]     .     .     .     .       Each of the R x T sums is a vector register of its own and takes its
@@ -21,7 +22,7 @@ namespace {
 
 constexpr int kTileRows{4};
 
-// 2^(e - 127) for every E8M0 byte; 255 is NaN. A broadcasting load costs the vector units nothing.
+// 2^(e - 127) for every E8M0 byte; 255 is NaN. A table, because a load that broadcasts uses no vector unit.
 struct E8m0Floats {
   float of[256];
 };
@@ -32,10 +33,10 @@ constexpr E8m0Floats kE8m0 = [] {
   return floats;
 }();
 
-// One row of weights, a struct per format. decode() returns 2 * kLanes elements from `offset` in a block.
-// prefetch() fetches a block's share of the next tile's rows: an MXFP4 row (20b: 1,440 bytes) is too short
-// for the hardware prefetcher, and one core reads 1.8 times as fast with it. finish() turns the sum into the
-// result. Formats with an Element type may end within a block.
+// One row of weights: a struct for each format. decode() returns 2 * kLanes elements from `offset` in a
+// block. prefetch() fetches, for one block, a part of the next tile's rows: an MXFP4 row (20b: 1,440 bytes)
+// is too short for the hardware prefetcher, and one core reads 1.8 times as fast with prefetch(). finish()
+// turns the sum into the result. Rows of formats with an Element type may end within a block.
 template <class Simd>
 struct Bf16Row {
   using Element = uint16_t;
@@ -145,7 +146,7 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
     for (int t = 0; t < num_tokens; ++t) sums.at[r][t] = Simd::zero();
 
   const int num_blocks = args.cols / kBlock;
-  // Only the first tile of tokens prefetches, and not past the panel: the next panel may be another thread's.
+  // Only the first tile of tokens prefetches, and only within the panel: the next may be another thread's.
   const bool is_followed = token == 0 && row + 2 * kTileRows <= args.first_row + args.num_rows;
   for (int block = 0; block < num_blocks; ++block) {
     if (is_followed) rows[0].prefetch(args, block);
@@ -169,7 +170,7 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
           rows[r].finish(Simd::sum(sums.at[r][t]));
 }
 
-// Processes tokens in tiles of num_tokens, and the rest in tiles of half the size.
+// Processes tokens in tiles of num_tokens, and the remaining tokens in tiles of half the size, and so on.
 template <class Simd, class Row, int num_rows, int num_tokens>
 inline void dot_rows(const DotArgs& args, int row, int token) {
   for (; token + num_tokens <= args.num_tokens; token += num_tokens)
@@ -186,7 +187,7 @@ inline void dot(const DotArgs& args) {
   for (; row < end; ++row) dot_rows<Simd, Row, 1, Simd::kTileTokens>(args, row, 0);
 }
 
-// Computes 32 elements of `out` from `first` on; an incomplete last block is copied and zero-padded.
+// Adds to 32 elements of `out` from `first` on; values that end within these are copied and zero-padded.
 template <class Simd, class Row, int num_heads>
 inline void weigh_block(const WeighArgs& args, int head, int first) {
   const bool is_whole = first + kBlock <= args.head_dim;

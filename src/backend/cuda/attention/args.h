@@ -12,7 +12,7 @@ namespace nibble::cuda {
 enum class KvFormat { kBf16, kE4m3 };
 struct LayerPages {
   void* data;      // [page, keys and values, Nkv, 32, D]
-  int is_sliding;  // selects the page table
+  int is_sliding;  // whether rows use their sliding page table
   KvFormat format;
 };
 
@@ -35,32 +35,32 @@ struct RopeInput {
 struct AppendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
-  bool has_rest;       // it is in two parts
+  bool has_rest;       // whether `parts` has two partial sums to add
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). In an image, cells have natural column order.
+  // [T, Nq D] or null: rope(q) log2(e) / 8, for attend_tiles(). Cells of an image are not in lane_order().
   Activations queries;
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
-// out = softmax(rope(q) k / 8, sink) v over the positions (or the path, RowPath) that each single row sees.
+// out = softmax(rope(q) k / 8, sink) v for single rows, each over its positions or, in a tree, its RowPath.
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
-  bool has_rest;       // it is in two parts
+  bool has_rest;       // whether `parts` has two partial sums to add
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
   int window;          // 0: no window
   const float* sinks;  // [Nq]
-  // Whether attend_rows() also writes the rows' k and v, which must then be of different sequences.
+  // Whether attend_rows() also writes k and v of the rows. If so, no two rows may be of one sequence.
   int writes_kv;
   int first_row, max_chunks;
-  float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]
-  unsigned* tickets;  // [rows of the launch, Nkv], zero before and after every launch
+  float* partials;    // [rows of the launch, Nkv, max_chunks, kPartialFloats]: one partial softmax per chunk
+  unsigned* tickets;  // [rows of the launch, Nkv]: finished CTAs; zero before and after every launch
   Activations out;    // [T, Nq D]
-  // [mailbox_partials, kPartialFloats], zero between launches: for up to mailbox_partials partial results.
+  // [mailbox_partials, kPartialFloats]: partial softmaxes as tagged words; zero between launches.
   float* mailbox{nullptr};
   int mailbox_partials{0};
 };
@@ -81,11 +81,11 @@ struct AttendTilesArgs {
   int window;            // 0: no window
   const float* sinks;    // [Nq]
   Activations attended;  // [T, Nq D]: the queries as append() left them; overwritten by the result
-  // [kMostTileCtas, kTileTotals], zero before and after every launch: for totals of tiles shared by CTAs.
+  // [kMostTileCtas, kTileTotals]: sums of a tile that the next CTA continues; zero before and after a launch.
   float* mailbox{nullptr};
 };
 inline constexpr int kMostTileCtas{144};                    // multiprocessors of a full GH100
-inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats
+inline constexpr int kTileTotals{kTileRows / 2 * 32 * 36};  // floats per CTA
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 void attend_wgmma(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 

@@ -14,13 +14,13 @@ struct KeptTile {
   int parents[kKeepThreads];
   bool fit[kKeepThreads];
   int right[kKeepThreads];    // accepted drafts: rows of the run
-  uint2 moves[kKeepThreads];  // from, to: rows of a head's elements, from the start of a layer's cache
+  uint2 moves[kKeepThreads];  // source and destination, as numbers of key rows [D] in a layer's cache
   int num_right, last;
 };
 
-// Moves rows of `row_bytes` of all heads, keys and values. A thread moves the same 16 bytes of each row, one
-// row after another. kAhead rows can be read before they are written: a draft moves to its own or an earlier
-// slot, and later drafts are in later slots, so no move writes a row that a later move reads.
+// Moves K and V of `num_moves` drafts for all heads. A thread moves the same 16 bytes of one draft after
+// another. It can read kAhead drafts before it writes the first: a draft moves to its own or an earlier slot,
+// and later drafts are in later slots, so no move overwrites a draft that has yet to be read.
 __device__ void move_rows(void* cache, int num_kv_heads, int row_bytes, const uint2* moves, int num_moves) {
   constexpr int kAhead{4};
   const int row_quads = row_bytes / 16;
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kKeepThreads)
       tile.moves[thread] = {place_of(args.input.slots[row_index]), place_of(row.position)};
     }
     __syncthreads();
-    int first_move = 0;  // drafts before the first one that moves are in their slots already
+    int first_move = 0;  // skips drafts that are in their slots already
     while (first_move < tile.num_right && tile.moves[first_move].x == tile.moves[first_move].y) ++first_move;
     const int row_bytes = kHeadDim * (pages.format == KvFormat::kBf16 ? 2 : 1);
     move_rows(pages.data, args.num_kv_heads, row_bytes, tile.moves + first_move, tile.num_right - first_move);

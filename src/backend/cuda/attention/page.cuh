@@ -4,8 +4,7 @@
 // R is the page's largest score rounded up to a whole number. Partial softmaxes of a chunk (8 pages from the
 // row's first) are merged in order, then those of chunks. Rescaling to another R multiplies by a power of
 // two, which is exact. So decoding, which merges chunks computed in parallel relative to the largest R, and
-// prefill, which merges them serially, give the same bits, unless a sum falls below 2^-126 (float32 loses
-// bits).
+// prefill, which merges them serially, give the same bits unless a sum falls below 2^-126, which rounds.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -46,10 +45,10 @@ struct KvCodec<KvFormat::kE4m3> {
   static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // Exponent and mantissa, shifted to bfloat16's place, are the value times 2^-120; the product undoes that.
+  // E4M3 bits at their place in a bfloat16 mean 2^-120 times the value, as exponent biases differ by 120.
   static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
-      const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
+      const uint32_t high = __byte_perm(codes, 0, selector);  // a code in each upper byte
       const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
       const __nv_bfloat162 value =
           __hmul2(reinterpret_cast<const __nv_bfloat162&>(small), __float2bfloat162_rn(0x1p120f));
@@ -96,7 +95,7 @@ __device__ inline uint32_t page_id(const LayerPages& pages, const StepInput& inp
   return input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
 }
 
-// The keys of one head on a page of a row. `args`: AppendArgs or AttendTilesArgs.
+// Returns the keys of one head in page number `page` of a row. `args`: AppendArgs or AttendTilesArgs.
 template <KvFormat format, typename Args>
 __device__ typename KvCodec<format>::Element* page_of(const Args& args, const RowInput& row, int page,
                                                       int kv_head) {
@@ -115,8 +114,8 @@ __device__ inline float power_of_two(float exponent) {
 // masked (-inf), R is -2^126, so that every exponential is 0, not NaN.
 __device__ inline float reference_of(float largest) { return fmaxf(ceilf(largest), -0x1p126f); }
 
-// The largest score that a lane holds of the upper row g (half 0) or the lower row g + 8 (half 1): scores of
-// positions 8 n + {2 t, 2 t + 1} are elements [n][2 half] and [n][2 half + 1]. Masked scores are -inf.
+// The largest of a lane's scores of row g (half 0) or row g + 8 (half 1) of the product. Scores of positions
+// 8 n + 2 t and 8 n + 2 t + 1 are elements [n][2 half] and [n][2 half + 1]. Masked scores are -inf.
 template <int half>
 __device__ float largest_of_lane(const float (&scores)[4][4]) {
   const auto of_two = [&](int n) { return fmaxf(scores[n][2 * half], scores[n][2 * half + 1]); };
@@ -143,7 +142,7 @@ inline constexpr uint32_t kOnes{0x3F803F80};
 
 // Merges two partial softmaxes: rescales both to the larger of their references and adds them.
 struct Join {
-  float reference, before, more;  // factors of the first and the second; one of them is 1
+  float reference, before, more;  // the larger reference; factors of the two: one is 1
   __device__ Join(float reference_before, float reference_more)
       : reference(fmaxf(reference_before, reference_more)) {
     const float ahead = reference_more - reference_before, factor = power_of_two(-fabsf(ahead));

@@ -1,7 +1,7 @@
-// Partial softmaxes of attend_rows() (rows.cu). Warps of a CTA exchange those of pages in shared memory, CTAs
-// those of chunks in global memory. If a row has many chunks, several CTAs poll a mailbox, and each merges
-// one head at a time (join_head()). If the mailbox is too small or CTAs are not all resident, the last CTA to
-// finish merges all.
+// Partial softmaxes of attend_rows() (rows.cu). Warps of a CTA exchange partial softmaxes of pages in shared
+// memory; CTAs exchange those of chunks in global memory. If a row has many chunks, several CTAs poll a
+// mailbox, and each merges one head at a time (join_head()). If the mailbox is too small or not all CTAs are
+// resident, the last CTA to finish merges all chunks.
 #pragma once
 
 #include "backend/cuda/attention/args.h"
@@ -13,8 +13,8 @@ namespace nibble::cuda {
 inline constexpr int kAttendWarps{kChunkPages};  // one page per warp
 inline constexpr int kAttendThreads{32 * kAttendWarps};
 
-// Partial softmaxes of a page or chunk: outputs [8 heads][64], references [8], sums [8]. The order of a
-// head's outputs, as float4s, avoids bank conflicts when a page is stored and when a lane reads two.
+// Partial softmaxes of a page or chunk: outputs [8 heads][64], references [8], sums [8]. The float4s of a
+// head's outputs are permuted: stores of a page and loads of two floats per lane then have no bank conflicts.
 struct Partial {
   float* data;
   __device__ float4& four(int head, int i) const {
@@ -43,10 +43,10 @@ struct Joined {
   }
 };
 
-using PagePartials = float[kAttendWarps][kPartialFloats];  // of a chunk's pages, in shared memory
+using PagePartials = float[kAttendWarps][kPartialFloats];  // a chunk's pages, in shared memory
 
 __device__ inline Joined join_pages(PagePartials& of_pages, int head, int num_pages) {  // called by a warp
-  // Lane p holds the reference, then the factor, of page p.
+  // Lane p holds page p's reference in `factor`, later the factor that rescales page p.
   const int lane = threadIdx.x % 32;
   float factor = -INFINITY, sum = 0;
   if (lane < num_pages) {
@@ -73,8 +73,8 @@ __device__ inline void store_chunk(const Joined& joined, int head, const Partial
   }
 }
 
-// Merges one head's chunks, all in memory, in a warp of the last CTA of a row and key/value head. The wait is
-// for memory, so a lane loads outputs, references and sums 32 chunks ahead. `of_row`: the row's first chunk.
+// Merges one head's chunks in a warp of the last CTA of a row and key/value head; all are in memory. Memory
+// latency dominates, so a lane loads the values of 32 chunks ahead. `of_row`: the row's first chunk.
 __device__ inline Joined join_chunks(const Partial& of_row, int head, int num_chunks) {
   const int lane = threadIdx.x % 32;
   const float2* const outs = &of_row.two(head, lane);
@@ -83,7 +83,7 @@ __device__ inline Joined join_chunks(const Partial& of_row, int head, int num_ch
 #pragma unroll
   for (int i = 0; i < 32; ++i)
     if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
-  float reference = -INFINITY, sum = 0;  // of chunk `lane` of the current 32
+  float reference = -INFINITY, sum = 0;  // of the lane's chunk among the current 32
   const auto load_chunk = [&](int c) {
     reference = c < num_chunks ? __ldcg(&of_row.reference(head) + c * kPartialFloats) : -INFINITY;
     sum = c < num_chunks ? __ldcg(&of_row.sum(head) + c * kPartialFloats) : 0;
@@ -110,7 +110,7 @@ __device__ inline Joined join_chunks(const Partial& of_row, int head, int num_ch
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
-inline constexpr int kTileChunks{72};  // chunks of a head that fit in JoinedTile: a row of 16,384 positions
+inline constexpr int kTileChunks{72};  // chunks of a head that JoinedTile holds; 16,384 positions have 64
 struct JoinedTile {
   float outs[kTileChunks][kHeadDim];
   float factors[kTileChunks], sums[kTileChunks];

@@ -1,8 +1,8 @@
-// Pages that a warp of attend_rows() (rows.cu) finds, loads and multiplies: one of each chunk of its CTA.
+// How a warp of attend_rows() (rows.cu) finds, loads and multiplies its pages, one of each chunk of its CTA.
 //
 // Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): the first product is heads x positions. A
-// lane's B registers are 16 bytes of the key of position g; it gets scores of head g at positions 2 t and 2 t
-// + 1, its A registers of the second product, heads x D over positions. A value is read as 16 bytes of D for
+// lane's B registers are 16 bytes of the key of position g. It gets the scores of head g at positions 2 t and
+// 2 t + 1, which are its A registers of the second product, heads x D. A value is read as 16 bytes of D for
 // one position; byte permutations pair two positions: the lane's column n of tile j is element 8 n + j of D.
 #pragma once
 
@@ -21,7 +21,7 @@ struct SeenPositions {  // the positions that a row sees
 // A CTA's share of the launch: one row, one key/value head, chunks first_chunk, first_chunk - chunk_step, ...
 struct RowShare {
   int kv_head;
-  int launch_row, row_index;  // the row, counted from the launch's first row and from the step's
+  int launch_row, row_index;  // the row's index in the launch and in the step
   RowInput row;
   SeenPositions seen;
   int first_page, num_pages;
@@ -33,7 +33,7 @@ __device__ inline void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32
   mma_bf16(c, {a0, 0, a2, 0}, b0, b1);
 }
 
-// The row's rotated query heads in shared memory and, if the CTA writes them, its key and value (encoded).
+// The row's rotated query heads and its encoded key and value (if the CTA writes them), in shared memory.
 template <KvFormat format>
 struct OwnRow {
   using Element = typename KvCodec<format>::Element;
@@ -58,16 +58,16 @@ template <KvFormat format>
 struct PageRegisters {
   using Element = typename KvCodec<format>::Element;
   using Eight = typename KvCodec<format>::Eight;
-  Eight keys[4][2];    // position 8 n + g, elements 32 half + 8 t ..
-  Eight values[2][4];  // position position_of(half, i), elements 8 g ..
+  Eight keys[4][2];    // [n][half]: key of position 8 n + g, its elements from 32 half + 8 t on
+  Eight values[2][4];  // [half][i]: value of position position_of(half, i), from element 8 g on
 
   // Distance in positions from the lane's first value to its value [half][i].
   static constexpr int values_apart(int half, int i) { return 16 * half + 8 * (i / 2) + i % 2; }
   static __device__ int position_of(int half, int i) {
     return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // keys_from(position, element) returns a function at(positions, elements), which gives the address that
-  // many positions and elements further on; its arguments are compile-time constants.
+  // keys_from(position, element) returns a function at(positions, elements) for addresses relative to that
+  // element: `positions` keys and `elements` elements further on. Both are compile-time constants.
   template <typename KeysFrom>
   __device__ void load_keys(const KeysFrom& keys_from) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -89,7 +89,7 @@ struct PageRegisters {
       for (int i = 0; i < 4; ++i)
         values[half][i] = *reinterpret_cast<const Eight*>(value_at(values_apart(half, i), 0));
   }
-  // Inserts the current row's key and value at `position` of the page, loaded before they were in the cache.
+  // Replaces the key and value of `position`: the page was loaded before the current row was in the cache.
   __device__ void replace(int position, const Element* key, const Element* value) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -163,7 +163,7 @@ __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, con
   PageSums sums{exponentials_of_page<0>(scores), 0, {}};
   float total[4]{};
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {  // 16 positions
+  for (int half = 0; half < 2; ++half) {  // each product over values covers 16 positions
     uint4 v[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) v[i] = KvCodec<format>::to_bf16(page.values[half][i]);
@@ -187,7 +187,7 @@ __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, con
   return sums;
 }
 
-// A warp's pages, found, loaded and attended to: the current chunk's, in registers, and the next chunk's.
+// Finds, loads and attends to a warp's pages. The current chunk's page is in registers, the next one's in L2.
 template <KvFormat format, bool in_trees>
 class WarpPages {
   using Element = typename KvCodec<format>::Element;
@@ -248,11 +248,11 @@ class WarpPages {
   }
 
  private:
-  // A page's location is an index, not a pointer: it tells the compiler that pages are in global memory.
+  // A page's location. An index, not a pointer: with it the compiler knows that pages are in global memory.
   struct Place {
     bool is_there;      // false: the row has no such page
-    uint32_t keys;      // start of its keys, in pages of a head from the start of the cache
-    uint32_t lane_key;  // in_trees only: key_on_path()
+    uint32_t keys;      // first key: (page, head) blocks of kPageElements from the start of the cache
+    uint32_t lane_key;  // in draft trees only: result of key_on_path()
   };
 
   // The number of the warp's page of a chunk, counted from the sequence's first page.

@@ -1,9 +1,8 @@
 // Attention with sinks over the paged KV cache, one row at a time. A CTA handles one row of the step, one
 // key/value head with its query heads, and chunks of eight pages, one page per warp; the next chunk is loaded
 // as soon as the current one's registers are free. Scores and outputs are tensor-core products with 16 rows:
-// the (up to 8) query heads in the upper half, zeros in the lower (registers: row_pages.cuh). Only the row's
-// position decides which page goes to which warp and chunk, and the order of merging: a row gets the same
-// bits in every batch.
+// the (up to 8) query heads in the upper half, zeros in the lower (registers: row_pages.cuh). Only a row's
+// position decides which warp gets a page and how pages are merged: a row gets the same bits in every batch.
 #include <algorithm>
 
 #include "backend/cuda/attention/args.h"
@@ -16,14 +15,14 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kAttendCtas{2};  // per SM
+constexpr int kAttendCtas{2};  // resident per SM
 
-// Variants of the kernel: one chunk per row; several chunks per row, one per CTA; several per CTA. A loop
-// over chunks costs a one-chunk row 0.5 us. Code that merges chunks is two thirds of the instructions, and
-// its address decides which of a layer's kernels stay in an SM's instruction cache (docs/decisions/0016).
+// Variants of the kernel: one chunk per row; several chunks per row, one per CTA; several chunks per CTA. A
+// loop over chunks would cost a one-chunk row 0.5 us. Without the merging code, two thirds of the
+// instructions, more kernels of a layer stay in an SM's instruction cache (docs/decisions/0016).
 enum class Chunks { kOne, kOneOfCta, kSeveralOfCta };
 
-// num_joining: most CTAs that merge a row's chunks of a head by mailbox. 0: the last CTA merges them.
+// num_joining: the most CTAs that together merge one row's chunks by mailbox. 0: the last CTA merges them.
 struct LaunchedArgs : AttendArgs {
   int num_joining;
 };
@@ -101,7 +100,7 @@ struct RowOutputs {
 
 struct RowPartials {
   float* data;
-  size_t first;  // number of the row's first chunk
+  size_t first;  // index in `data` of the partial softmax of the row's first chunk
   __device__ RowPartials(const LaunchedArgs& args, const RowShare& share)
       : data(args.num_joining > 0 ? args.mailbox : args.partials),
         first((size_t{1} * share.launch_row * args.num_kv_heads + share.kv_head) * args.max_chunks) {}
@@ -162,9 +161,9 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   __shared__ __align__(16) RowResults results;
   // Read before the wait: the input, weights and earlier steps' cache do not depend on previous launches.
   const RowShare share = share_of_cta<chunks>(args);
-  if (share.first_chunk < 0) return;  // the grid covers the longest row of the graph
+  if (share.first_chunk < 0) return;  // a CTA without work: the grid fits the longest row
   const int warp = threadIdx.x / 32;
-  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // per CTA
+  constexpr bool has_one_chunk{chunks != Chunks::kSeveralOfCta};  // whether a CTA has one chunk
   WarpPages<format, in_trees> pages(args, share);
   if (args.writes_kv) pages.load();
   if constexpr (!has_one_chunk) pages.find_next(share.first_chunk - share.chunk_step);
@@ -212,15 +211,15 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
     join_in_last_cta(args, outputs, partials.at(0), sink);
 }
 
-// kMostChunks: most chunks per CTA in a step of more than kFewRows rows, which would otherwise wait for its
-// longest row. With fewer rows, their number keeps all CTAs resident. Several chunks in one CTA cost less
-// than CTAs one after another: the next chunk's pages are loaded while the current one's are merged.
+// In a step of more than kFewRows rows, a CTA gets at most kMostChunks chunks, so that no step waits long for
+// its longest row. With fewer rows, the grid is limited to resident CTAs. One CTA with several chunks costs
+// less than CTAs one after another: it loads the next chunk's pages while it merges the current one's.
 constexpr int kMostChunks{4}, kFewRows{2};
 
-// Up to this number of chunks, the last CTA to finish merges them. For 16,384 positions that took 7 us: the
-// next launch's weights keep memory busy, and one SM gets only its share of the bandwidth. More chunks are
-// merged by several CTAs (join_by_mailbox()), which must all be resident: attend_rows() checks their number,
-// and __launch_bounds__ guarantees kAttendCtas per SM (docs/decisions/0016).
+// Up to this number of chunks, the last CTA to finish merges them. For 64 chunks (16,384 positions) that took
+// 7 us: one SM gets only its share of the bandwidth, while the next launch's prefetches use all of it. More
+// chunks are merged by several CTAs (join_by_mailbox()), which must all be resident: attend_rows() checks
+// their number, and __launch_bounds__ guarantees kAttendCtas per SM (docs/decisions/0016).
 constexpr int kLastJoins{8};
 
 template <typename F>

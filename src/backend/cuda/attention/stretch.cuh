@@ -1,13 +1,11 @@
 // Divides the tiles of a launch evenly among its CTAs if there are more tiles than CTAs. The tiles of the
 // first head, then of the second and so on, form a sequence; each CTA takes a stretch of equal cost (pages,
 // plus kTileCost per tile). A stretch may begin and end inside a tile, after a whole chunk: the CTA with the
-// tile's first pages sends its totals to the CTA that continues it (ChunkTotals), so chunks are merged in
-// their usual order.
+// tile's first pages sends its totals (ChunkTotals) to the next CTA, so chunks are merged in the usual order.
 //
 // A CTA takes the tiles of its stretch last to first (McNaughton 1959): first the totals that the next CTA
 // waits for, last the tile that needs the previous CTA's totals, which have arrived by then, unless one tile
-// is longer than a stretch. A CTA waits only for the previous one, started earlier, so no deadlock is
-// possible.
+// is longer than a stretch. A CTA waits only for the previous one, which started earlier: no deadlock.
 //
 // With one CTA per tile, 688 tiles of 17,000 positions on 132 SMs would be 5.2 waves, as slow as 6.
 #pragma once
@@ -45,8 +43,8 @@ __device__ TileStretch stretch_of_cta(const AttendTilesArgs& args, int num_tiles
   int cost = 0, before, of_head;
   for (int tile = first; tile < end; ++tile) cost += cost_of(tile);
   Scan(scan).ExclusiveSum(cost, before, of_head);
-  // Two cuts within a tile must differ. They do if a stretch is at least two chunks plus kTileCost long: a
-  // cut is less than one chunk before its ideal place, and a tile's last cut less than two before its end.
+  // Two cuts in one tile must differ. They do if a stretch costs at least two chunks plus kTileCost: rounding
+  // moves a cut by less than one chunk, or by less than two at the end of a tile.
   const int of_cta =
       max((of_head * args.num_kv_heads + num_ctas - 1) / num_ctas, 2 * kChunkPages + kTileCost);
   for (int i = 0; i < 2; ++i) {

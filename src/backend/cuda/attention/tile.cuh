@@ -1,8 +1,7 @@
 // Shared by both tiled attention kernels. A tile is up to 24 consecutive rows of one sequence and one
-// key/value head. Each of 12 warps has two rows of it: the (up to 8) query heads of the first are the upper 8
-// of the 16 rows of the warp's products, those of the second the lower 8. Element [n][2 half + i] of a lane's
-// sums belongs to head g = lane / 4 of the first (half 0) or second row, and to column 8 n + 2 t + i, with t
-// = lane % 4.
+// key/value head; each of 12 warps has two of these rows. A warp's products have 16 rows: the (up to 8) query
+// heads of its first row, then those of its second. In a lane, element [n][2 half + i] of the sums belongs to
+// query head lane / 4 of the first (half 0) or second row, and to column 8 n + 2 (lane % 4) + i.
 //
 // Partial softmaxes are merged in the order of attend_rows(), and so to the same bits (page.cuh): each page
 // starts from zero; a chunk's pages are merged in order, then chunks. A lane keeps the sums of a page and a
@@ -131,7 +130,7 @@ struct Tile {
 // A lane's two rows. If the tile has fewer, missing ones repeat its last row and are not stored.
 class TileLane {
  public:
-  // `page`: the caller's first page, counted from the tile's first. A chunk of every row begins there.
+  // `page`: the caller's first page, counted from the tile's first. A chunk of every row begins at this page.
   __device__ explicit TileLane(const Tile& tile, int page = 0) : tile_(tile) {
     if (has_head()) sink_ = tile.args.sinks[tile.kv_head * group_heads() + lane_ / 4] * kLog2E;
 #pragma unroll
@@ -142,9 +141,9 @@ class TileLane {
     }
   }
 
-  // Loads the lane's A registers of the four products q k, each over 4 columns of each of four adjacent
-  // pieces of 8, as in attend_rows(). in_order: a product's columns keep their order. Otherwise lane t takes
-  // the columns of piece t, so that its B registers are contiguous in a key.
+  // Loads the lane's A registers of the four products q k. Each product covers 16 columns: 4 of each of four
+  // adjacent pieces of 8, as in attend_rows(). in_order: these columns keep their order. Otherwise lane t
+  // takes the columns of piece t, so that its B registers are contiguous in a key.
   template <bool in_order>
   __device__ void load_queries(uint32_t (&queries)[4][4]) const {
     const int t = lane_ % 4;
@@ -152,7 +151,7 @@ class TileLane {
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        uint4 pieces[in_order ? 2 : 1]{};  // each has four pairs of columns
+        uint4 pieces[in_order ? 2 : 1]{};  // one piece is 8 columns, four pairs
 #pragma unroll
         for (int i = 0; i < (in_order ? 2 : 1); ++i)
           if (has_head())
@@ -197,7 +196,7 @@ class TileLane {
     end_of_chunk_[half] = end_if_not_last(half, page + kChunkPages);
     return true;
   }
-  __device__ bool is_end_of_chunk(int page) const {  // of either row
+  __device__ bool is_end_of_chunk(int page) const {  // for either row
     return page == end_of_chunk_[0] || page == end_of_chunk_[1];
   }
   // Applies the sink and overwrites the queries with the results.

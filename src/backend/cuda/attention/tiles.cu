@@ -1,6 +1,6 @@
 // Prefill attention by mma.sync, for every GPU family. One CTA per tile (tile.cuh). Pages pass through stages
 // in shared memory, which all warps read. Work for 8 heads: 4 D FLOP per head, row and position. A warp's 32
-// products of a page take as long as reading them from shared memory, 256 bytes each.
+// products of a page take as long as its reads of their operands from shared memory, 256 bytes per product.
 #include "backend/cuda/attention/args.h"
 #include "backend/cuda/attention/tile.cuh"
 #include "backend/cuda/ptx/copy.cuh"
@@ -46,7 +46,7 @@ class PageCopier {
         });
       }
       end_copies();
-    } else {  // through registers, to convert to bfloat16: stores the page that the previous call loaded
+    } else {  // FP8 passes through registers, to be converted: stores the page that the last call loaded
       if (loaded_page_ >= 0)
         for_each_piece(loaded_page_, [&](int n, int place, size_t, bool is_there) {
           *reinterpret_cast<uint4*>(stages_ + loaded_stage_ * kStageBytes + place) =
@@ -62,7 +62,7 @@ class PageCopier {
       }
     }
   }
-  // Pages started ahead of those multiplied. In FP8 a page reaches its stage when the next one is started.
+  // Number of pages started ahead of the current one. An FP8 page is stored when the next page is started.
   static constexpr int kAhead{kStages - kPagesAtOnce};
   // Waits until this thread's share of the oldest kPagesAtOnce pages has arrived.
   __device__ void wait() const {

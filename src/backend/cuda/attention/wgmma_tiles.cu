@@ -4,14 +4,13 @@
 // one multiplies while another computes exponentials. Within a warpgroup, a page's exponentials overlap the
 // product with the previous page's values.
 //
-// The bits equal those of attend_rows(), where a lane loads 8 adjacent columns of a key for two products, so
-// a product has the same 4 columns of four pieces of 8. The order of a product's columns does not change the
-// bits (docs/decisions/0014), but the set does. So keys are copied in half pieces, which makes a product's
-// columns contiguous. Values keep their order; 8 more columns of their product are ones, which sum the
-// exponentials.
+// The bits equal those of attend_rows(). There a lane loads 8 adjacent columns of a key for two products, so
+// one product covers 4 columns of each of four pieces of 8. Which columns share a product affects the bits;
+// their order does not (docs/decisions/0014). So keys are copied in half pieces, which makes a product's
+// columns contiguous. Values keep their order; 8 more columns of ones in their product sum the exponentials.
 //
 // Work for 8 heads: 4 D FLOP per head, row and position, half in each product. Per page and warpgroup,
-// products take 136 clocks, exponentials 128, and instructions about 200 on each scheduler, which three
+// products take 136 clocks, exponentials 128, and issuing instructions about 200 on a scheduler, which three
 // warpgroups share.
 #include <algorithm>
 
@@ -28,9 +27,9 @@ namespace nibble::cuda {
 constexpr int kBringers{4}, kThreads{kTileThreads + 32 * kBringers};
 constexpr int kBringerRegisters{56}, kProductRegisters{152};
 static_assert(kTileThreads * kProductRegisters + 32 * kBringers * kBringerRegisters <= 65536);
-constexpr int kPageBytes{kPagePositions * kCellBytes};  // of a page's keys, or its values, in bfloat16
+constexpr int kPageBytes{kPagePositions * kCellBytes};  // bytes of a page's keys or values in bfloat16
 
-// A stage: a page's keys, then values. In the unnamed namespace, unused members would warn without wgmma.
+// A stage: a page's keys, then its values. An unnamed namespace would cause warnings in builds without wgmma.
 struct PageStages {
   static constexpr int kStages{8}, kStageBytes{2 * kPageBytes}, kWarps{kTileWarps}, kCopyLanes{kBringers};
   // Stages whose copies may be in flight while a loading warp starts the next page.
@@ -39,7 +38,7 @@ struct PageStages {
 
 namespace {
 
-// Shared memory: the stages; ones, as 8 more columns of the values of 16 positions; totals of chunks.
+// Layout of shared memory: stages; a block of ones, 8 further columns for the values of 16 positions; totals.
 constexpr int kOnesAt{(stages_bytes(PageStages::kStages, PageStages::kStageBytes) + 1023) / 1024 * 1024},
     kOnesBytes{16 * kCellBytes}, kTotalsAt{kOnesAt + kOnesBytes};
 constexpr size_t kTileBytes{kTotalsAt + ChunkTotals::kBytes};
@@ -54,9 +53,9 @@ struct Part {
   unsigned first_stage;
 };
 
-// A warp that loads eight positions of each page. In a stage, a position is a row of 128 bytes, and piece p
-// (16 bytes) of row r is at p ^ (r % 8). So from a lane's piece of one row to its piece of another, the
-// address advances by whole rows, with some bits of the piece number flipped.
+// A warp that loads eight positions of each page. A stage stores a position as a row of 128 bytes, with piece
+// p (16 bytes) of row r at place p ^ (r % 8). A lane's addresses therefore differ by whole rows and, in some
+// bits, by the place within the row.
 template <KvFormat format>
 class PageBringer {
   using Codec = KvCodec<format>;
@@ -81,7 +80,7 @@ class PageBringer {
       wait_for_copies<0>();
       for (int n = max(0, part.num_pages - PageStages::kUnderWay); n < part.num_pages; ++n)
         tell_full(stage_of(n));
-    } else {  // through registers, to convert to bfloat16
+    } else {  // FP8 passes through registers, to be converted to bfloat16
       load(part, 0);
       for (int n = 0; n < part.num_pages; ++n) {
         stages_.wait_until_empty(stage_of(n));
@@ -98,7 +97,7 @@ class PageBringer {
   static constexpr int kAtOnce{32 / kPieces}, kLoads{kPositions / kAtOnce};
   static_assert(kPositions == kRowsOfSwizzle && kAtOnce == 4);
 
-  // Makes writes visible to the async proxy, by which products read shared memory; loading warps have time.
+  // Makes writes visible to the async proxy, through which wgmma reads; loading warps have time to do this.
   __device__ void tell_full(unsigned stage) const {
     show_to_products();
     stages_.tell_full(stage);
@@ -129,7 +128,7 @@ class PageBringer {
   }
 
   __device__ void copy(const Part& part, int n) {
-    // Keys are copied in half pieces: a product takes the same half of four pieces, which become contiguous.
+    // Copies keys in half pieces: those of four pieces that one product takes become contiguous.
     constexpr int kHalves{2 * kPieces}, kKeysAtOnce{32 / kHalves};
     const Element* const first = keys_of(part, n);
     const int row = lane_ / kHalves, half = lane_ % kHalves;
@@ -177,7 +176,7 @@ class PageBringer {
           i * kAtOnce + row < written ? Codec::to_bf16(values_[i]) : make_uint4(0, 0, 0, 0);
     }
   }
-  // The address of the lane's first 8 elements: one piece of one of the first four positions.
+  // The address of the first 8 elements that this lane loads: a piece of one of the first four positions.
   __device__ const Element* of_lane(const Element* keys) const {
     return keys + lane_ / kPieces * kHeadDim + 8 * (lane_ % kPieces);
   }
@@ -211,8 +210,8 @@ __device__ void start_scores(uint32_t stage, const uint32_t (&queries)[4][4], fl
   end_products();
 }
 
-// What to add to a descriptor of rows (describe_rows()) for rows num_bytes further on. The columns of ones do
-// not move, so the distance to them shrinks by num_bytes.
+// Returns what to add to a descriptor made by describe_rows() to move its rows by num_bytes. The columns of
+// ones stay where they are, so the distance to them, also in the descriptor, shrinks by num_bytes.
 constexpr uint32_t rows_on(int num_bytes) { return static_cast<uint32_t>(num_bytes / 16) * (1u - 0x10000u); }
 
 // Starts page = exponentials v. `values`: descriptor of the values, with 8 columns of ones for the sums.
@@ -235,7 +234,7 @@ class PageExponentials {  // a lane's exponentials of a page, from its scores
   uint32_t scaled[2][4];
   float before[2];  // factors for the sums of the chunk's earlier pages
 
-  __device__ void compute(const TileLane& lane, int page) {  // exponentials relative to the page's R
+  __device__ void compute(const TileLane& lane, int page) {  // computes exponentials relative to the page's R
     hold(scores);
     lane.mask(page, scores);
     // Of a pair of adjacent lanes, one reduces the upper row for both, the other the lower row.

@@ -21,8 +21,8 @@ constexpr size_t usable_bytes(size_t shared_bytes) { return shared_bytes - 1024;
 constexpr size_t usable_bytes(Budget budget) {
   return usable_bytes(static_cast<size_t>(kilobytes(budget)) * 1024);
 }
-// Smallest dynamic shared memory with which a CTA has an SM to itself, on a chip with shared_bytes per CTA.
-// An SM has one kilobyte more than that, and each CTA takes one for the driver.
+// Least dynamic shared memory with which only one CTA fits on an SM, on a chip that allows shared_bytes per
+// CTA. The SM has 1 KB more than shared_bytes, and the driver takes 1 KB for each CTA.
 constexpr size_t alone_bytes(size_t shared_bytes) { return usable_bytes(shared_bytes) / 2 + 16; }
 // Largest budget of a chip with shared_bytes per CTA; none below 99 KB.
 constexpr std::optional<Budget> largest_budget(size_t shared_bytes) {

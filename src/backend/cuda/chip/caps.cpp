@@ -53,21 +53,21 @@ struct ChipRow {
   ChipLink link{};
 };
 
-// Products per clock: every mma.sync of sm_12x and sm_89 issues once in 4 clocks, on GeForce with float32
-// sums half as often (flashinfer#3628: a 5060 Ti reaches 51 TFLOP/s of BF16, 102 of FP8; 3090:
-// Don-Chad/ninfer-3090#17). A100: 312 TFLOP/s from its datasheet; B200, which runs sm_80's code, is assumed
-// equal. Hopper: `nibble verify` on an H200. Clocks: the datasheet's highest, or as seen under load (GB10:
-// 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
+// m16n8k16 products per clock of an SM. kQuarter: sm_86, sm_89 and sm_12x. kThrottled: GeForce, half as fast
+// with float32 sums (flashinfer#3628: a 5060 Ti reaches 51 TFLOP/s of BF16, 102 of FP8; 3090:
+// Don-Chad/ninfer-3090#17). kAmpereProducts: 312 TFLOP/s of the A100's datasheet; B200, which runs sm_80's
+// code, is assumed equal. kHopperProducts: measured by `nibble verify` on an H200. Clocks of chips are the
+// datasheet's highest, or as seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
 constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopperProducts{0.64}, kAmpereProducts{0.5};
 constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, true, gigahertz * 1e9, products, source};
 }
-// Chips that were measured read at 0.91 to 0.96 of their datasheet's bandwidth.
+// For chips whose read bandwidth is estimated from the datasheet: measured chips reach 0.91 to 0.96 of it.
 constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double products, const char* source) {
   return {gigabytes * 1e9, false, gigahertz * 1e9, products, source};
 }
-// Measured with two H200: the bandwidth, and NCCL all-reduces in a graph. Other figures are from
-// sgl-project/sglang#22734 and #32479.
+// Measured with two H200: the bandwidth, and the time of an NCCL all-reduce in a graph. The times for 4 and 8
+// cards and the figures of the other links are from sgl-project/sglang#22734 and #32479.
 constexpr ChipLink kNvLink4{387e9, {12.7e-6, 16e-6, 20e-6}, true, "two H200 of one host"};
 constexpr ChipLink kNvLink4OfOthers{
     kNvLink4.bandwidth, {12.7e-6, 16e-6, 20e-6}, false, "as two H200 of one host"};

@@ -1,4 +1,4 @@
-// A GPU as a value, which alone determines kernels and their shapes: nibble can plan for an absent chip.
+// Describes a GPU. Kernels are chosen by this description alone, so nibble can plan for an absent GPU.
 #pragma once
 
 #include <cstddef>
@@ -11,52 +11,52 @@
 
 namespace nibble::cuda {
 
-struct DeviceProperties {  // as the driver reports them
+struct DeviceProperties {  // properties of a GPU as its driver reports them
   std::string name;
-  int compute_capability{0};  // 90: sm_90
+  int compute_capability{0};  // 10 * major + minor, so 90 for sm_90
   int num_multiprocessors{0};
-  size_t shared_bytes{0};  // per CTA, with opt-in
+  size_t shared_bytes{0};  // most shared memory of a CTA (opt-in limit)
   size_t total_bytes{0};
   bool is_integrated{false};  // shares its memory with the host
   bool is_divided{false};     // MPS may run other programs' kernels at the same time
 };
 
-// Features of the code that runs on the chip: sm_100 runs the PTX of sm_80 and so has none of its own.
+// Adds what the code that runs on the chip can use. sm_100 runs the PTX of sm_80 and so has no such features.
 struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
-  bool has_block_products{false};  // ptx/block_mma.cuh; otherwise their twins run
-  bool has_wgmma{false};           // ptx/wgmma.cuh
+  bool has_block_products{false};  // block-scaled mma.sync (ptx/block_mma.cuh); if false, the twins run
+  bool has_wgmma{false};           // wgmma instructions (ptx/wgmma.cuh)
 
   // False for a chip without a family of its own, which runs the code of another family.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
-// A compute capability without a family gets the nearest family below it whose code runs on later chips: PTX,
-// or of the same generation. Throws InputError below 80.
+// A chip without a family of its own gets the nearest older family that runs the code of sm_80: that code is
+// also compiled as PTX, which later chips can run. Throws InputError below compute capability 8.0.
 DeviceCaps caps_of(const DeviceProperties& properties);
-// The caps for a program whose only code for the chip is of this compute capability (images.h).
+// The GPU with the features of code for this compute capability, which it runs (images.h).
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line
 
-// Speeds of a chip, for predictions (predict/predict.h). Rates are per SM.
+// Speeds of a chip, for predictions (predict/predict.h).
 struct ChipSpeeds {
-  double read_bandwidth{0};      // bytes per second: the fastest that any program was seen to read
-  bool is_read_measured{false};  // else estimated: similar chips' share of their datasheets' figures
-  double clock_hz{0};            // under load
-  double products_per_clock{0};  // mma.sync.m16n8k16 of bfloat16, summed in float32
+  double read_bandwidth{0};      // bytes per second of the whole chip, the fastest known measurement
+  bool is_read_measured{false};  // if false, estimated from the datasheet and from similar chips
+  double clock_hz{0};            // core clock under load
+  double products_per_clock{0};  // per SM: mma.sync.m16n8k16 of bfloat16 with float32 sums
   const char* source{""};        // source of the read bandwidth
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws like known_gpu()
 
-// Link between cards of one kind, in one host, or of two GB10 by cable. sum_seconds: NCCL's time for an
-// all-reduce of one row of the residual stream over 2, 4 or 8 cards, without the transfer of the bytes.
+// Link between GPUs of one kind in one host, or a network cable between two GB10. sum_seconds: time that NCCL
+// takes to all-reduce one row of the residual stream over 2, 4 or 8 GPUs, without the transfer of the bytes.
 inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
   double bandwidth{0};                              // bytes per second, one way; 0: unknown
-  double sum_seconds[std::size(kCountsOfLinks)]{};  // 0: unknown
-  bool is_measured{false};  // true: measured between two cards; for more cards the figures are expected ones
+  double sum_seconds[std::size(kCountsOfLinks)]{};  // in the order of kCountsOfLinks; 0: unknown
+  bool is_measured{false};                          // true: measured with two GPUs, and estimated for more
   const char* source{""};
 };
 ChipLink known_link(std::string_view name);  // throws like known_gpu()

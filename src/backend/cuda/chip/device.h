@@ -13,13 +13,13 @@ namespace nibble::cuda {
 
 std::string why_no_device();  // one line; empty if a GPU is usable
 
-const DeviceCaps& device_caps();  // of the calling thread's GPU; queried once
-// Memory that is free now. Queries the driver each time: for planning, not for launches. If the GPU shares
-// the host's memory, what the host has available, because the driver counts the page cache as used.
+const DeviceCaps& device_caps();  // properties of the calling thread's GPU, queried once
+// GPU memory that is free now. Queries the driver each time: for planning, not for launches. On a GPU that
+// shares the host's memory: what the host has available, as the driver counts the page cache as used.
 size_t free_device_bytes(const DeviceCaps& caps);
 
-// Copies or fills, and returns once the bytes are in the GPU's memory: cudaMemcpy and cudaMemset may return
-// before, and this program's streams do not wait for them. `what` describes the operation in an error.
+// Copies to or fills GPU memory and waits until the bytes have arrived: cudaMemcpy and cudaMemset may return
+// earlier, and this program's streams do not wait for them. `what` describes the operation in an error.
 void copy_to_device(void* to, const void* from, size_t bytes, const char* what);
 void fill_on_device(void* to, int byte, size_t bytes, const char* what);
 

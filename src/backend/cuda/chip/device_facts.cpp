@@ -33,7 +33,7 @@ class ManagementLibrary {
     return found && reinterpret_cast<int (*)(Arguments...)>(found)(arguments...) == 0;
   }
 
-  // The number that the function writes to its last argument.
+  // Calls an NVML function that stores a number through its last argument; returns it, or nothing on failure.
   template <typename... Arguments>
   std::optional<int> number(const char* function, Arguments... arguments) const {
     unsigned value = 0;

@@ -1,4 +1,4 @@
-// Launches a kernel that is not part of a step (pdl.cuh): untimed, after everything earlier in the stream.
+// Launches a kernel that is not part of a step (pdl.cuh): untimed, after all earlier work of the stream.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 namespace nibble::cuda {
 
 struct LaunchSize {
-  unsigned num_ctas, num_threads;  // threads of each CTA
+  unsigned num_ctas, num_threads;  // num_threads: per CTA
 };
 
 // `what` describes the operation in an error message.

@@ -12,13 +12,13 @@ namespace nibble::cuda {
 class Recorder;
 
 // Addresses of a launch's timestamps, in nanoseconds of the device's clock; null: not recorded. `begin`: when
-// its first CTA could begin. `end`: when its last CTA was done. `middle`, only with routing before experts:
-// when its last CTA was done with routing.
+// its first CTA could begin. `end`: when its last CTA had finished. `middle`: when its last CTA had finished
+// routing, in a launch that also multiplies experts.
 struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
-// `first_operation` and `first_name`: of the launch's part before the middle timestamp, if it has one.
+// Names a launch in profiles. `first_operation` and `first_name`: its work before `middle`.
 struct Label {
   Operation operation;
   const char* name;
@@ -29,11 +29,11 @@ struct Label {
 struct Stream {
   cudaStream_t handle{nullptr};
   Recorder* recorder{nullptr};  // null unless profiling
-  bool is_draft{false};         // record its launches as a draft head's
+  bool is_draft{false};         // true: profiles count the launches as a draft head's
   operator cudaStream_t() const { return handle; }
 };
 
-size_t device_shared_bytes();  // the most that a CTA may have on the calling thread's GPU
+size_t device_shared_bytes();  // most shared memory of a CTA on the calling thread's GPU
 
 Timestamps timestamps_of_next(const Stream& stream, const Label& label);
 

@@ -1,4 +1,4 @@
-// What a launch knows about the GPU: the chip's facts, or what the options pretend. C++17, for device code.
+// The GPU as launches see it: the chip, or what options lower it to. C++17, for device code.
 #pragma once
 
 #include "backend/cuda/chip/budget.h"
@@ -17,8 +17,8 @@ struct Target {
   bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false}, has_wgmma{false};
 };
 
-// True if the chip has wgmma and memory for its stages: then every kernel that can use wgmma must, because
-// activations have one layout only.
+// True if the chip has wgmma and enough shared memory for its stages. All kernels that can use wgmma then
+// must, because activations have only one layout, that of wgmma.
 constexpr bool multiplies_by_wgmma(const Target& target) {
   return target.has_wgmma && target.budget == Budget::k227;
 }

@@ -2,10 +2,10 @@
 // (pdl.cuh). Dimensions: T tokens, H hidden size, D = 64 head size, Nq query heads, Nkv key/value heads, V
 // vocabulary. Activations are bfloat16, sums float32.
 //
-// If whole strips would not spread evenly over the SMs, a matrix is cut anywhere, even within a strip. A
-// row's sum then has two partial sums, [2, T, rows], which the reader adds. Kernels for many tokens, which
-// take the norm as input, compute both in one CTA and store their sum. A kernel reads activations in one
-// layout, and writes each layout with a destination in its arguments (layout/activations.h).
+// If its strips cannot be shared evenly by the SMs, a matrix is cut between CTAs anywhere, even within a
+// strip. A row of a cut strip then has two partial sums, [2, T, rows], which the next kernel adds. Kernels
+// for many tokens, which take the norm as input, add them at once. A kernel reads activations in one layout
+// and writes them in each layout for which its arguments have a destination (layout/activations.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -35,7 +35,7 @@ struct EmbedArgs {
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
-// normed = norm(x). Also stores x with its terms added (maybe in place), and a block-scaled norm to `blocks`.
+// normed = norm(x). Also stores x, summed up, in `x` (may be in place), and a block-scaled norm in `blocks`.
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
@@ -51,14 +51,14 @@ struct QkvArgs {
   NormInput norm;
   Activations normed;  // [T, H], read by kernels that take the norm (Pass)
   Strips weights;
-  const float* bias;  // or null
+  const float* bias;  // [rows] or null
   int num_tokens;
   float* parts;          // [2, T, rows]
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of qkv_split()
   PagesAhead ahead{};
 };
 void qkv(const LaunchContext& gpu, const QkvArgs& args);
-void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // takes the norm
+void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // reads the norm from `normed`
 
 // parts = x + W attended + b                             W [H, Nq D]
 struct ProjectArgs {
@@ -67,7 +67,7 @@ struct ProjectArgs {
   // x may be null: nothing is added, and `hidden` is the number of rows of W.
   ResidualInput residual;
   Strips weights;
-  const float* bias;  // or null
+  const float* bias;  // [H] or null
   int num_tokens;
   float* parts;          // [2, T, H]; x and b are in the first part
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of project_split()
@@ -83,13 +83,13 @@ struct UnembedArgs {
   const int* rows;  // [num_rows], indices into the step's rows
   int num_rows;
   Strips weights;
-  float* logits;         // [num_rows, V], from the token of the weights' first row on
+  float* logits;         // [num_rows, V]; column 0 is the token of the weights' first row
   Activations normed{};  // [num_rows, H], read by kernels that take the norm (Pass)
   // Floats between rows of logits: more than weights.rows if `weights` is one rank's share of V.
   int row_stride{weights.rows};
   unsigned* deals{nullptr};  // [1 + kMostDeals], 0 before and after: counters of unembed_dealt()
 };
-inline constexpr unsigned kMostDeals{64};  // one per pass
+inline constexpr unsigned kMostDeals{64};  // one counter per pass
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // weights in BF16 or E4M3
 
@@ -100,7 +100,7 @@ void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);
 // The same products by wgmma, for many tokens.
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: more and smaller CTAs
-void qkv_split(const LaunchContext& gpu, const QkvArgs& args);   // up to kSplitTokens; items are segments
+void qkv_split(const LaunchContext& gpu, const QkvArgs& args);   // up to kSplitTokens; CTAs take segments
 void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);
 void project_narrow(const LaunchContext& gpu, const ProjectArgs& args);
 void project_split(const LaunchContext& gpu, const ProjectArgs& args);

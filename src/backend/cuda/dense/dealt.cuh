@@ -27,7 +27,7 @@ struct DealtMatrix {
 
 inline constexpr int kHandsAhead{2};
 
-// The slowest SM of an H200 reads at 0.8 of the mean speed, so less than that is fixed.
+// Fixed hands are 0.7 of a CTA's even share: the slowest SM of an H200 reads at 0.8 of the mean speed.
 inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
   constexpr double kFixed{0.7};
   DealtMatrix to{weights, weights.num_strips, 0};
@@ -83,12 +83,12 @@ class DealtHands {
     return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
   }
 
-  // Most strips that a CTA may process between synchronizations while the table still holds their answers:
-  // warps have `units` of later strips in their rings and have requested more.
+  // Most strips between two synchronizations of a CTA, so that the table still holds their answers. Warps
+  // also hold `units` of later strips in their rings, and have requested further hands.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
-  // How many of the CTA's strips [from, from + count) exist; call after all warps have processed them.
+  // Returns how many of the CTA's strips [from, from + count) exist. All warps must have processed them.
   __device__ int num_from(int from, int count) const { return min(max(table_.num_strips - from, 0), count); }
   // The number in the matrix of the CTA's strip k, which must exist.
   __device__ int strip_of(int k) const { return number_of(k / kStrips) * kStrips + k % kStrips; }

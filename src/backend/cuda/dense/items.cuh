@@ -13,10 +13,10 @@
 
 namespace nibble::cuda {
 
-// Items of a dense matrix: blocks of rows x blocks of tokens. Items of the same rows are adjacent: one read.
+// Items of a dense matrix: blocks of rows x blocks of tokens. Items of the same rows are adjacent, to hit L2.
 template <typename Shape>
 struct TokenItems {
-  static constexpr bool kAreReadOnce{false};  // weights: blocks of tokens share them
+  static constexpr bool kAreReadOnce{false};  // no: items of several token blocks read the same weights
   int num_row_blocks, num_tokens;
 
   __host__ __device__ int num_token_blocks() const {
@@ -32,8 +32,8 @@ struct TokenItems {
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
 };
 
-// Items of a dense matrix: one segment of a block of rows, with all tokens, for which the shape must have
-// columns. Segments of the same rows are adjacent, so CTAs that run at the same time read adjacent weights.
+// Items of a dense matrix: one segment of a block of rows, for all tokens (at most Shape::kColumns). Segments
+// of the same rows are adjacent, so CTAs that run at the same time read adjacent weights.
 template <typename Shape>
 struct SegmentItems {
   static constexpr bool kAreReadOnce{true};
@@ -52,7 +52,7 @@ __device__ typename Shape::Rows rows_of(const Activations& activations, int cols
   return {activations.data, Shape::kTakesImage ? activations.image_rows : cols};
 }
 
-// out[token, row] = (x + bias) + sum. x must not overlap `out`, where a partial sum may be before x is read.
+// out[token, row] = (x + bias) + sum. x must not overlap `out`: a partial sum may be stored before x is read.
 struct DenseOutput {
   float* out;         // [T, rows]
   const float* bias;  // [rows] or null
@@ -60,8 +60,8 @@ struct DenseOutput {
   int rows;           // rows of `out`: the rows of the matrix, or more
 };
 
-// Writes a strip's sums to their place. If strips may be cut (`cuts`), decode kernels leave two partial sums
-// that the reader adds. This class adds the second one (zero for a whole strip) at once, in that order.
+// Writes a strip's sums to `out`. Where decode kernels leave two partial sums to their reader (`cuts`), this
+// class adds the second one itself, in the same order; a whole strip's second sum is zero.
 template <typename Shape>
 class DenseSums {
  public:
@@ -86,12 +86,12 @@ class DenseSums {
       // __fmul_rn: the product is rounded separately, as in decode, and not fused with the addition.
       return Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum;
     };
-    // The first of two partial sums stays in `out`, the result's place. x and bias are not added yet: the
-    // warp would wait for them, and so would its warpgroup's other warps, whose strips are cut elsewhere.
+    // Of two partial sums, the first is stored in `out`, without x and bias: loading these now would delay
+    // this warp and the other warps of its warpgroup, whose strips are cut elsewhere.
     if (part == 0 && !is_whole)
       return visit(0, tiles, to_.out,
                    [&](int n, int i, int half, float& out) { out = scaled(sums[n][i], half); });
-    // Issues all loads of a run before storing its first sum: one at a time, each takes memory's latency.
+    // Issues all loads of a run before it stores the first sum, so that it waits for memory once per run.
     constexpr int kRun{Shape::kTakesImage ? tiles : 4};
 #pragma unroll
     for (int run = 0; run < tiles; run += kRun) {
@@ -115,9 +115,9 @@ class DenseSums {
   }
 
  private:
-  // Calls f(n, i, half, element) for each existing sum of tiles [first, last) with its element of [T, rows].
-  // A pointer advances from token to token: with addresses computed from n and i, an item of qkv ended with
-  // 64 times 20 instructions (docs/decisions/0014).
+  // Calls f(n, i, half, element) for each sum of tiles [first, last) that exists; `element` is its element of
+  // [T, rows]. A pointer advances from token to token: addresses computed from n and i took 64 times 20
+  // instructions at the end of an item of qkv (docs/decisions/0014).
   template <typename Element, typename F>
   __device__ __forceinline__ void visit(int first, int last, Element* elements, const F& f) const {
     Element* of_token = elements + place_ + size_t{8} * first * to_.rows;
@@ -134,7 +134,7 @@ class DenseSums {
 
   const DenseOutput& to_;
   const bool cuts_;
-  int counts_[2];  // for rows g and g + 8: the lane's columns 0, 1, 8, 9, ... below this exist
+  int counts_[2];  // for rows g and g + 8: number of tokens left, counted from the lane's first one
   size_t place_;
   float bias_[2], scale_[2];
 };

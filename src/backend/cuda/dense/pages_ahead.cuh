@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// Each of the launch's first threads prefetches one page of a row, last pages first, as attention reads them.
-// It loads the page's id early, among other loads after wait_for_predecessor() that it waits for anyway.
+// Each of the launch's first threads prefetches one page of a row; last pages come first, as attention reads
+// them. A thread loads the page's id among loads for which it waits anyway, after wait_for_predecessor().
 class PageAhead {
  public:
   __device__ PageAhead(const PagesAhead& ahead, int num_rows) : ahead_(ahead), num_rows_(num_rows) {}

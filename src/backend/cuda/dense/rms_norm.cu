@@ -17,7 +17,7 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   const NormWeights<kWarps, ahead> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const int from = args.rows ? args.rows[token] : token;  // may be in the step's input: not before the wait
+  const int from = args.rows ? args.rows[token] : token;  // read after the wait: may be in the step's input
   const NormedRows out{args.normed.data, hidden, args.normed.image_rows};
   norm_weights.load(
       args.norm, [&](int) { return from; }, {row, activation_stride(hidden), 1},
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ __align__(16) NormRow row;
   rms_norm_token<1>(args, timestamps, row);
   const int num_eights = padded_cols(args.norm.residual.hidden) / 8, eight = static_cast<int>(threadIdx.x);
-  static_assert(sizeof(NormRow) / sizeof(row[0]) <= 8 * kThreads);  // each thread has at most one
+  static_assert(sizeof(NormRow) / sizeof(row[0]) <= 8 * kThreads);  // each thread stores one eight or none
   store_eight<format>(args.blocks, static_cast<int>(blockIdx.x), eight, eight < num_eights, row + 8 * eight);
 }
 

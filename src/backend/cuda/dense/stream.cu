@@ -17,14 +17,14 @@ struct StreamedMatrix {
   const Strips& weights;
   int cols, num_tokens, pass_columns;
   bool whole_strips{false};  // CTAs share strips, not units
-  bool spares{false};        // prefetch one slot per ring fewer before the activations
+  bool spares{false};        // prefetch one slot fewer per ring until activations arrive
 };
 
 // A kernel's steps in stream_matrix().
 //
-//   load(to, first column, count, fill)   loads the activations; calls fill(), which fills the rest of the
-//       rings, once more weights no longer delay them
-//   prepare(row, column)   returns what joins the sum, such as a bias; streaming hides its latency
+//   load(to, first column, count, fill)   loads the activations; calls fill(), which prefetches into the rest
+//       of the rings, once this no longer delays the activations
+//   prepare(row, column)   returns what is added to the sum, such as a bias; called before the products
 //   take(row, column, sum, prepared, part, is_whole)   for each sum of the CTA's strips
 //   at_end()   after the last weights have arrived, before their sums are taken
 template <typename Load, typename Prepare, typename Take, typename AtEnd>
@@ -78,7 +78,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
       const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
       float sum = sums.sum_segments(strip, row % kStripRows, column);
-      if constexpr (layout == Layout::kE4m3)  // rounded separately, not fused into an FMA, as in prompt/
+      if constexpr (layout == Layout::kE4m3)  // rounded separately, not fused into an FMA, as in prefill
         sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
       steps.take(row, first_column + column, sum,
@@ -90,7 +90,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const StreamedMatrix
   }
 }
 
-// Whether a warp has few units of qkv() and project(): 1 or 2 in MXFP4 on Hopper, whose slots hold a unit.
+// Whether a warp of qkv() and project() has few units: 1 or 2 in MXFP4 on Hopper, where each fills a slot.
 template <Layout layout>
 inline constexpr bool kIsShort{layout == Layout::kMxfp4};
 
@@ -101,8 +101,8 @@ inline constexpr bool kFillsUnderNorm{layout == Layout::kBf16};
 
 __device__ float bias_at(const float* bias, int row) { return bias ? bias[row] : 0.0f; }
 
-// Batches of sums end with strips or with the CTA's range. If the previous CTA has the beginning of the first
-// strip, its partial sum is part 0 and this CTA's is part 1. A CTA with a whole strip writes 0 as part 1.
+// A batch of sums ends with a strip or with the CTA's range. If the first strip begins in the previous CTA,
+// that CTA's partial sum is part 0 and this CTA's is part 1. For a whole strip, the CTA writes 0 as part 1.
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {
@@ -131,10 +131,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
       StreamSteps{load, prepare, take, [&] { page.prefetch(); }});
 }
 
-// Whether project() prefetches one slot per ring fewer while attention may still run, whose reads queue after
-// the prefetches. In FP8 with short attention, steps of 1, 2, 4 and 8 rows took 0.4, 1.1, 0.8 and 0.4 % less
-// on an H100; more chunks gained nothing. With one row it cost 0.8 % in BF16, and 0.4 % in MXFP4, whose rings
-// have one slot to spare (docs/decisions/0016).
+// Whether project() prefetches one slot per ring fewer while attention may still run, whose reads would queue
+// after the prefetches. For FP8 and short attention this made steps of 1, 2, 4 and 8 rows 0.4, 1.1, 0.8 and
+// 0.4 % shorter on an H100; with more chunks it gained nothing. Steps of one row became 0.8 % longer in BF16
+// and 0.4 % in MXFP4, whose rings have only one slot to spare (docs/decisions/0016).
 template <Layout layout, int slots>
 __device__ bool spares_attention(int chunks) {
   constexpr int kShort{4};

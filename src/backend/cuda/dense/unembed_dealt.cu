@@ -90,7 +90,7 @@ void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args) {
     constexpr Layout layout = decltype(l)::value;
     if (weights.layout != layout) return;
     const unsigned ctas = num_ctas_for(gpu.target, weights);
-    // A fast CTA takes up to twice its share.
+    // Room for the most units of a CTA: a fast one takes up to twice its even share.
     const int units = 2 * (weights.num_strips / static_cast<int>(ctas) + 1) * weights.num_segments;
     const StreamShape shape =
         stream_shape(gpu.target.budget, weights, args.norm.residual.hidden, args.num_rows, units);

@@ -60,7 +60,7 @@ constexpr int kFour{4};
 // Each thread adds up four adjacent rows of a token; row counts are multiples of 4 (heads of 64, or 32 n).
 __global__ void __launch_bounds__(kJoinThreads)
     join_kernel(const __grid_constant__ JoinArgs args, Timestamps timestamps) {
-  constexpr int kRun{16};  // segments requested at once: all of 4,096 columns
+  constexpr int kRun{16};  // segments requested at once; 4,096 columns have 13
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
   const DenseOutput& to = args.to;
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   float parts[2][kFour];  // partial sums before and after the cut
 #pragma unroll
   for (int i = 0; i < kFour; ++i)
-    parts[0][i] = parts[1][i] = -0.0f;  // -0 + sum has exactly the bits of the sum
+    parts[0][i] = parts[1][i] = -0.0f;  // neutral in sums: -0 + x is x, even if x is -0
   for (int first = 0; first < segments; first += kRun) {
     float4 more[kRun];
 #pragma unroll
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   float joined[kFour];
 #pragma unroll
   for (int i = 0; i < kFour; ++i) {
-    // __fmul_rn: rounded separately, as everywhere. The second part of a whole strip is zero.
+    // __fmul_rn: the product is rounded separately, as in all kernels. A whole strip's second part is zero.
     joined[i] = (to.x ? x_of[i] + bias[i] : bias[i]) + __fmul_rn(scale[i], parts[0][i]);
     joined[i] += cut < segments ? __fmul_rn(scale[i], parts[1][i]) : 0.0f;
   }

@@ -25,13 +25,13 @@ constexpr int kSliceRows{512};
 
 constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
 
-// Floats for a product's sums of up to `rows` rows: up to kFewTokens rows leave two partial sums each.
+// Floats that a product of `rows` rows takes: up to kFewTokens rows have two partial sums each.
 size_t parts_of_rows(int rows, int width) {
   return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
 }
 
-// Options of the head's KV cache: the pages of the model's KV cache, a spare page (graph_rows in
-// step_input.h), and a page per chain for slots after those of its run.
+// Options of the head's KV cache. Its pages are the model's, the spare page (graph_rows in step_input.h), and
+// one page per draft chain for the slots beyond its run's pages.
 BackendOptions cache_options(const BackendOptions& options) {
   BackendOptions own;
   own.num_pages = options.num_pages + kMaxDraftingRuns;
@@ -135,7 +135,7 @@ void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const Residual
   keep_tap(on(stream), num_rows, {x, static_cast<int>(tap - taps.begin()), work_.taps});
 }
 
-// Computes W x plus the residual for activations in rows. Returns the one or two parts in `parts`.
+// Computes W x plus the residual for activations in rows, into `parts`: one or two partial sums.
 ResidualInput HeadDrafter::multiply(Stream stream, const Strips& weights, const Rows& x, float* parts,
                                     ResidualInput residual) const {
   residual.hidden = weights.rows;

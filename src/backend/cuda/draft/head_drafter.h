@@ -23,10 +23,10 @@ namespace nibble::cuda {
 // The head's working arrays: for S rows of a step at a time, and for N chains.
 struct HeadWorkspace {
   __nv_bfloat16* taps{nullptr};   // [T, 3, H]
-  DraftSlot* slots{nullptr};      // [T]
-  int32_t* kv_slots{nullptr};     // [T], for steps with trees
-  RowInput* chain_rows{nullptr};  // [drafts, N]
-  // For S rows: f in one or two partial sums, the layer's input, its keys and values.
+  DraftSlot* slots{nullptr};      // [T]: inputs of the rows' slots
+  int32_t* kv_slots{nullptr};     // [T], for trees: each row's slot in the head's cache
+  RowInput* chain_rows{nullptr};  // [drafts, N]: inputs of the chains' rows
+  // Arrays for S rows: f (one or two partial sums), the sums of keys and values, and the layer's input.
   float *features{nullptr}, *kv_parts{nullptr};
   __nv_bfloat16* input{nullptr};
   // For N chains: the layer's input, and the activations of the operations after it.
@@ -37,8 +37,8 @@ struct HeadWorkspace {
   // starts [N], then results [drafts, N]: contiguous, for one copy to the host; the next step reads both too.
   ChainStart* starts{nullptr};
   SampleResult* results{nullptr};
-  // Constant from here on. [2 N]: N rows that request the likeliest token and its log-probability, then N
-  // that also request the kMaxTop likeliest.
+  // Arrays from here on are constant. [2 N]: N rows request the likeliest token with its log-probability, N
+  // more rows also request the kMaxTop likeliest tokens.
   SampleRow* sample_rows{nullptr};
   int* row_numbers{nullptr};  // [N]: 0, 1, ...
   float *sinks{nullptr}, *rope_frequencies{nullptr};
@@ -50,7 +50,7 @@ struct DraftDownload {
     size_t run;
     int num_drafts, topk;
   };
-  std::vector<Asked> asked;  // per chain
+  std::vector<Asked> asked;  // one per chain: the run and its request
   size_t num_runs{0};
 };
 

@@ -36,7 +36,7 @@ struct PlaceDraftsArgs {
   const DraftRun* runs;  // [num_runs]
   DraftChoices choices;
   int num_chains, num_drafts, max_position;
-  DraftSlot* slots;  // [T]
+  DraftSlot* slots;  // [T]: inputs of the rows' slots
   // [T]: each row's slot (position) in the head's cache; -1: rejected draft of a tree. null: no trees.
   int32_t* kv_slots;
   // [num_drafts, num_chains]. Positions are clamped to max_position; drafts beyond it are not used.
@@ -56,7 +56,7 @@ struct DraftInputArgs {
   const SampleResult* chosen;  // token ids are the head's own
   const int* tokens;           // [draft vocabulary]: token ids of the model
   __nv_bfloat16* z;            // [rows, 2 H], or null
-  // For rows of the chains: z, and the residual, which is f or norm(f).
+  // The chains' rows also go to chain_z, and the residual to `residual`: norm(f) if set, otherwise f.
   bool norm_before_residual;
   __nv_bfloat16* chain_z;  // [chains, 2 H]
   float* residual;         // [chains, H]

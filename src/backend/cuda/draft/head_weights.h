@@ -25,15 +25,15 @@ struct HeadWeights {
   DeviceBuffer storage;
 };
 
-// Throws InputError if kernels do not support the head's shapes, or no budget of the target holds a row.
+// Throws InputError if no kernel supports the head's shapes, or if a row exceeds the target's shared memory.
 void check_head(const DraftHead& head, Format format, const Target& target);
 
 // Device bytes, without the parts that the head shares with the model (see upload_head).
 size_t head_weight_bytes(const BackendOptions& options);
 
-// Uploads options.draft_head in options.draft_head_format, using kStagingBytes on top. Matrices that the head
-// lacks come from the model: views of `device`, which must outlive the result, or uploads from `model` if
-// `device` has another format. Throws InputError for a format that no kernel reads.
+// Uploads options.draft_head in options.draft_head_format; loading takes up to kStagingBytes more. Embedding
+// and unembedding, if the head lacks them, are the model's: views of `device`, which must outlive the result,
+// or uploads of `model` if `device` has another format. Throws InputError for a format that no kernel reads.
 HeadWeights upload_head(const Weights& model, const DeviceWeights& device, const BackendOptions& options);
 
 }  // namespace nibble::cuda

@@ -13,7 +13,7 @@ namespace nibble::cuda {
 // [E, 2 I, H]: a strip is 8 gate rows and their 8 up rows.
 struct UpWeights {
   Strips weights;
-  const float* bias;  // [E, 2 I], interleaved
+  const float* bias;  // [E, 2 I]: gate and up alternate
   int hidden, intermediate;
   float limit;
 };
@@ -22,15 +22,15 @@ struct UpWeights {
 struct ExpertsUpArgs {
   Activations normed;  // [T, H]
   Groups groups;
-  int num_tokens, experts_per_token, max_groups;  // max_groups: grid size
+  int num_tokens, experts_per_token, max_groups;  // max_groups: decides the grid
   UpWeights up;
-  Activations gated;       // [T K, I], in the layout of `normed`; an image holds the pairs of groups
-  Activations gathered{};  // [pairs of groups, H], scratch of experts_up_images(): an image
-  // If `routing` is set, experts are not chosen yet (are_matched), and `groups` has only a size: each CTA of
-  // experts_up() ranks all tokens' experts by these logits and groups pairs; the first passes the routing on.
+  Activations gated;       // [T K, I], in the layout of `normed`; image rows are in group order
+  Activations gathered{};  // [pairs of groups, H], scratch of experts_up_images(): an image of their norms
+  // Router logits. If `routing` is set, each CTA of experts_up() chooses all tokens' experts by them and
+  // groups pairs itself, using only the size of `groups`; the first CTA publishes the choice in `routing`.
   const float* logits{nullptr};  // [T, E]
   RoutingMailbox routing{};
-  int num_experts{0};  // E, of all ranks
+  int num_experts{0};  // E, counted over all ranks
   IndexRange own{};    // the experts whose weights are here
 };
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
@@ -49,17 +49,17 @@ struct RouteAndExpertsUpArgs {
   __nv_bfloat16* gated;  // [T K, I]
 };
 void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
-// Whether route_and_experts_up() can run: CTAs must be enough for the router's segments, and all resident.
+// Whether route_and_experts_up() can run: a warp for each segment of the router, and all CTAs resident.
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token);
 
 // out = weight (W[e] gated + b[e]), for pairs whose expert this rank holds.      W [E, H, I]
 struct ExpertsDownArgs {
   Activations gated;       // [T K, I], as experts_up() writes it
-  Groups groups;           // its lists are read only if `routing` is not set
-  RoutingMailbox routing;  // set for few tokens (are_matched), and always for a single one
+  Groups groups;           // if `routing` is set, only its size is used
+  RoutingMailbox routing;  // set for few tokens (are_matched) and always for one
   IndexRange own;          // the experts whose weights this rank holds, read with `routing`
-  int num_experts;         // E, of all ranks
+  int num_experts;         // E, counted over all ranks
   int num_tokens, experts_per_token, max_groups;
   int hidden, intermediate;
   Strips weights;

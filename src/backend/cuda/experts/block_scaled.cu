@@ -1,6 +1,6 @@
-// The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) takes them
-// from rms_norm() and leaves its results in the same format for experts_down. They never go through memory in
-// bfloat16, but are rounded to it before they are quantised: so MXFP8x2 computes the same model as bfloat16.
+// The experts' products of many tokens with block-scaled activations. experts_up (with SwiGLU) reads those of
+// rms_norm() and writes its results in the same format for experts_down. Activations are rounded to bfloat16
+// before they are quantised, but never stored in it: MXFP8x2 computes the same model as bfloat16.
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/experts/args.h"
 #include "backend/cuda/experts/group_items.cuh"
@@ -42,7 +42,7 @@ class Gathered {
   }
   // Synchronizes the four warps. Called before numbers are put, and before they are visited.
   __device__ void sync() const { sync_warps(1 + static_cast<int>(threadIdx.x) / kThreads, kThreads); }
-  // Calls visit(column, t, numbers) for numbers 8 t .. 8 t + 7 of every column, the same in a quad's 4 lanes.
+  // Calls visit(column, t, numbers) for numbers 8 t .. 8 t + 7 of each column; a quad's lanes share a column.
   template <typename Visit>
   __device__ void for_each_eight(const Visit& visit) const {
     for (int i = static_cast<int>(threadIdx.x) % kThreads; i < Shape::kColumns * 4; i += kThreads)
@@ -54,8 +54,7 @@ class Gathered {
   __nv_bfloat16* numbers_;
 };
 
-// Items begin at strip 12 n and matrices have whole blocks: all of a block's four warps have a strip, or
-// none.
+// Items begin at strip 12 n and matrices have whole blocks: all four warps of a block have a strip, or none.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     experts_up_blocks_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
@@ -78,7 +77,7 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
           });
           gathered.sync();
           const int block = strip / kGatherWarps;
-          // The last block also fills the rest of its tile with zeros.
+          // The matrix's last block, if it is the first of a tile's two, also writes zeros as the second.
           const bool is_last = kBlockCols * (block + 1) == up.intermediate && block % 2 == 0;
           gathered.for_each_eight([&](int column, int t, const __nv_bfloat16* numbers) {
             const bool is_there = column < item.columns;

@@ -1,5 +1,5 @@
 // Items of the experts' products (pipeline.cuh): a group with a block of its expert's rows. A group's items
-// are adjacent: memory delivers activations once, and strips again soon if an expert has several groups.
+// are adjacent, so L2 has its activations; an expert's next group, if any, soon reads the same strips again.
 #pragma once
 
 #include "backend/cuda/chip/target.h"
@@ -11,14 +11,14 @@
 
 namespace nibble::cuda {
 
-// `first_column`: where the group's pairs begin in Groups::pairs. The lane's pairs, of its warp's columns 32
-// n + lane, are loaded with the item, so that the item's end does not wait for them or for what they index.
+// `first_column`: index of the group's first pair in Groups::pairs. A lane has the pairs of columns 32 n +
+// lane of its warp. They are loaded with the item: at its end no lane waits for them or for what they index.
 template <typename Shape>
 struct GroupItem : PromptItem {
   static constexpr int kParts{(Shape::kWarpColumns + 31) / 32};
   int pairs[kParts];
 };
-// The column of an item whose pair the lane holds.
+// Returns the column of the item that belongs to this lane's pairs[part].
 template <typename Shape>
 __device__ int column_of_lane(int part) {
   return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
@@ -32,7 +32,7 @@ __device__ int column_of_lane(int part) {
 // reads its stores from L2. experts_down starts later still.
 template <typename Shape, typename RowOf>
 struct GroupItems {
-  static constexpr bool kAreReadOnce{true};  // weights, except of experts with several groups
+  static constexpr bool kAreReadOnce{true};  // true of weights, unless an expert has several groups
   const Groups& groups;
   const RowOf& row_of;  // returns a pair's row of the activations
   int num_row_blocks;
@@ -47,7 +47,7 @@ struct GroupItems {
          __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0},
         {}};
 #pragma unroll
-    for (int part = 0; part < item.kParts; ++part)  // undefined past the group's last pair
+    for (int part = 0; part < item.kParts; ++part)  // past the group's last pair: any number
       item.pairs[part] = __ldcg(groups.pairs + first + column_of_lane<Shape>(part));
     return item;
   }
@@ -73,7 +73,7 @@ struct PairsOfLane {
 };
 
 // Multiplies groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. The lane
-// with a pair requests its data (PairSums: load) before the products; lanes exchange the data afterwards.
+// that holds a pair loads its data (PairSums::load) before the products; afterwards lanes exchange the data.
 template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                 const Groups& groups, const RowOf& row_of, const Begin& begin) {

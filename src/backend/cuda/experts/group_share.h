@@ -30,19 +30,19 @@ constexpr int first_strip_of(const Strips& weights, int num_groups, unsigned cta
   return first_strip_at(weights, part_of(num_places(weights, num_groups), cta, weights.by_ctas));
 }
 
-// Shares for CTAs that start one by one, as CTAs of the previous launch end, and are numbered (turns) in that
-// order. The first CTA requests weights about 3 us before the last, whose requests queue after all others'.
-// So shares shrink evenly from turn to turn (gain: docs/decisions/0016).
+// Shares for CTAs that start one by one, as CTAs of the previous launch end. Turns number them in that order.
+// The first CTA requests weights about 3 us before the last, whose requests then queue after all others. So
+// shares shrink evenly from turn to turn (gain: docs/decisions/0016).
 class TurnShares {
  public:
-  // The first share exceeds the mean by slope / kSlopeOne (below 1) of it; the last is as much smaller.
+  // The first share is larger than the mean, and the last one smaller, by slope / kSlopeOne (below 1) of it.
   constexpr TurnShares(unsigned num_ctas, unsigned slope)
       : slope_(slope),
         first_(num_ctas * (kSlopeOne + slope)),
         factor_((uint64_t{1} << 48) / (kSlopeOne * num_ctas * num_ctas) + 1) {}
   // Where a turn's share of `count` items begins; it ends where the next turn's begins.
   constexpr unsigned first(unsigned count, unsigned turn) const {
-    const unsigned part = turn * (first_ - slope_ * turn);  // out of kSlopeOne num_ctas^2; below, out of 2^16
+    const unsigned part = turn * (first_ - slope_ * turn);  // fraction of `count`, times kSlopeOne num_ctas^2
     return static_cast<unsigned>(count * (part * factor_ >> 32) >> 16);
   }
 

@@ -1,6 +1,6 @@
-// How the experts' decode kernels stream the weights of groups: a CTA's share of all groups' strips
-// (group_share.h), e.g. the end of one group and the beginning of the next, and what happens to the sums. A
-// single token has one group per expert, known before groups are counted: each slot has its own CTAs.
+// How the experts' decode kernels stream weights and what happens to the sums. A CTA has a share of the
+// strips of all groups (group_share.h), such as the end of one group and the beginning of the next. A single
+// token has one group per slot, known without counting pairs, so each slot has CTAs of its own.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace nibble::cuda {
 
 // The strips of group n follow those of group n - 1; a CTA's share is whole strips.
 
-// The even share of `num_strips` strips of CTA blockIdx.x in row `row` of `num_rows` rows of CTAs.
+// Share of this CTA, in row `row` of `num_rows` rows of CTAs that divide `num_strips` strips evenly.
 __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strips, unsigned row = 0,
                                             unsigned num_rows = 1) {
   const auto first = [&](unsigned cta) {
@@ -31,9 +31,9 @@ __device__ inline UnitRange share_of_strips(const Strips& weights, int num_strip
   return {first(cta), first(cta + 1)};
 }
 
-// The part of a single token's experts that a row of CTAs (blockIdx.y) computes. If other ranks hold some
-// chosen experts, those slots' rows help with the others: with two of four chosen experts here, each gets two
-// rows; with three, the fourth row does nothing.
+// The part of a single token's experts that one row of CTAs (blockIdx.y) computes: a slot or a part of it. If
+// other ranks hold some of the chosen experts, the free rows help: with two of four chosen experts here, each
+// gets two rows; with three, the fourth row does nothing.
 struct SlotPart {
   int slot, expert;        // the expert is numbered as in the weights
   unsigned row, num_rows;  // row of CTAs among the slot's rows; num_rows 0: no work
@@ -56,7 +56,7 @@ __device__ inline UnitRange share_of_groups(const Strips& weights, int num_group
 
 // The part of a share that belongs to one group: units first .. last - 1.
 struct Piece {
-  int group, first_strip, first, last;  // first_strip: of the group, numbered over all groups
+  int group, first_strip, first, last;  // first_strip: the group's first strip, counted over all groups
 };
 __device__ inline Piece piece_of_slot(const UnitRange& share) { return {0, 0, share.first, share.last}; }
 __device__ inline Piece piece_from(const Strips& weights, const UnitRange& share, int from) {
@@ -80,14 +80,14 @@ struct GroupMatrices {
 template <int warps, typename Matrices>
 using ExpertStream = UnitStream<Layout::kMxfp4, warps, kExpertSlots, Matrices>;
 
-// A group's columns, if all tokens of the step have their rows in shared memory.
+// The columns of a group, if shared memory has one row for each token of the step.
 __device__ inline Columns columns_of(const Group& group, int experts_per_token,
                                      const __nv_bfloat16* activations, int stride) {
   return {activations, stride, group.count, group.pair(Columns::of_lane(group.count)) / experts_per_token};
 }
 
-// Epilogue: adds up a piece's segments to kRows values per strip and column. prepare(strip, row) prefetches
-// the bias; take(strip, row, column, prepared, sum) applies it and stores the result. sum(row) adds up a row.
+// Adds up the segments of a piece and computes kRows values per strip and column. prepare(strip, row)
+// prefetches biases; take(strip, row, column, prepared, sum) stores a value; sum(row) is a strip row's sum.
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:

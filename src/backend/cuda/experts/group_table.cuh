@@ -21,8 +21,8 @@ struct Group {
   }
 };
 
-// The data by which a CTA finds its groups, loaded all at once: each load takes as long as a strip's weights.
-// Few pairs (are_matched) are grouped here: of lanes whose pairs share an expert, the first has the group.
+// The data by which a CTA finds its groups, loaded at once: one load takes as long as streaming a strip. Few
+// pairs (are_matched) are grouped here: the first lane of those whose pairs share an expert has the group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
@@ -53,7 +53,7 @@ class GroupTable {
   }
 
  private:
-  // Groups the lanes' pairs. `expert`: of the lane's pair; negative if absent, or another rank's.
+  // Groups one pair per lane. `expert`: of the lane's pair; negative: no pair, or another rank's expert.
   __device__ void match(int expert) {
     is_matched_ = true;
     expert_ = expert;
@@ -69,9 +69,9 @@ class GroupTable {
   }
 
   const Groups& groups_;
-  int expert_{0}, index_{-1}, count_{0};  // of the lane's group; count_ is the same in all lanes
+  int expert_{0}, index_{-1}, count_{0};  // expert and index of the lane's group; number of all groups
   bool is_matched_{false};
-  unsigned pairs_{0};  // their number or, if they are matched, their bits
+  unsigned pairs_{0};  // number of the group's pairs or, if is_matched_, a bit for each
 };
 
 }  // namespace nibble::cuda

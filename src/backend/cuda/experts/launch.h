@@ -20,7 +20,7 @@ inline dim3 grid_for_slots(const Target& target, const Strips& weights, int num_
 inline dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
   return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips)), 1, 1};
 }
-// Most units that a CTA takes of one expert, if all CTAs of the grid share `num_strips` strips.
+// The most units of one expert that a CTA processes if all CTAs of the grid share `num_strips` strips.
 inline int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
   const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
   return std::min(strips, weights.num_strips) * weights.num_segments;
@@ -51,7 +51,7 @@ struct ExpertsDownLaunch {
   bool is_single{false};  // one token: each of its experts has CTAs of its own
   bool has_all{true};     // for a single token: no other rank has experts
   bool has_two{false};    // shared memory has room for the activations of two groups (GroupRows)
-  unsigned slope{0};      // of TurnShares
+  unsigned slope{0};      // slope of the shares (TurnShares)
   dim3 grid{};
   StreamShape stream{};
 

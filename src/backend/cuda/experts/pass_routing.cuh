@@ -35,7 +35,7 @@ __device__ void choose_experts(const ExpertChoice& choice, int token, const Logi
   Ranking ranking(choice.num_experts, logit_of);
   float logit = -INFINITY;
   int expert = 0;  // the expert of slot number `lane`
-#pragma unroll 1   // not unrolled, to reuse instructions: each launch has to fetch them first
+#pragma unroll 1   // a short loop, because each launch first has to fetch its instructions
   for (int k = 0; k < experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
     if (lane == k) logit = place.logit, expert = place.expert;

@@ -37,7 +37,7 @@ __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, floa
 // A warp's share of the router: one segment of one strip.
 struct RouterShare {
   RouterSegment segment;
-  int unit;  // number of the segment
+  int unit;  // number of the segment, counted over all strips
   uint32_t tag;
   float bias;  // of the expert whose logit the thread adds up
 };
@@ -46,15 +46,15 @@ struct RouterMemory {
   float *sums, *logits;
 };
 
-// Computes the router's logits of one or two tokens in shared memory, kMaxExperts apart, and synchronizes the
-// CTA. One warp of the launch computes and publishes the sums of each segment; every CTA polls for all sums
-// and adds them up, so no kernel boundary is needed. Calls `meanwhile` once the CTA has published its own.
+// Leaves the router's logits of one or two tokens in shared memory, kMaxExperts per token, and synchronizes
+// the CTA. One warp of the launch computes and publishes a segment's sums; every CTA polls for all sums and
+// adds them up, so no kernel boundary is needed. Calls `meanwhile` once the CTA has published its own sums.
 template <int warps, int tokens, typename Meanwhile>
 __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterShare& share,
                               const Columns& columns, const RouterMemory& memory,
                               const Meanwhile& meanwhile) {
   const RouterSegment& segment = share.segment;
-  static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);  // lane 4 n holds columns 0 and 1
+  static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);  // lane 4 n has the sums of both tokens
   const auto thread = static_cast<int>(threadIdx.x);
   const int token = tokens == 1 ? 0 : thread / kMaxExperts;
   const int expert = thread - token * kMaxExperts, lane = thread % 32, strip = expert / kStripRows;
@@ -94,7 +94,7 @@ class SlotChoice {
 
   static __device__ bool chooses() { return threadIdx.x < 32; }  // whether the calling warp chooses
   static __device__ int slot() { return static_cast<int>(blockIdx.y); }
-  // Returns what this CTA computes. Chooses experts only up to its slot if possible: each choice takes time.
+  // Returns what this CTA computes. If this rank has all experts, chooses only up to its slot, to save time.
   __device__ SlotPart choose() {
     const int expert = take(0, has_all ? slot() + 1 : args_.experts_per_token);
     return has_all ? SlotPart{slot(), expert, 0, 1} : part_of_slots(args_.own, of_lane_);
@@ -114,7 +114,7 @@ class SlotChoice {
   // Chooses the experts of slots [from, to); returns the last one.
   __device__ int take(int from, int to) {
     int expert = 0;
-#pragma unroll 1  // as in choose_experts()
+#pragma unroll 1  // not unrolled, as in choose_experts()
     for (int k = from; k < to; ++k) {
       const Ranking::Place place = ranking_.next();
       if (lane_ == k) logit_ = place.logit;
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // lets the compiler drop the experts' terms
+  norm.residual.experts = nullptr;  // so that the compiler omits adding the experts' outputs
   norm_weights.load(
       norm, [](int) { return 0; }, {shared.activations, activation_stride(cols), 1},
       [&](int, int i, float4 x, uint2) {
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // lets the compiler drop the experts' terms
+  norm.residual.experts = nullptr;  // so that the compiler omits adding the experts' outputs
   norm_weights.template load<kTokens>(
       norm, [](int column) { return column; }, {shared.activations, stride, kTokens},
       [&](int column, int i, float4 x, uint2) {
@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       stream.fill_ring();
     }
     auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
-    // The group's columns: the norm of one token, or of both from the first on.
+    // The group's columns: the norm of its one token, or the norms of both tokens, which are adjacent.
     const __nv_bfloat16* const norms = shared.activations + group.pair(0) / K * stride;
     epilogue.run(stream, {norms, stride, group.count}, shared);
     from = piece.last;

@@ -113,9 +113,10 @@ class DownCta {
 
   const ExpertsDownArgs& args;
   const Timestamps& timestamps;
-  int slot;  // for a single token
+  int slot;  // set for a single token
 
-  // Whether the warp polls for a single token's experts, and then calls init_ring(); other rings are ready.
+  // Whether this warp polls for a single token's experts; if so, it calls init_ring() afterwards. The rings
+  // of the other warps are initialized earlier.
   __device__ bool polls() const { return is_single && threadIdx.x < 32; }
   __device__ void init_ring() const { ring_.init(); }
   // Whether the previous launch has chosen the experts, and this kernel forms the groups.
@@ -127,8 +128,8 @@ class DownCta {
     return {args.weights, matrices, share.first, share.last, ring_};
   }
   __device__ void prefetch_rows(const Group& group) { rows_.prefetch(group); }
-  // Multiplies a piece; a CTA's first waits for the previous launch. prefetch_next() follows its rows'
-  // arrival.
+  // Multiplies a piece; before the CTA's first, waits for the previous launch. Calls prefetch_next() once the
+  // piece's rows have arrived.
   template <typename Stream, typename PrefetchNext>
   __device__ void multiply(Stream& stream, const Piece& piece, const Group& group, bool is_first,
                            const PrefetchNext& prefetch_next) {
@@ -235,7 +236,7 @@ __device__ void multiply_groups(Cta& cta, const TurnShares& shares) {
     });
     from = piece.last;
   }
-  // The launch must not end before the previous one, even if no pair's expert is on this rank.
+  // Waits even if this rank has no expert of any pair: the launch must not end before the previous one.
   if (share.first == share.last) wait_for_predecessor(cta.timestamps);
 }
 

@@ -35,7 +35,7 @@ struct ChainStart {
 // The draft chains of a step, read by the next step.
 struct MadeDrafts {
   const ChainStart* starts;     // [chains]
-  const SampleResult* results;  // token ids are the head's own
+  const SampleResult* results;  // [drafts, chains], with token ids of the head
   const int* tokens;            // [draft vocabulary]: token ids of the model
 };
 
@@ -84,8 +84,8 @@ constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int ro
   return is_there ? first : -1;
 }
 
-// Returns the token after a row that chose none: the next row's, unless one of the two is a draft of a tree;
-// else DraftRun::next; else the row's own token: a later step that knows the next token rewrites the slot.
+// Returns the token after a row that chose none: that of the next row if it is no draft of a tree, otherwise
+// DraftRun::next. If that is unknown, the row's own token: a later step that knows better rewrites the slot.
 constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, int row) {
   const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
   if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token.id();
@@ -95,7 +95,8 @@ constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, 
 constexpr int parent_of_row(const DraftRun& run, const DraftChoices& choices, int row) {
   return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
 }
-// Whether the parent of a draft chose the draft's token, or chose none because only this draft can follow.
+// Whether a draft follows its parent: the parent chose the draft's token, or it had no output to choose with,
+// because only this draft can follow.
 constexpr bool fits(const DraftRun& run, const DraftChoices& choices, int row) {
   const int output = output_at(run, choices, parent_of_row(run, choices, row));
   return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token.id();

@@ -10,7 +10,7 @@ inline constexpr int kPagePositions{32};
 
 // Where a row's token comes from. The previous step may still run when the host writes the row.
 enum class TokenSource : uint32_t {
-  kKnown = 0,                       // the host
+  kKnown = 0,                       // the host, which knows the token
   kOutputRow = uint32_t{1} << 30,   // an output row of the previous step, which chose the token
   kDraftChain = uint32_t{1} << 31,  // a draft chain, or the token before it (row_behind())
 };
@@ -30,13 +30,13 @@ struct TokenInput {
 
   constexpr TokenSource source() const { return static_cast<TokenSource>(bits & kSourceBits); }
   constexpr int index() const { return static_cast<int>(bits & ~kSourceBits); }
-  // The token, if the source is kKnown: 0, so there are no bits to remove.
+  // The token, if the source is kKnown. This source is 0, so it leaves no bits to remove.
   constexpr int id() const { return static_cast<int>(bits); }
 };
 
 struct alignas(16) RowInput {
   TokenInput token;
-  // For kDraftChain, before embed runs: offset from the first position after the drafts accepted last.
+  // For kDraftChain, embed makes it a position: before, it counts from the one after the last accepted draft.
   int32_t position;
   // Where the row's page tables begin in the step's page ids, minus their first_page: position p is in
   // page_ids[full_pages + p / kPagePositions].
@@ -45,7 +45,7 @@ struct alignas(16) RowInput {
 
 // Consecutive rows of one sequence, with consecutive positions.
 struct TileInput {
-  int32_t first_row, num_rows;  // up to kTileRows
+  int32_t first_row, num_rows;  // num_rows: up to kTileRows
 };
 inline constexpr int kTileRows{24};
 

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kMaxVocab{1 << 19};  // a limit because sample.cu adds up weights in 64 bits
+inline constexpr int kMaxVocab{1 << 19};  // for this number, sample.cu can add up weights in 64 bits
 // The same as kMaxLogprobs of the host's headers, which kernels do not include.
 inline constexpr int kMaxTop{20};
 
@@ -23,11 +23,11 @@ struct SampleRow {
   uint64_t seed;
   // top_p in units of 2^-64, rounded up, minus 1: a sum above this share of the total reaches top_p.
   uint64_t top_p;
-  Adjustment* adjustments;  // each token once
+  Adjustment* adjustments;  // at most one per token
   const uint32_t* mask;     // bits of the allowed tokens, 32 per word; null: all are allowed
   int32_t num_adjustments;
-  // The step's row whose token, which the host does not know yet, counts as one more output token; -1: none.
-  // The row's adjustments are followed by space for one more, in case that token has none.
+  // Row of the step whose token, not yet known to the host, counts as one more output token; -1: none. If
+  // set, `adjustments` has space for one more entry, for the case that the token has none.
   int32_t follows;
   // Position of the token to sample. -1 - n: one after that of the step's row n, if only the device knows it.
   int32_t position;

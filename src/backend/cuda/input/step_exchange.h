@@ -14,7 +14,7 @@ namespace nibble::cuda {
 // Precedes a step's input, which begins with rows of 16 bytes (InputParts).
 struct alignas(16) InputHeader {
   uint32_t num_bytes;   // bytes after the header
-  uint32_t num_chains;  // chains of drafts that the previous step made
+  uint32_t num_chains;  // number of draft chains that the previous step made
 };
 
 // Times are nanoseconds of the device's clock. A step begins when wait_for_predecessor() returns in its first
@@ -28,13 +28,13 @@ struct StepOutput {
   unsigned long long met_ns;  // when the ranks met after choosing the tokens; 0: a single rank
   uint32_t step;              // number of the step
 };
-static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // the rows follow it
+static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // RowOutputs follow StepOutput in memory
 
 struct StepExchange {
   InputHeader* inputs[2]{};
   StepOutput* outputs[2]{};
-  // [T], for steps with draft trees: at the last known row of such a run and at each accepted draft, the next
-  // accepted draft, as a row of the run; -1: none. Other entries are not written.
+  // [T], for steps with draft trees. Entries of a run's last known row and of its accepted drafts are the row
+  // in the run of the next accepted draft; -1: none. Other entries are not written.
   int32_t* kept[2]{};
 };
 

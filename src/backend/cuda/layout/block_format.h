@@ -1,5 +1,5 @@
-// Formats of activations in block-scaled products, one scale per 32 columns (block_rows.h); also an option's
-// values. No CUDA; C++17 for device code.
+// Formats of activations in block-scaled products, one scale per 32 columns (block_rows.h); selected by an
+// option. Needs no CUDA; C++17, for device code.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ inline constexpr BlockFormat kBlockFormats[]{BlockFormat::kMxfp8x2, BlockFormat:
 struct BlockRows {
   BlockFormat format{BlockFormat::kMxfp8x2};
   int cols{0};
-  uint8_t* codes{nullptr};    // [rows, tiles, row_tile_bytes(format)]; null: no rows
-  uint32_t* scales{nullptr};  // [rows, tiles]
+  uint8_t* codes{nullptr};    // [rows, tiles, row_tile_bytes(format)]; null: no activations
+  uint32_t* scales{nullptr};  // [rows, tiles]: the scale bytes of a row's tile
 };
 
 }  // namespace nibble::cuda

@@ -1,7 +1,7 @@
-// A lane's operands for the tensor cores: turns the words of a tile (strips.h) into bfloat16 weights. MXFP4's
-// scale is multiplied into the weights, so that one sum accumulates over a whole segment, which is how
-// mma.sync and wgmma are fast. This is exact: a weight is two significant bits times a power of two (packing
-// refuses scales out of bfloat16's range). E4M3 codes are converted too; a row's scale is applied to the sum.
+// A lane's operands for the tensor cores: converts the words of a tile (strips.h) to bfloat16 weights. MXFP4
+// weights include their scale, so that a whole segment accumulates in one sum, which mma.sync and wgmma do
+// fastest. This is exact: a code has two significant bits, a scale is a power of two (packing refuses scales
+// out of bfloat16's range). The scale of an E4M3 row is applied to the sum instead.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -22,12 +22,12 @@ struct GroupWeights {
   uint32_t first[4], second[4];
 };
 
-// Unpacks a word of MXFP4 codes to four A registers: the value times 2^-126, times the scale. The lower half
-// of `scales` is the scale of row g, the upper half that of row g + 8.
+// Unpacks a word of MXFP4 codes to four A registers: masked bits are the value times 2^-126, which is
+// multiplied by a scale. The lower half of `scales` is the scale of row g, the upper half that of row g + 8.
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),
-                       lower = __high2bfloat162(pair);  // the multiplication selects the half itself
+                       lower = __high2bfloat162(pair);  // no instruction: HMUL2 selects the half
   constexpr uint32_t kCode{0x81C081C0};
   const uint32_t turned = __funnelshift_l(word, word, 6);
   a[0] = multiply_pair(word & kCode, upper);
@@ -46,7 +46,7 @@ __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)
   a[3] = multiply_pair(second(lower), kScale);
 }
 
-// Loads the weights of a group of the tile at shared address `tile`; takes few registers, for many columns.
+// Weights of one group of 32 columns, from the tile at shared address `tile`. Takes few registers.
 template <Layout layout>
 __device__ GroupWeights group_weights(uint32_t tile, int group) {
   const int lane = threadIdx.x % 32;
@@ -73,7 +73,7 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   return w;
 }
 
-// Weights of a tile, unpacked group by group; a[m] is product m. MXFP4 and E4M3 codes are loaded once.
+// Weights of a tile, unpacked by group; a[m]: registers of product m. MXFP4 and E4M3 codes are loaded once.
 template <Layout layout>
 class TileWords {
  public:

@@ -1,8 +1,8 @@
-// Images: activations in the swizzled tiles that wgmma reads from shared memory (ptx/wgmma.cuh), as
-// [tile][row][128 bytes]: one bulk copy, which cannot gather or reorder, loads a tile of 64 columns of
-// consecutive rows. Storing in this order costs the writer nothing. A cell is the 128 bytes of one row: 64
-// columns in the order of wgmma's lanes, the 16-byte piece p of row r at p ^ (r % 8). The writer of a row
-// zeros the columns that pad its last tile. The number of rows is a multiple of 8. C++17, for device code.
+// Images: activations as [tile][row][128 bytes], in the swizzled order that wgmma reads from shared memory
+// (ptx/wgmma.cuh). A bulk copy, which cannot reorder, then loads a tile of 64 columns of consecutive rows;
+// the writer has no extra cost. A cell is a row's 128 bytes in a tile: 64 columns in the lane order of wgmma,
+// with 16-byte piece p of row r at p ^ (r % 8). The writer of a row zeros the columns that pad its last tile.
+// The number of rows is a multiple of 8. C++17, for device code.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace nibble::cuda {
 
 inline constexpr int kCellBytes{2 * kTileCols}, kRowsOfSwizzle{8};
 
-// Place of a column in wgmma's lane order, which orders pairs of columns by lane: column 8 t + 4 m + 2 h + c
-// of a group of 32 is at 16 m + 8 h + 2 t + c. A lane of mma.sync loads 8 adjacent columns instead.
+// Position of a column in the lane order of wgmma, by pairs of columns: column 8 t + 4 m + 2 h + c of a group
+// of 32 is at 16 m + 8 h + 2 t + c. A lane of mma.sync instead loads 8 adjacent columns.
 constexpr int lane_order(int col) {
   const int t = col / 8 % 4, m = col / 4 % 2, h = col / 2 % 2;
   return col / 32 * 32 + 16 * m + 8 * h + 2 * t + col % 2;
@@ -30,7 +30,7 @@ constexpr int place_in_cell(int row, int col) {  // byte offset within the cell
   const int place = 2 * lane_order(col % kTileCols);
   return (place / 16 ^ row % kRowsOfSwizzle) * 16 + place % 16;
 }
-// Index of the first of a row's 64 elements in `tile`: in an image or, if image_rows is 0, in rows.
+// Index of a row's first element in `tile`: in an image or, if image_rows is 0, in an array of rows.
 constexpr size_t first_of_tile(int row, int tile, int num_tiles, int image_rows) {
   return image_rows
              ? cell_of(row, tile, image_rows) / 2
@@ -41,7 +41,7 @@ constexpr size_t element_of(int row, int tile, int num_tiles, int image_rows, in
   return first_of_tile(row, tile, num_tiles, image_rows) +
          static_cast<size_t>(image_rows ? place_in_cell(row, col) / 2 : col);
 }
-// A last tile with 32 columns of padding has them in the pieces of each cell from kFirstPaddingPiece on.
+// A last tile of only 32 columns has its padding in pieces p >= kFirstPaddingPiece of each cell.
 inline constexpr int kFirstPaddingPiece{4}, kCellPieces{kCellBytes / 16};
 constexpr bool has_padding(int cols) { return cols % kTileCols != 0; }
 constexpr size_t image_bytes(int image_rows, int cols) {

@@ -36,7 +36,7 @@ namespace nibble::cuda {
 inline constexpr int kStripRows{16};
 inline constexpr int kTileCols{64};
 inline constexpr int kMaxSegmentTiles{5};
-// A warp can hold a router segment in registers, so it loads it before the activations arrive.
+// Tiles per segment of the router: a warp can hold these in registers before the activations arrive.
 inline constexpr int kRouterSegmentTiles{3};
 
 enum class Layout { kBf16, kE4m3, kMxfp4 };
@@ -65,17 +65,17 @@ constexpr int tile_bytes(Layout layout) {
 // One matrix in strips, or several contiguous ones of the same shape (experts).
 struct Strips {
   const uint8_t* data{nullptr};
-  const float* row_scales{nullptr};  // [rows], E4M3 only
+  const float* row_scales{nullptr};  // [rows], for E4M3; otherwise null
   Layout layout{Layout::kBf16};
-  int rows{0};  // without padding
+  int rows{0};  // rows of a matrix, without padding
   int num_strips{0};
-  int num_tiles{0};      // per strip
+  int num_tiles{0};      // tiles per strip
   int segment_tiles{0};  // tiles per segment; the last segment may have fewer
-  int num_segments{0};   // per strip
+  int num_segments{0};   // segments per strip
   int segment_bytes{0}, strip_bytes{0};
   Divisor by_strips{}, by_segments{};
-  // Set by the launch (stream_shape.h), because divisions in the kernel are slow. To its next segment a warp
-  // advances by advance_segments and advance_bytes, and past the end of a strip also by wrap_bytes.
+  // Distances from a warp's segment to its next: advance_segments and advance_bytes, plus wrap_bytes at the
+  // end of a strip. The launch computes them (stream_shape.h), because divisions in the kernel are slow.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
   Divisor by_ctas{};  // divides by the number of CTAs that share the matrix
 
@@ -98,16 +98,17 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_
   return strips;
 }
 
-// Floats that hold each segment's sums separately: [segments, columns, rows in whole strips].
+// Number of floats that hold the sums of every segment separately: [segments, columns, rows in whole strips].
 constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
   return size_t{1} * static_cast<size_t>(strips.num_segments) * static_cast<size_t>(num_columns) *
          static_cast<size_t>(strips.num_strips * kStripRows);
 }
 
-// First item of share n of `num` equal shares of `count` items. 32 bits are enough: kMaxVocab rows of 4,096
-// columns are 2^19 units, and there are some hundred CTAs.
+// First unit of share n, when `count` units are divided into `num` equal shares. 32 bits suffice for the
+// product: kMaxVocab rows of 4,096 columns are 2^19 units, and a matrix is shared by a few hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
-// A CTA's units of a matrix: segments, strip by strip, shared out at any segment or only between strips.
+// Units [first, last) that a CTA takes of a matrix. A unit is one segment of one strip, numbered strip by
+// strip. share_of() divides a matrix between any two segments or, with whole_strips, only between strips.
 struct UnitRange {
   int first, last;
 };
@@ -119,8 +120,8 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned c
   return {static_cast<int>(part_of(count, cta, strips.by_ctas) * scale),
           static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
-// Segment at which a second CTA's share of the strip begins, so that its sum has two parts (dense/args.h);
-// num_segments if it is not cut. No strip is cut twice, as there are no more CTAs than strips.
+// Segment at which a second CTA's share of the strip begins, so that the sum has two parts (dense/args.h);
+// num_segments if one CTA takes all. A strip has at most two parts: CTAs never outnumber strips.
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),
              first = static_cast<unsigned>(strip * strips.num_segments);

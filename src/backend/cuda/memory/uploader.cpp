@@ -43,7 +43,7 @@ Uploader::Uploader(std::string source, MappedFiles dropped_files, int num_thread
     half.pinned = PinnedBuffer(kPieceBytes);
     check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "creating an event");
   }
-  since_ = {};  // starts after pinning, which takes seconds
+  since_ = {};  // the measured time excludes pinning, which takes seconds
 }
 
 Uploader::~Uploader() {
@@ -189,8 +189,8 @@ void Uploader::copy(const Pieces& from, uint8_t* to) {
       first += count;
     }
   };
-  // Pages of small copies are not dropped here, but with the matrix or at the end, like bytes between pieces:
-  // a vector's large page (folio) also holds adjacent tensors, which would be read again.
+  // Page cache pages of small copies are dropped later, with the matrix or at the end, like bytes between
+  // pieces: a vector's large page (folio) also holds adjacent tensors, which would have to be read again.
   const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);

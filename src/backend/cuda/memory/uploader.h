@@ -18,7 +18,7 @@
 
 namespace nibble::cuda {
 
-inline constexpr size_t kStagingBytes{size_t{512} << 20};  // device bytes used on top of the weights
+inline constexpr size_t kStagingBytes{size_t{512} << 20};  // device memory for loading, besides the weights
 
 void drop_all_pages(const MappedFiles& files);
 
@@ -33,11 +33,11 @@ class Uploader {
   ~Uploader();
 
   void vector(const Vector& from, float* to) { vectors(from, 1, {0, from.count}, to); }
-  // Copies the same part of each of `num` consecutive vectors, starting with `first`.
+  // Copies elements `part` of each of `num` vectors that are contiguous in memory, starting with `first`.
   void vectors(const Vector& first, int num, const IndexRange& part, float* to);
   void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
-  // Packs a slice of `from` as rows from first_row on. Recipes and slices of columns transfer whole rows.
+  // Packs a slice of `from` as rows of `to` from first_row on. Recipes and column slices transfer whole rows.
   void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);
@@ -63,7 +63,7 @@ class Uploader {
   Source bf16_of(const Matrix& matrix, const char* what) const;
   double host_to_device_rate();
   void bring(const Source& from, size_t offset, size_t bytes, uint8_t* to);
-  void copy(const Pieces& from, uint8_t* to);  // concatenated
+  void copy(const Pieces& from, uint8_t* to);  // copies the pieces one after another to contiguous memory
   void generate_on_device(const RandomWords& words, size_t offset, size_t bytes, uint8_t* to);
 
   std::string source_;

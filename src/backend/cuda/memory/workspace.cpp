@@ -25,7 +25,7 @@ namespace {
 static_assert(kPagePositions == kPageTokens);
 static_assert(kMostDeals >= kOutputRows);
 
-// The larger number of segment sums of qkv_split() and project_split(); layouts have the same segments.
+// Segment sums of qkv_split() or project_split(), whichever has more. Their number is the same in any layout.
 size_t num_split_sums(const Config& config, int num_tokens) {
   const int T = std::min(num_tokens, kSplitTokens), queries = config.num_heads * config.head_dim,
             both = 2 * config.num_kv_heads * config.head_dim;

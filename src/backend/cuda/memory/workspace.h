@@ -59,7 +59,7 @@ struct Workspace {
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox, zero before the first step
-  uint32_t* step{nullptr};                                     // zero before the first step
+  uint32_t* step{nullptr};                                     // step number, zero before the first step
   // Counters, zero before the first step: embed [1], route [1], experts_down [kMaxExpertsPerToken], sample
   // [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *down_turns{nullptr}, *sample_tickets{nullptr},
@@ -69,8 +69,8 @@ struct Workspace {
   float* tile_totals{nullptr};       // [kMostTileCtas, kTileTotals], zero before the first step
   float* rope_frequencies{nullptr};  // [D / 2]
   float rope_concentration{1};
-  uint8_t* input{nullptr};  // step_input.h
-  StepExchange exchange;    // with the host: two inputs, and two outputs of max_batch_tokens rows
+  uint8_t* input{nullptr};  // a step's input (step_input.h)
+  StepExchange exchange;    // host memory: two inputs, and two outputs of max_batch_tokens rows
 };
 
 // `rows`: the kernel table, any row of which may run a step.
@@ -87,7 +87,7 @@ class OwnedWorkspace {
  private:
   Workspace work_;
   DeviceBuffer bytes_;
-  PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // of the exchange
+  PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // host memory of work_.exchange
 };
 
 size_t kv_bytes(const Config& config, const BackendOptions& options);

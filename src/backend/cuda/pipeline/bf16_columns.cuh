@@ -1,4 +1,4 @@
-// Products of many tokens (pipeline.cuh) with bfloat16 activations; the bits are those of decode/.
+// Products of many tokens (pipeline.cuh) with bfloat16 activations; the bits are those of stream.cuh.
 //  MXFP4        12 warps divide the rows:                192 rows x  64 columns
 //  E4M3, BF16   6 warps divide the rows, 2 the columns:   96 rows x 128 columns
 #pragma once
@@ -15,7 +15,7 @@ struct Bf16Rows {
   __device__ const uint8_t* row(int i) const {
     return reinterpret_cast<const uint8_t*>(data + size_t{1} * i * cols);
   }
-  __device__ bool has_piece(int piece) const { return 8 * piece < cols; }  // cols is a multiple of 32
+  __device__ bool has_piece(int piece) const { return 8 * piece < cols; }  // exact: 32 divides cols
 };
 
 template <Layout layout>
@@ -51,13 +51,13 @@ class Bf16Lane {
                         (group ^ (g % 2)) * 64 + lane % 4 * 16;
   }
 
-  // Multiplies the stage's first `tiles` tiles of columns. Sums of columns past the item's are not used.
+  // Adds products of the stage's first 8 * tiles columns. Sums of columns past the item are not used.
   template <int tiles>
   __device__ void add_stage(uint32_t stage, PromptSums& sums) const {
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
       const GroupWeights w = group_weights<layout>(stage + weights_, group);
-      // Products of several sums alternate, because a sum's second product waits for its first.
+      // Takes up to 4 sums in turn, because the second product of a sum waits for its first.
       constexpr int kAtOnce{tiles < 4 ? tiles : 4};
 #pragma unroll
       for (int first = 0; first < tiles; first += kAtOnce) {
@@ -77,7 +77,7 @@ class Bf16Lane {
   }
 
  private:
-  // Addresses in each stage of the lane's weights, and of its columns of the first and second group of 32.
+  // Offsets in each stage of the lane's weights, and of its activations in both groups of 32 columns.
   uint32_t weights_, columns_[2];
 };
 

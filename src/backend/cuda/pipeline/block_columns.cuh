@@ -1,7 +1,7 @@
-// Products of many tokens (pipeline.cuh) of MXFP4 weights with block-scaled activations (block_rows.h): 192
-// rows x 64 columns. GPUs without the instruction run its twin (ptx/block_mma.cuh) in the same kernel. A sum
-// adds, per tile, the products of the first, then of the second 32 columns, then in MXFP8x2 those of the
-// second terms. How the instruction adds is unspecified: bits differ from decode/.
+// Products of many tokens (pipeline.cuh) of MXFP4 weights with block-scaled activations (block_rows.h); 192
+// rows x 64 columns. GPUs without the instruction run its twin (ptx/block_mma.cuh) in the same kernel. For
+// each tile, a sum adds the products of the first, then of the second 32 columns, then in MXFP8x2 those of
+// the second terms. The instruction's order is not specified, so bits differ from stream.cuh.
 #pragma once
 
 #include "backend/cuda/layout/block_rows.h"
@@ -11,7 +11,7 @@
 
 namespace nibble::cuda {
 
-struct WholeBlockRows : BlockRows {  // of whole tiles, in global memory
+struct WholeBlockRows : BlockRows {  // rows of whole tiles, in global memory
   __device__ explicit WholeBlockRows(const BlockRows& rows) : BlockRows(rows) {}
   __device__ const uint8_t* row(int i) const { return codes + i * row_bytes(*this); }
   __device__ bool has_piece(int) const { return true; }
@@ -61,7 +61,7 @@ class BlockLane {
     const uint4 codes = load_shared_16(stage + weights_ + lane_ * 16);
     const uint32_t a_scales =
         weight_scales(load_shared_4(stage + weights_ + kTileCodeBytes + lane_ / 4 * 4), lane_);
-    // Two sums at a time, because a sum's products wait for each other; more sums would not fit in registers.
+    // Takes two sums in turn, because products of one sum wait for each other. More need too many registers.
     constexpr int kAtOnce{2};
     static_assert(tiles % 2 == 0);
     if constexpr (kForm == BlockForm::kMxfp8) {
@@ -127,7 +127,7 @@ class BlockLane {
   }
 
   const int lane_{static_cast<int>(threadIdx.x) % 32};
-  uint32_t weights_, columns_[kTerms], scales_;  // addresses within each stage
+  uint32_t weights_, columns_[kTerms], scales_;  // byte offsets in each stage
 };
 
 }  // namespace nibble::cuda

@@ -1,16 +1,16 @@
-// Products of many tokens (pipeline.cuh) on Hopper, with bfloat16 activations in an image (layout/image.h),
-// by wgmma or, with few columns, by mma.sync; sums have the same order and bits. One to three warpgroups
-// multiply four strips each, 64 rows, with the item's columns. Two more warps have the copy engine fill the
-// stages, one with weights and one with activations.
+// Products of many tokens (pipeline.cuh) on Hopper, with bfloat16 activations in an image (layout/image.h):
+// by wgmma or, with few columns, by mma.sync, which gives the same bits. One to three warpgroups multiply
+// four strips (64 rows) each with the item's columns. In addition, one warp has the copy engine fill the
+// stages with weights, and another with activations.
 //
 // The warp that copies weights does not wait for the previous kernel, which writes the activations: it fills
-// the first stages while that kernel ends, so items must be known before (group_items.cuh). It cannot run
-// ahead by more than the stages, because the warps that empty them do wait.
+// the first stages while that kernel ends, so items must be known before that (group_items.cuh). It cannot
+// run ahead by more than the stages, because the warps that empty them do wait for the previous kernel.
 //
-// A stage of MXFP4 is a whole segment, in an unrolled loop with two sets of A registers: one is unpacked
-// while the products of the other run. In BF16 and E4M3, with 4 and 2 times the bytes, a stage is one tile.
-// Three warpgroups share the columns that are copied; a batch has few columns and items, so one warpgroup
-// gives three times the items and keeps all of the memory busy. Items with few columns use smaller products.
+// An MXFP4 stage is a whole segment, multiplied in an unrolled loop with two sets of A registers: while
+// products read one, the other is unpacked. A stage of BF16 and E4M3, with 4 and 2 times the bytes, is one
+// tile. Three warpgroups share the columns that are copied. A batch has few columns and items; one warpgroup
+// gives three times the items and keeps the memory busy. Few columns use smaller products.
 #pragma once
 
 #include "backend/cuda/layout/fragments.cuh"
@@ -25,19 +25,19 @@ namespace nibble::cuda {
 
 struct ImageRows {
   const uint8_t* data;
-  int num_rows;  // of the image
+  int num_rows;  // rows of the image
 
   __device__ ImageRows(const __nv_bfloat16* image, int image_rows)
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
-// Calls f(item) for each item of this CTA, and begin() once the first item is known. Each item is read while
-// the one before it is multiplied, because reading it takes as long as a stage.
+// Calls f(item) for each item of this CTA, and begin() once the first item is known. The next item is read
+// while the current one is multiplied, because reading it takes as long as multiplying a stage.
 template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
   int index = static_cast<int>(blockIdx.x);
-  if (index >= count) return begin();  // no items: other ranks may hold all chosen experts
+  if (index >= count) return begin();  // no items if other ranks hold all chosen experts
   auto next = items.at(index);
   begin();
   for (; index < count; index += step) {
@@ -60,20 +60,20 @@ struct ImageShape {
   static constexpr int kWeightPlace{kTiles * kColumnBytes},
       kStageBytes{(kWeightPlace + kStrips * kStripBytes + 1023) / 1024 * 1024};
   static constexpr int kStages{(static_cast<int>(usable_bytes(Budget::k227)) / kCtas - 1024) /
-                               stages_bytes(1, kStageBytes)};  // the driver reserves 1 KB per CTA
+                               stages_bytes(1, kStageBytes)};  // the driver takes 1 KB per CTA
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
-  // The sizes of products differ by kStep tiles of 8 columns: groups of pairs have any number of columns, but
-  // most items of tokens are full. With more than 8 sizes the compiler makes products wait for each other.
+  // Compiled sizes differ by kStep tiles of 8 columns: groups of pairs have any size, most items of tokens
+  // are full. With more than 8 sizes the compiler makes products wait.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
 
-  // With few columns each warp multiplies alone by mma.sync; with wgmma experts waited (docs/decisions/0015).
+  // With few columns, warps multiply by mma.sync, so that none waits for another (docs/decisions/0015).
   static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
   static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
-  // Warps that only copy, padded to a warpgroup, leave registers to the others: of 65,536 per CTA, a
-  // segment's sums for 64 rows and 128 columns take 64 per thread, the totals another 64.
+  // True if copying warps, padded to a warpgroup, leave registers to the others: of a CTA's 65,536, the sums
+  // of a segment of 64 rows and 128 columns take 64 per thread, the totals another 64.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
   static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
@@ -106,7 +106,7 @@ struct ImageShape {
 
 #if NIBBLE_WGMMA
  private:
-  // Uses the smallest product that holds the item's columns, from `tiles` tiles of 8 columns on.
+  // Multiplies with the smallest compiled size, of `tiles` or more tiles, that holds the item's columns.
   template <int tiles, typename Item, typename Begin>
   static __device__ __forceinline__ void multiply_item_of(const Strips& weights, const Item& item,
                                                           unsigned cuts, Stages<ImageShape>& stages,
@@ -118,7 +118,7 @@ struct ImageShape {
   }
 
   struct TileRange {
-    int first, end;  // of an item; `end` is one past the last
+    int first, end;  // tiles of the contraction, until before `end`
   };
   static __device__ TileRange tiles_of(const Strips& weights, const PromptItem&) {
     return {0, weights.num_tiles};
@@ -162,7 +162,7 @@ struct ImageShape {
     for_each_item(
         items, [&] { wait_for_predecessor(timestamps); },
         [&](const auto& item) {
-          // Columns past the item's are not copied: a batch would read six rows of padding for two of pairs.
+          // Only the item's columns are copied: two pairs would otherwise bring six rows of padding.
           const int num_bytes = item.columns * kCellBytes;
           const uint8_t* from =
               activations.data +
@@ -188,11 +188,11 @@ struct ImageShape {
     }
   }
   struct StagePiece {
-    uint32_t place;  // in the stage
+    uint32_t place;  // byte offset in the stage
     const uint8_t* from;
     int num_bytes;
   };
-  // Copies a warp's part of a stage, `all_bytes`: one piece for each lane that has one.
+  // Copies a warp's part of a stage, all_bytes in total: each lane with has_piece copies one piece.
   static __device__ __forceinline__ void copy_part(const Stages<ImageShape>& stages, bool has_piece,
                                                    StagePiece piece, int all_bytes, uint64_t policy) {
     if (threadIdx.x % 32 == 0) arrive_and_expect(stages.full(), all_bytes);
@@ -210,7 +210,7 @@ struct ImageShape {
     const uint32_t b = describe_columns(cells);
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
-      if (!first) wait_for_products<1>();  // until the last products of a[group] have ended
+      if (!first) wait_for_products<1>();  // the last products that read a[group] must end
       if (group == 1) between();
       words.unpack(group, a[group]);
       fence_products();
@@ -313,7 +313,7 @@ struct ImageShape {
   static __device__ __forceinline__ void multiply_item(const Strips& weights, const Item& item, unsigned cuts,
                                                        Stages<ImageShape>& stages, const Begin& begin) {
     const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
-    // A warp without a strip multiplies whatever the stage holds: the warpgroup's products need it.
+    // A warp without a strip multiplies whatever the stage holds: wgmma needs all warps of a warpgroup.
     const bool has_strip = strip < weights.num_strips;
     const auto take = begin(item, has_strip ? strip : 0);
     const int cut = cuts && has_strip ? cut_of(weights, strip, cuts) : weights.num_segments;

@@ -28,7 +28,7 @@ struct ResidualTerms {
 struct Residual : ResidualInput {
   __device__ explicit Residual(const ResidualInput& input) : ResidualInput(input) {}
 
-  // Loads the terms of element i of a token's residual stream or, for float4, of elements 4 i .. 4 i + 3.
+  // Loads x and its terms, for element i of a token or, if T is float4, for elements 4 i .. 4 i + 3.
   template <typename T>
   __device__ ResidualTerms<T> request(int token, int i) const {
     const auto at = [this, i](const float* rows, int row) {
@@ -78,8 +78,8 @@ __device__ inline float4 four_floats(uint2 four) {
 // RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers,
 // possibly before the activations arrive; load() applies them. Squares are always summed in the order of 16
 // warps: thread i adds float4s i and i + 512, each warp adds its threads' sums, then the warps' sums are
-// added in order; each of 8 warps does the work of two. The terms of a thread's first `ahead` float4s are
-// loaded at once (4 registers per term); later ones cost one more trip to L2.
+// added in order; with 8 warps, each does the work of two. `ahead`: float4s of a thread whose terms are
+// loaded at once (4 registers per term); each further float4 costs one more trip to L2.
 template <int warps, int ahead = 2>
 class NormWeights {
  public:
@@ -90,10 +90,10 @@ class NormWeights {
       if (4 * i < hidden) fours_[n] = reinterpret_cast<const float4*>(weights)[i];
     }
   }
-  // Stores to[column] = bf16(norm of row token_at(column)); all threads of the CTA take part and are
+  // Stores to[column] = bf16(norm of row token_at(column)). All threads of the CTA take part and are
   // synchronized at the end. Calls visit(column, i, x, normed) for every four elements, and when_here() once
-  // the last row's terms have arrived. `at_once` rows are summed together; with 512 threads, a row takes 8
-  // registers per thread, a term in flight 8 more.
+  // the last row's terms have arrived. `at_once`: rows that are summed together; with 512 threads each takes
+  // 8 registers per thread, and 8 more for each of its terms that is still being loaded.
   template <int at_once = 1, typename TokenAt, typename Visit, typename WhenHere = Ignore>
   __device__ void load(const NormInput& args, const TokenAt& token_at, SharedRows to, const Visit& visit,
                        const WhenHere& when_here = {}) const {
@@ -121,7 +121,7 @@ class NormWeights {
   static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
   static_assert(kFours % ahead == 0);
 
-  // Rows that are loaded and summed together: those of columns [first, first + at_once) below `count`.
+  // Rows that are loaded and summed together: columns first .. first + at_once - 1 that are below `count`.
   template <int at_once>
   struct Rows {
     int first, count;
@@ -173,7 +173,7 @@ class NormWeights {
     }
   };
 
-  // Stores the norms of rows, given their sums of squares, and zeros up to whole tiles.
+  // Stores the norms of rows, given their sums of squares, and pads them with zeros to whole tiles.
   template <int at_once, typename Visit>
   __device__ void store(const NormInput& args, const Rows<at_once>& rows,
                         const float (&sums)[at_once][kOrderWarps], SharedRows to, const Visit& visit) const {
@@ -203,7 +203,7 @@ class NormWeights {
   float4 fours_[kFours];
 };
 
-struct RowMatrix {  // [rows, cols]
+struct RowMatrix {  // rows of `cols` elements in global memory
   const __nv_bfloat16* data;
   int cols;
 };
@@ -212,7 +212,7 @@ struct WorkThread {  // the calling thread, among those of a CTA that share some
 };
 
 // Prefetches rows to[n] = row row_at(n) to shared memory, zero-padded to whole tiles; wait_for_rows() waits.
-// All copies are in flight at once: through registers, 8 rows of 4,096 took 5 us longer than one.
+// All copies are in flight at once; through registers, 8 rows of 4,096 took 5 us longer than one row.
 template <typename RowAt>
 __device__ void prefetch_rows(RowMatrix from, const RowAt& row_at, SharedRows to, WorkThread thread) {
   for (int first = 8 * thread.index; first < padded_cols(from.cols); first += 8 * thread.num_threads) {
@@ -265,7 +265,7 @@ class RowPrefetch {
   }
 
  private:
-  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // a row of 4,096 elements ahead
+  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // prefetches up to 4,096 elements
 
   template <typename RowAt>
   static __device__ uint2 four(RowMatrix from, int i, const RowAt& row_at) {

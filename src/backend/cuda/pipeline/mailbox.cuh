@@ -11,7 +11,7 @@ __device__ inline bool has_come(const float4& words) {
   return has_come(words.x) && has_come(words.y) && has_come(words.z) && has_come(words.w);
 }
 __device__ inline float as_word(float value) { return has_come(value) ? value : -0.0f; }
-// ask_again() reloads words that have not arrived; loads stay in flight together until a word is examined.
+// Reloads words unless they have arrived. Several calls can have loads in flight, until words are examined.
 template <typename T>
 __device__ inline void ask_again(T& words, const T* from) {
   if (!has_come(words)) words = load_relaxed(from);

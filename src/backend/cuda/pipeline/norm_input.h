@@ -2,7 +2,7 @@
 
 namespace nibble::cuda {
 
-// The residual stream: x, and terms that readers add in this order: a second partial sum, or expert outputs.
+// Residual stream: x, to which readers add first x_rest (a product's second part), then the experts' outputs.
 struct ResidualInput {
   const float* x{nullptr};        // [T, H]
   const float* x_rest{nullptr};   // [T, H] or null

@@ -9,7 +9,7 @@ namespace nibble::cuda {
 
 struct NormedRows {
   __nv_bfloat16* data;
-  int hidden, image_rows;  // image_rows 0: row by row
+  int hidden, image_rows;  // image_rows is 0 for rows
 
   __device__ void store(int row, int i, uint2 four) const {  // elements 4 i .. 4 i + 3
     if (image_rows == 0) {

@@ -1,9 +1,9 @@
 // Programmatic dependent launch: a kernel may start while the previous one still runs. Until
-// wait_for_predecessor() it may read only weights and data of earlier steps; then it sees all writes of
-// earlier kernels (PTX ISA: griddepcontrol). It may also read the step's input early, unless it follows
-// embed, which copies that input: a kernel starts once the previous one has passed its wait, so the one
-// before that has ended. Only the kernel after attend_rows() starts earlier, once qkv() has passed its wait;
-// by then embed has ended too.
+// wait_for_predecessor() it may read only weights and data of earlier steps; after the wait it sees all
+// writes of earlier kernels (PTX ISA: griddepcontrol). Every kernel except the one after embed, which copies
+// the step's input, may read that input before its wait: it starts once the previous kernel has passed its
+// own wait, so the kernels before that have ended. The kernel after attend_rows() starts earlier, when qkv()
+// has passed its wait; embed has then ended too.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -38,21 +38,21 @@ class EndTimestamp {
   const Timestamps& timestamps_;
 };
 
-// Lets the next kernel start. Called after wait_for_predecessor(), so that data which the next kernel reads
-// before its own wait is never older than this kernel may read.
+// Lets the next kernel start. Called after wait_for_predecessor(), when all kernels before this one have
+// ended: the next kernel sees their writes even before its own wait.
 __device__ inline void let_successor_start() { launch_dependents(); }
-// Lets the next kernel start even before wait_for_predecessor(): only if it reads just weights and the step's
-// input before its own wait. After that it sees all earlier writes, as this kernel ends after its wait.
+// Lets the next kernel start even before wait_for_predecessor(). Before its own wait it may then read only
+// weights and the step's input; after it, all earlier writes, as this kernel ends after its wait.
 __device__ inline void let_successor_start_early() { launch_dependents(); }
 
 struct LaunchShape {
   dim3 grid;
   int threads;
   size_t shared_bytes{0};
-  unsigned cluster_ctas{1};  // along x; ignored on chips without clusters
-  // Gives each CTA an SM to itself, by requesting more than half of the chip's shared memory, whatever the
-  // budget. A launch with one CTA per SM needs this: where two fit, some SMs get two and others none, and
-  // experts_down() of one token took a third longer.
+  unsigned cluster_ctas{1};  // CTAs per cluster, along x; ignored on chips without clusters
+  // Requests more than half of the chip's shared memory, whatever the budget, so that each CTA has an SM to
+  // itself. Launches with one CTA per SM need this: if two fit, some SMs get two CTAs and others none, which
+  // made experts_down() of one token take a third longer.
   bool is_alone{false};
 };
 
@@ -87,7 +87,7 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
         "launching a kernel");
 }
 
-// Gives all kernels of a step the same split of L1 and shared memory: an SM must be idle to change it.
+// Gives all kernels of a step the same split of L1 and shared memory, which only an idle SM can change.
 template <typename... Args>
 void prefer_shared_memory(void (*kernel)(Args...)) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,

@@ -3,14 +3,14 @@
 // warps divide rows and columns, what a stage holds, and which instruction multiplies: bf16_columns.cuh,
 // block_columns.cuh, and image_columns.cuh, which divides the work differently for wgmma.
 //
-// The contraction passes through stages in shared memory, each a tile of 64 columns of weights and
-// activations, which four more warps fill with cp.async (every family has it). Barrier `full` of a stage
-// signals that copies have arrived, `empty` that all twelve warps have read it: while one stores its sums,
-// others use the tensor cores. 99 KB hold 3 to 8 stages, on all families.
+// The contraction passes through stages in shared memory. A stage is a tile of 64 columns of weights and of
+// activations; four more warps fill it with cp.async, which every family has. Barrier `full` of a stage
+// signals that copies have arrived, `empty` that all twelve warps have read it: while one warp stores its
+// sums, others use the tensor cores. On all families the stages take at most 99 KB, which hold 3 to 8.
 //
 // CTAs are persistent: each takes one item (rows and columns of a product) after another, and copies the next
-// item's first stages while it multiplies the last ones. Sums are added in the order of decode/, segment by
-// segment and cut into two parts at the same places: bits are the same if the instruction is.
+// item's first stages while it multiplies the last ones. Sums are added in the order of stream.cuh, segment
+// by segment, and cut into parts at the same segments: with the same instruction, the bits are equal.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +26,13 @@
 namespace nibble::cuda {
 
 // A shape is derived from PromptWarps, and also has
-//  kLayout       of the weights
+//  kLayout       layout of the weights
 //  kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
-//  kRowBytes, kScaleBytes: of a column's activations, and of its scales (0 or 4), in a tile
+//  kRowBytes, kScaleBytes: bytes in a tile of a column's activations, and of their scales (0 or 4)
 //  kStages, kStageBytes, kBytes: a stage holds weights, columns, scales; kBytes is all shared memory
-//  Rows          activations in global memory: row(i); has_piece(p): whether a row has 16 bytes number p of a
-//                tile, as it may end within; with scales, scales_of(i): those of a row's tiles
-//  Lane          what a lane reads of a stage and multiplies: add_stage<tiles>(stage, sums)
+//  Rows          activations in global memory: row(i) is a row's address; has_piece(p) is false if rows end
+//                before 16-byte piece p; scales_of(i), if kScaleBytes is 4: the scales of a row
+//  Lane          what a lane reads from a stage and multiplies: add_stage<tiles>(stage, sums)
 
 // A warp's sums: in lane 4 g + t, element [n][i] is of row g + 8 (i / 2), column 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
@@ -40,13 +40,13 @@ using PromptSums = float[PromptWarps::kWarpTiles][4];
 // A CTA's unit of work: rows and columns of a product. `columns`: its columns that hold a token or a pair.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
-  int image_row{0};  // of the first column, if activations are in an image
+  int image_row{0};  // row of first_column, if activations are in an image
 };
-struct SegmentItem : PromptItem {  // only one segment is multiplied (split_dense.cu)
+struct SegmentItem : PromptItem {  // an item of only one segment (split_dense.cu)
   int segment;
 };
 
-// `cuts`: CTAs that share the matrix if it is cut anywhere; 0 if strips are whole (strips.h).
+// `cuts`: number of CTAs for which cut_of() divides strips into parts (strips.h); 0 if strips stay whole.
 template <typename Shape>
 struct ProductInput {
   const Strips& weights;
@@ -66,8 +66,8 @@ LaunchShape shape_for_items(const Target& target, int num_items) {
           Shape::kThreads, Shape::kBytes};
 }
 
-// Copies the stages of all items; run by the copy warps. `Items` has count(), at(index), and row(item,
-// column), the row of `activations` for a column. A lane copies the same pieces of every stage.
+// Copies the stages of all items; called by the copy warps. `Items` has count(), at(index), and row(item,
+// column), the row of `activations` for a column. A lane copies pieces at the same offsets of every stage.
 template <typename Shape, typename Items>
 __device__ void copy_items(const Strips& weights, const typename Shape::Rows& activations, const Items& items,
                            Stages<Shape> stages) {
@@ -169,7 +169,7 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   }
   const typename Shape::Lane lane;
   const int num_items = items.count();
-  if (first_index >= num_items) return;  // no items: other ranks may hold all chosen experts
+  if (first_index >= num_items) return;  // no items if other ranks hold all chosen experts
   auto next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const auto item = next;
@@ -199,10 +199,10 @@ __device__ void multiply_by_warps(const ProductInput<Shape>& input, const Items&
   }
 }
 
-// Waits for the predecessor and multiplies all items of this CTA, with stages at the beginning of its dynamic
-// shared memory. Shapes for wgmma read items and request weights before the wait. begin(item, strip) may
-// prefetch data to add to a strip's sums; it returns the function that takes the sums: take(part, is_whole,
-// sums), or take(sums) for a SegmentItem.
+// Waits for the predecessor and multiplies all items of this CTA. The stages are at the start of its dynamic
+// shared memory. Shapes for wgmma read items and prefetch weights before the wait. begin(item, strip) may
+// prefetch data to be added to a strip's sums; it returns the function that receives the sums: take(part,
+// is_whole, sums), or take(sums) for a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Timestamps& timestamps, const ProductInput<Shape>& input,
                                const Items& items, const Begin& begin) {

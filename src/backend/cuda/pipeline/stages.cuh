@@ -25,7 +25,7 @@ class Stages {
   __device__ uint32_t address() const { return stage_; }  // shared address of the current stage
   __device__ uint32_t full() const { return full_; }      // the current stage's `full` barrier
   __device__ void wait_until_full() const { wait(full_, phase_); }
-  __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // a new stage is empty
+  __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // stages start out empty
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
   __device__ void tell_empty() const { arrive_as_warp(full_ + kToEmpty); }  // called by the whole warp
   // For warps that count stages: n is the number of a stage in the order of filling. If n is uniform across
@@ -61,7 +61,7 @@ class Stages {
   uint32_t phase_{0};
 };
 
-constexpr int stages_bytes(int num_stages, int stage_bytes) {  // with barriers
+constexpr int stages_bytes(int num_stages, int stage_bytes) {  // including the barriers
   return num_stages * (stage_bytes + 2 * static_cast<int>(sizeof(uint64_t)));
 }
 

@@ -8,8 +8,8 @@
 
 namespace nibble::cuda {
 
-// Quantises and stores columns 8 eight .. 8 eight + 7 of a row; the lanes of a quad have a block's 32
-// columns. All lanes of the warp take part; those without `is_there` write nothing.
+// Quantises and stores columns 8 eight .. 8 eight + 7 of a row. The four lanes of a quad hold a block of 32
+// columns. All lanes of the warp must call it; those without `is_there` store nothing.
 template <BlockFormat format>
 __device__ void store_eight(const BlockRows& to, int row, int eight, bool is_there, const float (&x)[8]) {
   const uint32_t largest = block_largest(x);

@@ -34,7 +34,7 @@ inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
 template <Layout layout, int slots>
 class Ring {
  public:
-  struct Later {};  // tag: init() is called later, once the memory is free
+  struct Later {};  // selects a constructor; the caller must call init() later
 
   __device__ Ring(uint8_t* memory, unsigned lane) : Ring(memory, lane, Later()) { init(); }
   __device__ Ring(uint8_t* memory, unsigned lane, Later) : memory_(shared_address(memory)), lane_(lane) {}
@@ -100,11 +100,11 @@ struct Columns {
 
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count, int row)
       : activations(activations), stride(stride), count(count), row(row) {}
-  // For columns of which column n reads row n of the activations.
+  // For a pass in which column n reads row n of the activations.
   __device__ Columns(const __nv_bfloat16* activations, int stride, int count)
       : Columns(activations, stride, count, of_lane(count)) {}
-  // The column that a lane reads: g = lane / 4 or, past the end, the last. A column without a token changes
-  // no other, and its sums are not used.
+  // The column that a lane reads: g = lane / 4 or, past the end, the last column. The products of columns
+  // past the end affect no other column, and their sums are not used.
   static __device__ int of_lane(int count) { return min(static_cast<int>(threadIdx.x) % 32 / 4, count - 1); }
 };
 
@@ -128,7 +128,7 @@ struct UnitCursor {
 
   __device__ UnitCursor(const Strips& strips, int first)
       : unit(first), segment(static_cast<int>(strips.by_segments.remainder(static_cast<unsigned>(first)))) {}
-  __device__ int advance(const Strips& strips, int warps) {  // returns the distance in bytes
+  __device__ int advance(const Strips& strips, int warps) {  // returns the bytes to the warp's next unit
     unit += warps;
     segment += strips.advance_segments;
     if (segment < strips.num_segments) return strips.advance_bytes;
@@ -141,7 +141,7 @@ struct UnitCursor {
   }
 };
 
-// The matrix whose units a CTA takes. Other types return the address of a matrix by its index and, if
+// Finds the matrix of a unit: here the only one. Other types return a matrix's address by its index and, if
 // matrices may end early (kMayEnd), its number of strips: only the last ones may be short (dealt.cuh).
 struct OneMatrix {
   static constexpr bool kMayEnd{false};
@@ -149,8 +149,8 @@ struct OneMatrix {
   __device__ const uint8_t* operator()(int) const { return data; }
 };
 
-// `is_short`: a warp has one or two units. Then a loop over a slot's tiles beats unrolled code, which runs
-// once per fetch: an MXFP4 step of one row took 1,387 us, not 1,402, on an H200 (docs/decisions/0016).
+// `is_short`: a warp has only one or two units. Unrolled code would run once per fetch, so a loop over a
+// slot's tiles is faster: 1,387 instead of 1,402 us per MXFP4 token on an H200 (docs/decisions/0016).
 template <Layout layout, int warps, int slots, typename Matrices = OneMatrix, bool is_short = false>
 class UnitStream {
  public:
@@ -169,7 +169,7 @@ class UnitStream {
   __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* rings)
       : UnitStream(strips, matrices, first, last, ring_of_warp<layout, slots>(rings)) {}
 
-  // start_prefetch() loads the first `ahead` slots of weights; fill_ring() the rest, after the activations.
+  // start_prefetch() loads the first `ahead` slots of weights, fill_ring() the rest, after the activations.
   template <int ahead = slots_ahead(slots)>
   __device__ void start_prefetch() {
     prefetch<ahead>();
@@ -281,8 +281,8 @@ class UnitStream {
 
   const Strips& strips_;
   const Matrices matrices_;
-  const unsigned thread_;                 // kept: reading it takes longer than a product
-  int last_;                              // if matrices may end early, known only once a warp gets there
+  const unsigned thread_;                 // index in the CTA; kept, because reading threadIdx is slow
+  int last_;                              // end of the units; lowered by a matrix that ends early
   UnitCursor to_prefetch_, to_multiply_;  // the units to prefetch and to multiply next
   const uint8_t* from_{nullptr};          // address of the unit to prefetch
   int matrix_end_{0};                     // the first unit of the next matrix
@@ -298,7 +298,7 @@ struct CtaMemory {
   uint8_t* ring;
   __nv_bfloat16* activations;
   float* partials;
-  int num_partials;  // floats
+  int num_partials;  // floats in `partials`
 };
 template <Layout layout, int warps, int slots>
 __device__ CtaMemory cta_memory(int cols, int columns) {

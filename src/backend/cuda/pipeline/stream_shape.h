@@ -27,11 +27,11 @@ constexpr int warp_ring_bytes(Layout layout, int slots) { return slots * slot_by
 constexpr size_t ring_bytes(Layout layout, StreamWarps of) {
   return static_cast<size_t>(of.warps) * static_cast<size_t>(warp_ring_bytes(layout, of.slots));
 }
-// Slots prefetched before the activations have been requested: more would delay the activations.
+// Slots that are prefetched before the activations are requested; to fill all would delay the activations.
 constexpr int slots_ahead(int slots) { return slots - 1; }
 
-// Warps and slots, best first. On an H100 12, 18, 20 and 24 warps and other depths of rings were slower than
-// 16 warps (docs/decisions/0005); a slot less costs 1 %. Chips with room for only 8 warps need no more.
+// Warps per CTA and slots per ring, best first. On an H100, 12, 18, 20 and 24 warps and other numbers of
+// slots were slower (docs/decisions/0005); {16, 2} costs 1 %. Chips with room for only 8 warps need no more.
 inline constexpr StreamWarps kStreamWarps[]{{16, 3}, {16, 2}, {8, 2}};
 constexpr bool is_for(StreamWarps of, Layout layout) { return layout != Layout::kMxfp4 || of.slots == 2; }
 
@@ -40,10 +40,10 @@ constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
 constexpr size_t activation_bytes(int cols, int columns) {
   return size_t{2} * static_cast<size_t>(columns) * static_cast<size_t>(activation_stride(cols));
 }
-// Bytes of the sums of a unit, a segment of a strip. A batch is whole strips, so one strip's must fit.
+// Bytes of the sums of a unit, one segment of a strip. A CTA must hold at least those of a whole strip.
 constexpr size_t unit_bytes(int columns) { return sizeof(float) * kStripRows * static_cast<size_t>(columns); }
 
-// `rows`: columns whose activations are in shared memory.
+// Shared memory of a CTA that holds `rows` rows of activations and the sums of `units` units.
 constexpr size_t stream_bytes(StreamWarps of, Layout layout, int cols, int rows, int columns, int units) {
   return ring_bytes(layout, of) + activation_bytes(cols, rows) +
          static_cast<size_t>(units) * unit_bytes(columns);
@@ -66,7 +66,7 @@ struct StreamShape {
   size_t shared_bytes;
 
   int threads() const { return 32 * of.warps; }
-  // The strips as `num_ctas` CTAs of this shape stream them.
+  // Sets the fields of `strips` that depend on this shape and on the number of CTAs.
   Strips strips(Strips strips, unsigned num_ctas) const {
     strips.advance_segments = of.warps % strips.num_segments;
     strips.advance_bytes =
@@ -77,9 +77,9 @@ struct StreamShape {
   }
 };
 
-// `columns`: tokens, or pairs; `cols`: width of the contraction; `units`: the most of a CTA; `buffers`:
-// passes whose activations are in shared memory together. Takes the best warps with which up to kMaxColumns
-// columns fit into one pass; otherwise passes of equal size. The rest holds the sums of up to `units` units.
+// `columns`: tokens or pairs; `cols`: width of the matrix; `units`: most units of a CTA; `buffers`: passes
+// whose activations are in shared memory at once. Takes the first of kStreamWarps with which up to
+// kMaxColumns columns fit into one pass; if none does, equal smaller passes. The rest holds the units' sums.
 inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, int columns, int units,
                                 int buffers = 1) {
   const Layout layout = strips.layout;

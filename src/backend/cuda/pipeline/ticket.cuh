@@ -4,9 +4,9 @@
 #include "backend/cuda/ptx/atomic.cuh"
 
 namespace nibble::cuda {
-// True in the last of `count` CTAs that call it, with all their threads; its loads past L1 (__ldcg) then see
-// all earlier stores of all CTAs. The ticket is 0 before and after. One thread fences for its CTA, with which
-// it has synchronised: an SM's fences wait for each other, so one per warp would multiply the cost.
+// Returns true to all threads of the last of `count` CTAs that call it. Their loads past L1 (__ldcg) then see
+// what all CTAs stored before the call. The ticket is 0 before and after. One thread fences for its CTA,
+// after a __syncthreads(): the fences of an SM wait for each other, so one per warp would multiply the cost.
 __device__ inline bool is_last_of(unsigned* ticket, unsigned count) {
   __shared__ bool is_last;
   __syncthreads();

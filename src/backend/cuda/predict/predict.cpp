@@ -46,7 +46,7 @@ int launches_of(Operation operation, const Config& config, int num_rows, int num
     case Operation::kUnembed:
     case Operation::kSample:
       return 1;
-    case Operation::kRmsNorm:  // with several GPUs, all-reduces compute the other norms
+    case Operation::kRmsNorm:  // all-reduces of several GPUs compute norms too
       if (num_rows <= kFusedNormRows) return 0;
       return num_gpus > 1 ? 1 : 2 * config.num_layers;
     default:
@@ -62,7 +62,7 @@ double activation_bytes(Operation operation, const Config& config, const Predict
   const double layers = 4.0 * config.num_layers * step.num_rows();
   switch (operation) {
     case Operation::kRmsNorm:
-      return layers * (4 + k) * h;  // one of a layer's two norms adds the experts' outputs
+      return layers * (4 + k) * h;  // the norm after the experts adds k outputs
     case Operation::kQkv:
       return layers * (h + q + 2 * kv);
     case Operation::kAttend:
@@ -80,14 +80,14 @@ double activation_bytes(Operation operation, const Config& config, const Predict
   }
 }
 
-// Load of a device that has all experts, or a part of each.
+// Pairs and experts of a step on a device that has all experts, or a part of every expert.
 ExpertLoad load_of_all(const Config& config, const PredictedStep& step) {
   const int rows = step.num_rows();
   return {expected_experts_hit(config.num_experts, config.experts_per_token, rows),
           real(rows) * config.experts_per_token};
 }
 
-// A device's share of the model: a model of its own, with the load of its experts.
+// A device's share of the model, as a model of its own, and what its experts compute.
 struct OwnModel {
   const Config& config;
   ExpertLoad load;
@@ -99,7 +99,7 @@ std::vector<PredictedTime> operations_of(const Reached& reached, const OwnModel&
   const auto costs_in = [&](const StorageFormats& stored) {
     return step_costs(model.config, stored, step.num_tokens, step.context, step.num_sequences);
   };
-  // Counts weights as the bytes of a format with one byte per weight.
+  // With a format of one byte per weight, the bytes that step_costs() returns are the number of weights.
   constexpr Format kOne{Format::kE4m3};
   const std::vector<OperationCost> costs = costs_in(formats),
                                    weights = costs_in({kOne, kOne, kOne, kOne, kOne, kOne});
@@ -152,7 +152,7 @@ double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int
   return (link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
-// A share of the model as a model, with its rows of the unembedding; its load describes the experts.
+// A share as a model of its own, with its rows of the unembedding. load_of() describes its experts.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;

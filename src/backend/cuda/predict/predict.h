@@ -16,16 +16,16 @@
 
 namespace nibble::cuda {
 
-// Predicts a step on a chip by name (caps.h), or on several chips that share the model as own.parts says
-// (model/shares/share.h); also returns the chip's facts. Throws InputError if they cannot share it, or if
-// their link is unknown. A step takes as long as its slowest share, plus its all-reduces. nibble's GPUs split
-// every expert by units; whole experts are only predicted, by the largest expected load of each layer
-// (model/shares/expert_load.h). An all-reduce of R rows of H numbers over N GPUs takes
+// Predicts a step on a chip, named as in caps.h, or on several chips that share the model as own.parts says
+// (model/shares/share.h); also returns the chip's facts. Throws InputError if they cannot share the model, or
+// if their link is unknown. A step takes as long as its slowest share, plus its all-reduces. The GPUs of
+// nibble split every expert by units; a split by whole experts is only predicted, from the largest expected
+// load in each layer (model/shares/expert_load.h). An all-reduce of R rows of H numbers over N GPUs takes
 //
 //  a + 6 (N - 1) / N R H / w
 //
-// a: its latency, `sharing.sum_seconds` (not set: NCCL's). w: the link's bandwidth. 6: bytes of a float32
-// term to the owner of a row and of a bfloat16 result from it.
+// a: latency of the all-reduce, `sharing.sum_seconds` or, if not set, NCCL's. w: bandwidth of the link. 6: a
+// float32 term sent to the GPU that adds up the row, and a bfloat16 result sent back.
 StepPrediction predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
                           const CudaOptions& own, const PredictedStep& step,
                           const PredictedSharing& sharing = {});

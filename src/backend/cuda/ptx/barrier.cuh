@@ -24,7 +24,7 @@ __device__ inline void fence_barrier_init() {
 __device__ inline void arrive(uint32_t barrier) {
   asm volatile("{.reg .b64 state;\n mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(barrier) : "memory");
 }
-// Arrives, and makes the phase wait for num_bytes of bulk copies too. Only if kHasBulkCopies (copy.cuh).
+// Arrives, and makes the phase also wait for num_bytes of bulk copies. Needs kHasBulkCopies (copy.cuh).
 __device__ inline void arrive_and_expect([[maybe_unused]] uint32_t barrier, [[maybe_unused]] int num_bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(num_bytes)
@@ -38,7 +38,7 @@ __device__ inline void arrive_after_copies(uint32_t barrier) {
 
 __device__ inline bool has_ended(uint32_t barrier, uint32_t parity) {
   uint32_t is_done;
-#if __CUDA_ARCH__ >= 900  // try_wait blocks for a limited time
+#if __CUDA_ARCH__ >= 900  // try_wait, unlike test_wait, blocks for a limited time
   asm volatile(
       "{.reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;}"
       : "=r"(is_done)

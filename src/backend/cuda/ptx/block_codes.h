@@ -1,15 +1,15 @@
-// Operands of block-scaled products (block_mma.cuh), host and device: the codes in a lane's registers, in
-// order, and how to unpack them from the MXFP4 words of strips.h. A (weights) has 16 rows, B (activations) 8
-// columns; g = lane / 4, t = lane % 4.
+// Operands of block-scaled products (block_mma.cuh), on host and device: the order of the codes in a lane's
+// registers, and how to unpack MXFP4 words of strips.h into them. A (weights) has 16 rows, B (activations) 8
+// columns; g = lane / 4, t = lane % 4. Columns are those of the contraction.
 //
 //  kMxfp8   m16n8k32: A is E2M1 in 8-bit containers: sign, exponent and mantissa at bits 5-2, zeros elsewhere
 //           (the hardware reads bits 1 and 0 as more mantissa); B is E4M3. a0, a1: rows g, g + 8, columns
-//           4 t + {0..3}; a2, a3: the same rows, columns 16 + 4 t + {0..3}; b0, b1: column g, same places.
+//           4 t + {0..3}; a2, a3: the same rows, columns 16 + 4 t + {0..3}; b0, b1: the columns of a0, a2.
 //  kMxfp4   m16n8k64: both are E2M1, eight codes per register, low nibble first. a0, a1: rows g, g + 8,
-//           columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: column g, same places.
+//           columns 8 t + {0..7}; a2, a3: columns 32 + 8 t + {0..7}; b0, b1: the columns of a0, a2.
 //
-// A and B may share any order of the columns of a block of 32; activations are stored in it. A lane keeps its
-// eight adjacent columns of strips.h, 8 t + c with c = 4 m + 2 j + h (bits m, j, h), in the order that is
+// The columns of a block of 32 may have any order that is the same in A and B. A lane's eight adjacent
+// columns in strips.h, 8 t + c with c = 4 m + 2 j + h (bits m, j, h), have the order of places that is
 // cheapest to unpack:
 //
 //  kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. Columns by place: 0 4 1 5 2 6 3 7.
@@ -22,15 +22,15 @@
 
 namespace nibble::cuda {
 
-// Largest E8M0 scale of the MXFP4 layout (layout/strips.h), 2^1: weights up to 12. gpt-oss needs 2^-3.
+// Largest E8M0 byte of the MXFP4 layout (layout/strips.h): 2^1, for weights up to 12. gpt-oss needs 2^-3.
 inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
-enum class BlockForm { kMxfp8, kMxfp4 };  // named after the activations; weights are MXFP4 in both
+enum class BlockForm { kMxfp8, kMxfp4 };  // format of the activations; weights are MXFP4 in both
 
 inline constexpr int kBlockCols{32};  // columns that share a scale
 constexpr int contraction(BlockForm form) { return form == BlockForm::kMxfp8 ? 32 : 64; }
 
-constexpr int place_of(BlockForm form, int c) {  // place of column c of a lane's eight
+constexpr int place_of(BlockForm form, int c) {  // place of column c, from 0 to 7
   return form == BlockForm::kMxfp8 ? (c << 1 | c >> 2) & 7 : (c >> 1 | c << 2) & 7;
 }
 
@@ -48,13 +48,13 @@ __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_
 #endif
 }
 
-// Unpacks the words (G, 0) and (G, 1) of a group of 32 columns (strips.h) to A registers of kMxfp8: 19
-// instructions for 16 codes (bfloat16: 16). Interleaving the words' bytes keeps shifts within bytes.
+// Unpacks the words (G, 0) and (G, 1) of a group of 32 columns (strips.h) to A registers of kMxfp8. 16 codes
+// take 19 instructions (to bfloat16: 16). Interleaving the words' bytes keeps shifts within bytes.
 __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t second, uint32_t (&a)[4]) {
   const uint32_t low = choose_bytes(first, second, 0x6240), high = choose_bytes(first, second, 0x7351);
   const uint32_t high_left_4 = high << 4;
   const uint32_t other_left_2 =
-                     high << 18 | high >> 14,  // the other 16 bits, shifted left by 2; below, right by 3
+                     high << 18 | high >> 14,  // rotated by 16, then shifted left by 2; below, right by 3
       other_right_3 = high << 13 | high >> 19;
   a[0] = (high >> 2 & 0x20202020u) | (high_left_4 & 0x10101010u) | (low >> 4 & 0x0C0C0C0Cu);
   a[1] = (high << 1 & 0x20202020u) | (low >> 1 & 0x1C1C1C1Cu);
@@ -72,9 +72,9 @@ __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint3
   }
 }
 
-// A lane's scales for A, from the scale word of row g of a tile (strips.h): in a quad, t = 0 provides row g,
-// t = 1 row g + 8; the hardware ignores other lanes. Bytes 0 and 1, and again 2 and 3, belong to groups 0 and
-// 1. Every stored byte, also of padding rows, is kScaleOffset above E8M0, so no byte borrows from the next.
+// A lane's scales for A, from the scale word of row g of a tile (strips.h). Lane t = 0 of a quad provides row
+// g, t = 1 row g + 8; the hardware ignores other lanes. Bytes 0 and 2 are for group 0, 1 and 3 for group 1.
+// Stored bytes are E8M0 plus kScaleOffset, also in padding, so the subtraction borrows nothing.
 __host__ __device__ inline uint32_t weight_scales(uint32_t word, int lane) {
   return choose_bytes(word, word, lane % 2 == 0 ? 0x2020 : 0x3131) - kScaleOffset * 0x01010101u;
 }

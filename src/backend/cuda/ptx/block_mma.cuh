@@ -1,12 +1,12 @@
 // A warp's block-scaled product, D += (A times its scales) (B times its scales), on sm_120a and sm_121a:
 //
-//  mma.sync.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32   BlockForm::kMxfp8   one per 32 columns
-//  mma.sync.kind::mxf4.block_scale.scale_vec::2X.m16n8k64       BlockForm::kMxfp4   two, for 32 each
+//  mma.sync.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32   BlockForm::kMxfp8   1 scale per 32 columns
+//  mma.sync.kind::mxf4.block_scale.scale_vec::2X.m16n8k64       BlockForm::kMxfp4   2 scales, for 32 each
 //
-// Scales are E8M0, four per register. In kMxfp8, byte b belongs to 32 columns; in kMxfp4, bytes b and b + 1
-// belong to columns 0-31 and 32-63. So a register serves four products (b = 0 .. 3) or two (b = 0, 2). Lane 4
-// (m % 8) + m / 8 provides the scales of row m of A, lane 4 n those of column n of B; other lanes are
-// ignored. Instructions add in the order of the calls; `nibble verify` measures their undocumented rounding.
+// Scales are E8M0 bytes, four per register. kMxfp8 uses byte b; kMxfp4 uses bytes b and b + 1, for columns
+// 0-31 and 32-63. So a register serves four products (b = 0 .. 3) or two (b = 0, 2). Lane 4 (m % 8) + m / 8
+// provides the scales of row m of A, lane 4 n those of column n of B; other lanes are ignored. Products add
+// to D in the order of calls; `nibble verify` measures the undocumented rounding.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@
 #include "backend/cuda/ptx/block_mma_twin.h"
 #include "backend/cuda/ptx/mma.cuh"
 
-// Do not test __CUDA_ARCH__ here: plain sm_120 and sm_121 lack these forms, and sm_121 is not sm_120.
+// Do not test __CUDA_ARCH__ here: it is equal for sm_120, which lacks the instruction, and sm_120a.
 #if defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL)
 #define NIBBLE_BLOCK_MMA 1
 #elif defined(__CUDA_ARCH_FAMILY_SPECIFIC__)
@@ -51,7 +51,7 @@ __device__ void block_mma_twin(float (&d)[4], const uint32_t (&a)[4], const uint
     };
     const float upper = scale(a_scale, 4 * g, a_byte), lower = scale(a_scale, 4 * g + 1, a_byte);
     const float left = scale(b_scale, 8 * t, b_byte), right = scale(b_scale, 8 * t + 4, b_byte);
-    // Scales are multiplied first: one alone may take a sum out of float32's range although both do not.
+    // Both scales are multiplied first: with only one of them, a sum can leave float32's range.
     d[0] += half_products_scale(form) * c[0] * (upper * left);
     d[1] += half_products_scale(form) * c[1] * (upper * right);
     d[2] += half_products_scale(form) * c[2] * (lower * left);

@@ -1,8 +1,8 @@
-// Emulation ("twin") of a block-scaled product (block_mma.cuh) on GPUs without the instruction, with the same
-// registers: per block of 32 columns two m16n8k16 of halves, whose sum is scaled in float32. Shifts and masks
-// turn codes into halves, subnormals included: E2M1 is its value times 2^-14, E4M3 times 2^-8. E2M1 is read
-// from the six bits that the hardware reads (block_codes.h): a misplaced code is wrong here too. E4M3's NaN
-// codes read as +-480; quantise_block.h never writes them, as a block with a NaN gets the NaN scale.
+// Emulates a block-scaled product (block_mma.cuh) on GPUs without the instruction, from the same registers.
+// Per block of 32 columns, two m16n8k16 of halves add up a sum that is scaled in float32. Shifts and masks
+// turn codes into halves, subnormals too: E2M1 into its value times 2^-14, E4M3 times 2^-8. Like the hardware
+// it reads six bits of an E2M1 container (block_codes.h): a misplaced code is wrong here too. E4M3's NaN
+// codes become +-480, but blocks with a NaN have the NaN scale and no NaN codes (quantise_block.h).
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ constexpr TwoPairs halves_of_e4m3(uint32_t four) {
 // The factor that makes a sum of products of halves a sum of products of values.
 constexpr float half_products_scale(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x1p22f : 0x1p28f; }
 
-// Operands of both products of block `block`: bytes 0 and 2 of every word go to the first product, 1 and 3 to
-// the second. A and B may share any order of columns.
+// Operands of the two products of block number `block`. The first product takes bytes 0 and 2 of every word,
+// the second bytes 1 and 3: the order of columns is free if it is the same in A and B.
 struct HalfOperands {
   uint32_t a[2][4], b[2][2];  // [product][register]
 };
@@ -38,7 +38,7 @@ constexpr HalfOperands half_operands(BlockForm form, const uint32_t (&a)[4], con
   const auto high = [](uint32_t nibbles) { return nibbles >> 2 & 0x3C3C3C3Cu; };
   HalfOperands operands{};
   for (int i = 0; i < 4; ++i) {
-    const int row = 2 * block + i % 2;  // the register of kMxfp4 with this row
+    const int row = 2 * block + i % 2;  // number of the kMxfp4 register
     const uint32_t four = form == BlockForm::kMxfp8 ? a[i] : i < 2 ? low(a[row]) : high(a[row]);
     const TwoPairs pairs = halves_of_e2m1(four);
     operands.a[0][i] = pairs.even;

@@ -10,7 +10,7 @@ namespace nibble::cuda {
 __device__ inline void copy_16(uint32_t to, const void* from) {  // bypasses L1
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
-// copy_4() and copy_8() go through L1: copies this small have no other form.
+// copy_4() and copy_8() go through L1, because cp.async can bypass L1 only with 16 bytes.
 __device__ inline void copy_4(uint32_t to, const void* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
@@ -36,11 +36,11 @@ inline constexpr bool kHasBulkCopies{true};
 inline constexpr bool kHasBulkCopies{false};
 #endif
 
-// L2 policies for bulk copies, as createpolicy encodes them. kEvictFirst: for data that is read only once.
+// L2 cache policies for bulk copies, as createpolicy encodes them. kEvictFirst is for data that is read once.
 inline constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
 
-// Has the copy engine copy num_bytes, a multiple of 16 that the barrier must expect; no-op without an engine.
-// Called by one thread. With a cluster address as destination ptxas calls a routine on sm_120, sm_121.
+// Has the copy engine copy num_bytes, a multiple of 16, which the barrier must expect; no-op without an
+// engine. Called by one thread. For a shared::cluster destination ptxas would call a routine on sm_12x.
 __device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] const void* from,
                                  [[maybe_unused]] int num_bytes, [[maybe_unused]] uint32_t barrier,
                                  [[maybe_unused]] uint64_t policy) {

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda {
 
-// Loads by shared address (shared_address()): the compiler converts pointers back to addresses each time.
+// Loads from a shared address (shared_address()), which the compiler would compute again from a pointer.
 __device__ inline uint4 load_shared_16(uint32_t from) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -45,7 +45,7 @@ __device__ inline void prefetch_to_l2(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
-// load_now() stays in place: the compiler moves ordinary loads down to their first use, after other loads.
+// load_now() loads where it is called; the compiler may move ordinary loads down to their first use.
 __device__ inline float load_now(const float* from) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
@@ -72,7 +72,7 @@ __device__ inline uint32_t from_here(uint32_t value) {
   return value;
 }
 
-// Accesses to words that CTAs pass to each other. They order no others: a word must hold all data passed.
+// Accesses to words by which CTAs pass data. They order no other accesses: all data must be in the words.
 __device__ inline uint64_t load_relaxed(const uint64_t* from) {
   uint64_t word;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
@@ -81,7 +81,7 @@ __device__ inline uint64_t load_relaxed(const uint64_t* from) {
 __device__ inline void store_relaxed(uint64_t* to, uint64_t word) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
-// In relaxed accesses, each element of a float4 or float2 is a word that may arrive before the others.
+// Of a float4 or float2, each element is a word of its own, which may arrive before the others.
 __device__ inline float load_relaxed(const float* from) {
   float word;
   asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(word) : "l"(from) : "memory");

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-// NIBBLE_FP8_MMA is 1 with native FP8 products: on sm_90 a routine that the compiler calls emulates them.
+// NIBBLE_FP8_MMA is 1 if the GPU multiplies FP8 by mma.sync. sm_90 does not: the compiler emulates it there.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && __CUDA_ARCH__ != 900
 #define NIBBLE_FP8_MMA 1
 #else

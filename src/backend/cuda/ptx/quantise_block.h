@@ -4,10 +4,10 @@
 //
 //  MXFP8       E4M3 with the smallest scale for which no value exceeds 448. The OCP specification's scale
 //              clips in a tenth of the blocks, and its error is a tenth larger.
-//  two terms   A sum of two MXFP8 blocks. The first keeps 4 of bfloat16's 8 significant bits and leaves at
-//              most half its ulp, 16 times its scale: 256 at the second scale, 2^-4 of the first, below
-//              E4M3's 448 (2^-5: 512). The second's 4 bits complete the 8. So bfloat16 from 2^-6 of the scale
-//              on (2^-13.8 of the block's largest) is exact; the rest is off by at most 2^-14 of the scale.
+//  two terms   A sum of two MXFP8 blocks (MXFP8x2). The first term keeps 4 of bfloat16's 8 significant bits,
+//              the second the other 4. The second scale is 2^-4 of the first: errors of the first term, up to
+//              16 scales, are then up to 256 second scales, below E4M3's 448 (with 2^-5: 512). A bfloat16 of
+//              2^-6 scales (2^-13.8 of the block's largest) or more is exact, others to within 2^-14 scales.
 //  MXFP4       E2M1 with scale 2^(floor(log2 largest) - 2) or twice that: the smaller sum of squared errors.
 //
 // Functions take one lane's eight adjacent elements (block_codes.h); the four lanes of a block exchange only
@@ -75,7 +75,7 @@ struct EightE4m3 {  // B registers of kMxfp8
 
 // Rounds x * factor to E4M3 and leaves the remainder in x: exact unless it underflows.
 __host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
-  constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // the column at each place
+  constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // column of each place (block_codes.h)
   uint32_t codes[2]{};
   for (int pair = 0; pair < 4; ++pair) {
     float &low = x[kNeighbour[2 * pair]], &high = x[kNeighbour[2 * pair + 1]];
@@ -117,7 +117,7 @@ __host__ __device__ inline TwoTerms quantise_two_terms(const float (&x)[8], uint
 __host__ __device__ inline uint32_t e2m1_code(float x) {
   const uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
   const uint32_t below_1 =
-      bits_of(float_of_bits(magnitude) + 0x1p22f) - bits_of(0x1p22f);  // the addition rounds
+      bits_of(float_of_bits(magnitude) + 0x1p22f) - bits_of(0x1p22f);  // adding 2^22 rounds to 1/2
   const uint32_t above_1 = ((magnitude + 0x1FFFFFu + (magnitude >> 22 & 1u)) >> 22) - (126u << 1);
   const uint32_t code = magnitude < bits_of(1.0f) ? below_1 : magnitude >= bits_of(6.0f) ? 7u : above_1;
   return (bits >> 28 & 8u) | code;
@@ -128,8 +128,8 @@ __host__ __device__ inline float e2m1_magnitude(uint32_t code) {
                        : float_of_bits((magnitude << 22) + (126u << 23));
 }
 
-// Sums of squared errors of eight values with the smaller scale and with twice that, in units of its square.
-// The order and the fused additions are fixed, so host and device decide the same.
+// Sums of squared errors of eight values, divided by the square of the smaller scale: with that scale, and
+// with twice that scale. Order and fused additions are fixed, so that host and device choose the same scale.
 struct Mxfp4Errors {
   float of_scale, of_twice;
 };

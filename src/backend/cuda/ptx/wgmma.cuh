@@ -29,13 +29,13 @@ __device__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(later) : "memory");
 }
 
-// Makes data that threads stored or copied with cp.async to shared memory visible to products. Called by the
-// storing thread, or by the thread that has waited for it and issues the products.
+// Makes shared memory that threads stored, or copied with cp.async, visible to later products. Called by the
+// thread that stored, or by one that has waited for the data and issues the products.
 __device__ inline void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Lower word, in units of 16 bytes, of the descriptor of B stored column by column, for 16 of a tile's 64
-// columns. The upper word is constant (128-byte swizzle, 1,024 bytes from 8 columns or rows to the next 8)
-// and stays out of address arithmetic: 64-bit additions and moves took a twelfth of a batch's instructions.
+// columns. The upper word is constant (128-byte swizzle, 1,024 bytes from 8 columns or rows to the next 8);
+// leaving it out of address arithmetic saves 64-bit operations, a twelfth of a batch's instructions.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | address / 16; }
 // Descriptor of B stored row by row, with its last 8 columns at the higher address last_columns.
 __device__ inline uint32_t describe_rows(uint32_t address, uint32_t last_columns) {

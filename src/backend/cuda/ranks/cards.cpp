@@ -51,7 +51,7 @@ void connect(std::span<const int> devices) {
       use_device(from);
       const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
       if (error == cudaErrorPeerAccessAlreadyEnabled)
-        cudaGetLastError();  // another backend of this process enabled it; clears the error
+        cudaGetLastError();  // peer access was enabled already: clears the error
       else
         check(error, "connecting GPUs");
     }

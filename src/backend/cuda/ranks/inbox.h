@@ -34,11 +34,11 @@ class StepNumbers {
   int of_sum(int half, int launch) const { return half * sums_of_half_ + launch; }
   int of_logits(int first_output) const { return num_sums_ + first_output / kMeetingOutputs * 2; }
   int of_tokens(int first_output) const { return of_logits(first_output) + 1; }
-  int last() const { return count() - 1; }  // no step uses it: for the trial (rank.h)
+  int last() const { return count() - 1; }  // message number of the trial (rank.h)
   int count() const { return num_sums_ + num_meetings_ + 1; }
 
  private:
-  static constexpr int kMeetingOutputs{64};  // kOutputRows of workspace.h
+  static constexpr int kMeetingOutputs{64};  // equals kOutputRows of workspace.h
   int sums_of_half_, num_sums_, num_meetings_;
 };
 

@@ -43,8 +43,8 @@ __device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, u
   }
 }
 
-// Bit p of the result: whether this rank has part p of a row of the step; missing parts count as zeros. Loads
-// all weights first, because no part is loaded before its weight has arrived.
+// Returns bits: bit p says whether this rank has part p of a row of the step. Missing parts count as zeros.
+// Loads all weights first, because no part can be loaded before its weight has arrived.
 __device__ inline unsigned parts_here(const SumArgs& args, int row) {
   if (!args.weights) return ~0u;
   float weights[kMaxExpertsPerToken];
@@ -101,7 +101,7 @@ struct RowOfCta {
   static __device__ void add(const float4 (&more)[kFours], int hidden, float4 (&to)[kFours]) {
     for_fours(hidden, [&](int n, int) { add_to(to[n], more[n]); });
   }
-  // Sums the rank's own parts of a row in order: loads part 0, then `at_once` parts of 4 * kFours registers.
+  // Sums the rank's own parts of a row in order: loads part 0 first, then `at_once` parts at a time.
   template <int at_once>
   static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
     const int hidden = args.links.hidden, from = part_row(args, row);
@@ -129,7 +129,7 @@ struct RowOfCta {
   }
 
   // Leaves the norm of a row of x in shared memory, and synchronizes the CTA. Each thread must have stored
-  // its float4s of x, which is loaded again, so that the norm has the bits of rms_norm().
+  // its float4s of x before: the row is read from memory again, to get the bits of rms_norm().
   static __device__ void normalise(const SumArgs& args, const NormWeights<warps, 1>& weights, int row,
                                    SharedNorm& to) {
     NormInput norm{};

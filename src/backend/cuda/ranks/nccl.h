@@ -26,7 +26,7 @@ class Nccl {
   Nccl& operator=(const Nccl&) = delete;
 
   const std::string& version() const { return version_; }  // "2.28.9"
-  GroupId new_group() const;                               // the first rank listens from now on
+  GroupId new_group() const;                               // makes the first rank listen for the others
   // Throws InputError, with the error details of `comm`, if `result` is an error; `what` names the operation.
   void check(int result, const char* what, NcclComm* comm = nullptr) const;
 

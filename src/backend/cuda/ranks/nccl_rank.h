@@ -17,7 +17,7 @@ size_t nccl_rank_bytes(int hidden, int num_ranks, int max_batch_tokens);
 struct NcclGroup {
   std::shared_ptr<const Nccl> nccl;
   GroupId id;
-  std::vector<Share> shares;  // of all ranks, in order
+  std::vector<Share> shares;  // shares of all ranks, in order
 };
 
 class NcclRank {
@@ -44,7 +44,7 @@ class NcclRank {
   std::vector<Share> shares_;
   int rank_;
   NcclComm* comm_{nullptr};
-  DeviceBuffer gathered_;  // [ranks, rows, hidden]
+  DeviceBuffer gathered_;  // [ranks, rows, hidden]: terms of all ranks
 };
 
 }  // namespace nibble::cuda

@@ -2,7 +2,7 @@
 // host threads in tests/backend/cuda/ranks/protocol_test.cpp. C++17, for device code.
 //
 // All-reduce of few rows, as tagged words: each rank sends its terms to all others and adds up all rows. Sums
-// alternate between two slots of an inbox, which are enough and one is not: a rank sends sum n + 1 once it
+// alternate between two slots of an inbox; one would not suffice. Two do: a rank sends sum n + 1 only once it
 // has all terms of sum n, which the others sent after they had read sum n - 1.
 //
 // All-reduce of more rows, "dealt" to owners: ranks send their terms of a row to its owner, which returns the
@@ -16,10 +16,10 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxRanks{8};
 // Up to this number of rows, a sum is sent as tagged words, each a float and a tag. These need no fence and
-// cross the link once, but (N - 1) R H words of 8 bytes leave each rank, for N ranks and R rows of H numbers;
-// with owners, (N - 1) / N R H numbers of 4 bytes and as many of 2 bytes. Computed, not measured, for NVLink
-// (387 GB/s), N = 2, H = 2,880: 0.060 and 0.022 us per row after a latency of 3 and 10 us. Break-even: 188
-// rows for 2 ranks, 78 for 3, 48 for 4, 18 for 8. Slower links lower it, so a smaller limit is safe.
+// cross the link once, but (N - 1) R H words of 8 bytes leave each rank, for N ranks and R rows of H numbers.
+// With owners, (N - 1) / N R H terms of 4 bytes and results of 2 bytes leave it. Computed, not measured, for
+// NVLink (387 GB/s), N = 2, H = 2,880: 0.060 and 0.022 us per row after a latency of 3 and 10 us. Break-even:
+// 188 rows for 2 ranks, 78 for 3, 48 for 4, 18 for 8. Slower links lower it, so a smaller limit is safe.
 constexpr int tagged_rows(int num_ranks) { return 128 / (num_ranks - 1); }
 // The maximum rows of one sum, which sizes the inbox; a step with more rows runs several sums.
 inline constexpr int kSumRows{8192};
@@ -33,8 +33,8 @@ constexpr int slot_of_sum(int half, int launch, int launches_of_half) {
 constexpr int owner_of(int row, int num_ranks) { return row % num_ranks; }
 constexpr int index_of(int row, int num_ranks) { return row / num_ranks; }
 constexpr int most_owned(int num_rows, int num_ranks) { return (num_rows + num_ranks - 1) / num_ranks; }
-// Returns the n-th row that this rank does not own, for n < most_owned() times the number of other ranks; may
-// be past the last row. Consecutive rows have different owners, to spread the load over the links.
+// Returns the n-th row that this rank does not own, or a row past the last; n is less than most_owned() times
+// the number of other ranks. Consecutive rows have different owners, to spread the load over the links.
 constexpr int others_row(int n, int rank, int num_ranks) {
   return n / (num_ranks - 1) * num_ranks + (rank + 1 + n % (num_ranks - 1)) % num_ranks;
 }

@@ -20,7 +20,7 @@ struct Inbox {
   float* terms{nullptr};        // [N, own_room, H]: terms of the rows that this rank owns
   uint32_t* flags{nullptr};     // [N, own_room]: tags of the terms in `terms`
   uint32_t* returned{nullptr};  // [row_room]: tags of rows that other ranks own and have returned
-  uint32_t* arrivals{nullptr};  // [N]: tags
+  uint32_t* arrivals{nullptr};  // [N]: tag of each rank's last arrival at a meeting
 };
 
 // A sum's results on one rank for all rows of a step, residual stream and norm, written by owners of rows.
@@ -46,7 +46,7 @@ enum class Turn { kSendAndWait, kSend, kWait };
 struct SumNorm {
   const float* weights{nullptr};  // [H]; null: no norm
   float eps{0};
-  int image_rows{0};  // of SumOutputs::normed
+  int image_rows{0};  // rows of the image SumOutputs::normed; 0: no image
 };
 
 // This rank's terms of rows [first_row, first_row + num_rows), and where the sum goes. Pointers are to row 0.
@@ -55,7 +55,7 @@ struct SumArgs {
   Operation behind;  // the operation that computed the parts
   int number;        // message number in the step, for the tag
   int slot;
-  int first_row, num_rows;  // up to kSumRows
+  int first_row, num_rows;  // num_rows: up to kSumRows
   const float* parts;       // part p of row r starts at p * part_stride + r * row_stride
   int num_parts;            // up to kMaxExpertsPerToken
   size_t part_stride, row_stride;
@@ -64,18 +64,18 @@ struct SumArgs {
   SumNorm norm;
   // [T, num_parts]: parts of weight 0 are skipped, whatever their memory holds. null: none is.
   const float* weights{nullptr};
-  // [T]: the row of `parts` for each row of the step; -1: this rank has none. null: the same row.
+  // [T]: for each row of the step, its row in `parts`; -1: this rank has none. null: the same row.
   const int* part_rows{nullptr};
 };
 // out = x + the sum over ranks of the sum of their parts, for up to tagged_rows() rows. If args.norm has
 // weights, also stores the norm of `out` in this rank's SumOutputs::normed.
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);
-// Like sum_words(), for any number of rows. x and out are SumOutputs::x, valid only in rows that the rank
-// owns; after a sum without a norm, in all rows.
+// Like sum_words(), for any number of rows. x and out are SumOutputs::x, in which afterwards only the rank's
+// own rows are valid; without a norm, all rows are.
 void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 
-// A barrier between ranks: all earlier writes to this rank become visible. The first rank may send words.
+// A barrier between ranks: makes all earlier writes to this rank visible. The first rank can also send words.
 struct MeetArgs {
   Links links;
   int number;

@@ -5,11 +5,11 @@
 //                to all, and a flag;
 //   every rank   waits until all rows have returned.
 //
-// For R rows of H numbers, (N - 1) / N R H (4 + 2) bytes leave a rank: for 2,048 rows of 2,880 on two ranks
-// 11.8 MB of terms and 5.9 MB of norms, 46 us at 387 GB/s. Memory traffic is 153 MB after the experts (94 MB
-// in 4 parts per token), 49 us at 3.1 TB/s, and 77 MB after attention. All of it overlaps: half of the CTAs
-// send and wait, the other half add up, from the launch on. CTAs poll, so all of a rank's must be resident.
-// Flags are per row, so ranks may launch different numbers of CTAs.
+// For R rows of H numbers, a rank sends (N - 1) / N R H terms of 4 bytes and elements of norms of 2 bytes:
+// for 2,048 rows of 2,880 on two ranks 11.8 MB and 5.9 MB, 46 us at 387 GB/s. Memory traffic is 153 MB after
+// the experts (94 MB of it in 4 parts per token), 49 us at 3.1 TB/s, and 77 MB after attention. All of it
+// overlaps: half of the CTAs send and wait, the other half add up. CTAs poll, so all of a rank's must be
+// resident. Flags are per row, so ranks may launch different numbers of CTAs.
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/pipeline/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"
@@ -19,7 +19,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kDealtWarps{16}, kOfEach{1};  // an SM holds one CTA that sends, and one that adds up
-constexpr int kPartsAtOnce{2};              // after part 0: more do not fit into registers
+constexpr int kPartsAtOnce{2};              // parts loaded at once after part 0: registers hold no more
 // Rows sent per fence. A fence takes 2 us: with 1 row, 132 CTAs send at most 430 GB/s; the link carries 387.
 constexpr int kSentAtOnce{2};
 using DealtRow = RowOfCta<kDealtWarps>;
@@ -28,7 +28,7 @@ struct CtaOf {
   int index, count;
 };
 
-// Whether the thread, one per rank, is of another rank.
+// One thread per rank calls this: whether its rank is another one.
 __device__ bool is_peer(const Links& links, int thread) {
   return thread < links.num_ranks && thread != links.rank;
 }
@@ -120,7 +120,7 @@ __device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta)
   }
 }
 
-// Ranks that share a GPU need not wait for returned rows: owners return all before the next launch runs.
+// Ranks on one GPU need not wait for returned rows: owners return all rows before the next launch runs.
 template <Turn turn, bool has_norm>
 __global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
     sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {

@@ -11,9 +11,9 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kFewThreads{128}, kMeetThreads{256};
-// The kernel with one CTA per row. Polling CTAs must all be resident; two per SM would lack registers.
+// For the kernel with one CTA per row. Its CTAs poll, so all are resident; two per SM would lack registers.
 constexpr int kWarps{16}, kResidents{1};
-constexpr int kPartsAtOnce{3};  // after part 0: 1 + 3 are gpt-oss's experts per token
+constexpr int kPartsAtOnce{3};  // parts loaded at once after part 0; gpt-oss has 4 experts per token
 using WordRow = RowOfCta<kWarps>;
 
 __device__ TwoWords two_words(float first, float second, uint32_t tag) {
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(kMeetThreads)
   }
   if constexpr (turn != Turn::kSend) {
     if (is_peer) {
-      // Another rank may already have sent the arrival of the next meeting.
+      // has_come() also accepts later tags: a rank may already have sent its arrival at the next meeting.
       Patience patience(links);
       const uint32_t* arrival = links.inboxes[links.rank].arrivals + thread;
       while (!has_come(load_acquire_system(arrival), tag) && !patience.is_over()) {

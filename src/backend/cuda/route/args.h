@@ -13,8 +13,8 @@
 namespace nibble::cuda {
 
 // Pairs of a token and an expert, grouped by expert, up to `size` per group; pair = token K + slot. If ranks
-// hold whole experts (model/shares/share.h), each chooses among all but computes only its own: matrices and
-// groups number these from 0, and a pair of another rank's expert is in no group and has weight 0.
+// hold whole experts (model/shares/share.h), each chooses among all but computes only its own, which matrices
+// and groups number from 0. A pair of another rank's expert is in no group and has weight 0.
 struct Groups {
   int size;                 // columns of a pass of experts_up() and experts_down()
   int* count;               // number of groups
@@ -39,7 +39,7 @@ struct RouteArgs {
   int* rank;         // [T, K], scratch: index of a pair among its expert's pairs
   unsigned* ticket;  // zero before and after every launch
   Groups groups;
-  // If norm.weights is set, route_batch() writes the norm to `normed`, and project()'s summed parts to `x`.
+  // If norm.weights is set, route_batch() computes the norm and stores it in `normed`, and the stream in `x`.
   NormInput norm{};
   float* x{nullptr};  // [T, H]
 };
@@ -53,10 +53,10 @@ void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
 void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 
-// Mailboxes through which CTAs pass on the routing of few tokens (are_matched()): those of
-// route_and_experts_up() to each other, and those of it or experts_up() to the next launch, experts_down(). A
-// word has a tag, the number of step and layer, above 32 bits of payload. Readers poll for the current tag,
-// so no word is reset. This takes half the time of ending one kernel and starting the next.
+// Mailboxes through which CTAs pass on the routing of few tokens (are_matched()): within
+// route_and_experts_up(), and from this or experts_up() to the next launch, experts_down(). A word has 32
+// bits of payload and above them a tag, the number of step and layer. Readers poll for the current tag, so no
+// word is reset. This takes half the time of ending one kernel and starting the next.
 struct RoutingMailbox {
   uint64_t* sums{nullptr};     // [T, segments of the router's strips, 16], for T <= kOwnNorms
   uint64_t* experts{nullptr};  // [T, K], numbered among those of all ranks

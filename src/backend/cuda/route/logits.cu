@@ -58,7 +58,7 @@ class RouterStrip {
  private:
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  // The row whose logit, for one token, the thread adds up; a row past the matrix if it has none.
+  // The row whose logit, for one token, this thread adds up. Threads without one get a row past the matrix.
   __device__ int row_of_thread() const {
     const int row = static_cast<int>(threadIdx.x) / kMaxColumns;
     return row < kStripRows ? strip_ * kStripRows + row : args_.weights.rows;
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   const NormedRows out{args.normed.data, args.hidden, is_image ? args.normed.image_rows : 0};
   const NormWeights<kWarps> norm_weights(args.norm.weights, args.hidden);
   NormInput norm = args.norm;
-  norm.residual.experts = nullptr;  // lets the compiler drop the experts' terms
+  norm.residual.experts = nullptr;  // so that the compiler omits adding the experts' outputs
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load<kNormsOfCta>(

@@ -29,7 +29,7 @@ __device__ inline void rank_token(const RouteArgs& args, int token, int* chosen)
   if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = is_here ? weight : 0;
 }
 
-// [E] counters of group_pairs() in the CTA's dynamic shared memory; zero once the CTA has synchronized.
+// Returns [E] counters for group_pairs(), in dynamic shared memory: zeros, once the CTA has synchronized.
 template <int threads>
 __device__ int* cleared_counts(const RouteArgs& args) {
   NIBBLE_DYNAMIC_SHARED(int, counts);
@@ -37,12 +37,12 @@ __device__ int* cleared_counts(const RouteArgs& args) {
   return counts;
 }
 
-// i / size, usually 0, as few experts have more pairs than a group; a division takes longer than a load.
+// i / size; usually 0 without a division, as few experts have more pairs than a group. A division is slow.
 __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
 
 // One CTA groups the step's pairs by expert. expert_of(pair): the pair's expert, negative if another rank's.
-// The order of an expert's pairs may vary; no result depends on it. A thread keeps its first pair in
-// registers, in a batch the only one: kept in memory, it would cost two more waits.
+// The order of an expert's pairs may vary; no result depends on it. A thread keeps its first pair, in a batch
+// its only one, in registers: reading it from memory again would cost two more waits.
 template <int threads, typename ExpertOf>
 __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
   const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;
@@ -75,7 +75,7 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   // Each lane takes a run of consecutive experts; a prefix sum over lanes gives the first group of each run.
   if (own < 32) {
     const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
-    int num_groups = 0, num_rows = 0;  // of the lane's experts: groups, and rows in images
+    int num_groups = 0, num_rows = 0;  // the lane's experts: number of groups, and of rows in images
     for (int e = first; e < last; ++e) {
       num_groups += (counts[e] > 0) + groups_before(counts[e] - 1, size);
       num_rows += whole_eights(counts[e]);

@@ -11,7 +11,7 @@ namespace nibble::cuda {
 // Chooses a token per row of logits, with requested log-probabilities. Waits for earlier kernels (pdl.cuh).
 struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]
-  const RowInput* input;  // the step's
+  const RowInput* input;  // rows of the step
   float* logits;      // [rows, V]; the kernel applies biases and penalties in place, and restores the logits
   int vocab;          // at most kMaxVocab
   bool are_greedy;    // every row needs only the likeliest token

@@ -1,11 +1,11 @@
 // Chooses a token from each row of logits, by the formulas of backend/sample.h in their order.
 //
-// The logits of a row are in L2, 804 KB for V = 201,088. A small kernel finds the likeliest token, all that
-// greedy rows need. For other rows a cluster of 8 CTAs passes over the logits: 0.7 us at the 150 GB/s that an
-// SM reads, some arithmetic, and a barrier. A draw takes one pass. top_k and top_p search for the least
-// likely token that is kept: a pass adds up the tokens' amounts in each of 256 bins, likeliest first, and the
-// next pass subdivides the bin in which the running sum reaches its target: typically two or three passes, at
-// most eight.
+// The logits of a row, 804 KB for V = 201,088, are in L2. A small kernel finds the likeliest token, all that
+// greedy rows need. For other rows a cluster of 8 CTAs passes over the logits. A pass takes 0.7 us, at the
+// 150 GB/s that an SM reads, plus some arithmetic and a barrier. A draw takes one pass. top_k and top_p
+// search for the least likely token that is kept: a pass adds up the tokens' amounts in each of 256 bins,
+// likeliest first, and the next pass subdivides the bin in which the running sum reaches its target. They
+// typically take two or three passes, at most eight.
 //
 // A weight is an integer in units of 2^-44 of the largest weight. Sums are exact in any order, so a token
 // gets the same bits in every run and batch. Rounding moves the border between two tokens by at most 2^-45 V
@@ -38,9 +38,10 @@ constexpr int kThreads{1024}, kWarps{kThreads / 32}, kBinBits{8}, kBins{1 << kBi
 constexpr int kBestThreads{256};
 constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
-static_assert(kWarps == 32);  // a warp can hold one value per warp, one in each lane
+static_assert(kWarps == 32);  // the lanes of one warp can hold one value of each warp
 
-// Tokens further below the largest logit are never drawn: exp(-32) is under half a unit. top_k begins here.
+// Tokens further below the largest logit are never drawn: exp(-32) is under half a unit. A search for top_k
+// begins with the tokens in this range.
 constexpr float kReach{32};
 
 // The CTAs that work on a row: a cluster, or a single CTA.
@@ -162,7 +163,7 @@ struct Shared {
 
 // Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the
 // target, `share` (in units of 2^-64) of the total plus `more`; if the total is below it, returns index -1
-// and the total. Not inlined, so that one copy stays in the instruction cache. Scans in two levels of warps:
+// and the total. Not inlined, so that one copy stays in the instruction cache. Scans warps, then their sums:
 // CUB's BlockScan adds up 32 warps' sums in every thread, which takes as long as a pass (an estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
@@ -216,7 +217,7 @@ class Row {
                         uint64_t more) {
     const DistanceBins distance_bin(amount.largest, reach);
     uint64_t low = bound.packed, high = pack(0, amount.largest);
-    for (int shift = -1;;) {  // -1: bins of DistanceBins
+    for (int shift = -1;;) {  // shift -1: the first pass, by DistanceBins
       const Bound lowest(low), highest(high);
       const Place place = shift < 0 ? count(
                                           [&](int token, float logit, int& bin) {
@@ -291,7 +292,7 @@ class Row {
     Cluster::sync();
     const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || own >= num_top) return;
-    int rank = 0;  // independent of the order of the tokens
+    int rank = 0;  // the same in whichever order tokens were found
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
     emit(rank, shared_.top[own]);
@@ -380,7 +381,7 @@ class Row {
   // Combines one value from each thread of the row's CTAs with `op`; all threads get the result.
   template <typename Op>
   __device__ uint64_t combine(uint64_t own, const Op& op) {
-    own = RowReduce(shared_.reduce).Reduce(own, op);  // in the first thread
+    own = RowReduce(shared_.reduce).Reduce(own, op);  // valid in the first thread
     uint64_t* const exchange = next_exchange();
     if (threadIdx.x == 0) exchange[0] = own;
     Cluster::sync();
@@ -452,7 +453,7 @@ __global__ void __launch_bounds__(kBestThreads)
   Likeliest likeliest;
   for (int token = cta * kBestThreads + thread; token < args.vocab; token += kBestCtas * kBestThreads)
     likeliest.consider(token, ordered(logits[token]));
-  const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());  // in the first thread
+  const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());  // valid in the first thread
   uint64_t* const bests = args.best + blockIdx.y * kBestCtas;
   if (thread == 0) bests[cta] = best;
   if (!is_last_of(args.tickets + blockIdx.y, kBestCtas)) return;

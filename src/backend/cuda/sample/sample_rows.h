@@ -22,9 +22,9 @@ class SampleRows {
     adjustments_.clear();
     masks_.clear();
   }
-  // Adds a row. Parameters that engine/validate.h refuses, and tokens outside the vocabulary, are caller
-  // bugs. `position`: see SampleRow; if only the device knows it, no parameter may depend on counts of output
-  // tokens. `follows`: the step's row whose token, not known yet, is part of the output (Run::ahead), or -1.
+  // Adds an output row. The caller has refused what engine/validate.h refuses, and tokens outside the
+  // vocabulary. `position`: see SampleRow; if only the device knows it, no parameter may depend on counts of
+  // output tokens. `follows`: the step's row whose unknown token is in the output (Run::ahead); -1: none.
   void add(const OutputRow& output, int position, int follows = -1);
   bool are_greedy() const { return are_greedy_; }  // every row needs only its likeliest token
   bool have_masks() const { return !masks_.empty(); }
@@ -50,7 +50,7 @@ class SampleRows {
   // Each buffer exists twice: the previous step's copy may still be waiting to begin.
   PinnedBuffer pinned_, last_pinned_, pinned_masks_, last_pinned_masks_;
   DeviceBuffer device_, device_masks_;
-  DeviceBuffer outgrown_, outgrown_masks_;  // the previous step may still read these
+  DeviceBuffer outgrown_, outgrown_masks_;  // outgrown buffers that the previous step may still read
 };
 
 SampledToken to_sampled(const SampleResult& result);

@@ -42,7 +42,7 @@ struct PlacedTree {
       sum += goes_on(row) ? 1 : of(row).path.size();
     return sum;
   }
-  // Corrects rows that were filled in as a chain, and adds their paths to the page ids at `next`.
+  // Corrects tree rows, which were filled in as chains, and adds their paths to the page ids at `next`.
   void put_into(const InputParts& in, int first_row, uint32_t& next) const {
     for (int i = 0; i < static_cast<int>(places.size()); ++i) {
       const auto& [position, path] = of(i);
@@ -104,7 +104,7 @@ bool is_tiled(const Run& run) {
   return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.drafted.parents.empty();
 }
 
-// Whether the previous step's draft head makes the run's tokens or decides about its positions.
+// Whether the previous step's draft head determines the run's tokens or its positions.
 bool continues_chain(const Run& run) {
   return run.ahead && (run.ahead->num_unsure > 0 || run.drafted.count > 0);
 }
@@ -117,9 +117,9 @@ RowInput row_of(const Run& run, int i, int last_chain, uint32_t full_pages, uint
   return {token, run.first_position + i, full_pages, sliding_pages};
 }
 
-// Returns the chunks that attention needs for positions 0 to `position`, rounded up to a power of two: few
-// grid sizes, so that a graph serves many steps. Above 64 chunks, rounded up to a multiple of a quarter of
-// the next lower power of two: the next kernel begins only after the CTAs of unused chunks have run.
+// Returns the number of chunks for positions 0 to `position`, rounded up to a power of two: few grid sizes,
+// so that one graph serves many steps. Above 64, rounded up only to a multiple of a quarter of the next lower
+// power of two, since the CTAs of unused chunks delay the next kernel.
 int chunks_up_to(int position) {
   constexpr int kInQuartersFrom{64};
   const int needed = chunks_for(position / kPagePositions + 1);

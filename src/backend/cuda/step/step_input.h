@@ -23,7 +23,7 @@ constexpr int graph_rows(int num_tokens) {
   return (num_tokens + step - 1) / step * step;
 }
 
-// Minimum rows of attention for a rank with its own KV cache: kernels for fewer rows compute their norm
+// Minimum number of rows of attention for a rank with its own KV cache: with fewer, kernels compute the norm
 // themselves, from contiguous rows. Padding rows repeat the step's first row, with K and V in a spare page.
 inline constexpr int kLeastOwnRows{kOwnNorms + 1};
 
@@ -53,14 +53,14 @@ struct StepShape {
 
 struct InputParts {
   RowInput* rows;  // [num_tokens]
-  // Rows that tiles index, and whose positions and pages attention reads: [num_own_rows], or `rows` if 0.
+  // The rows that attention reads and tiles index: [num_own_rows] or, if that is 0, the same as `rows`.
   RowInput* attention_rows;
   TileInput* tiles;      // [num_tiles]
   SampleRow* sample;     // [num_outputs]
   int* output_rows;      // [num_outputs]
   DraftRun* draft_runs;  // [num_runs]
-  // null if the shape has no own rows. own_rows [num_own_rows]: the step's row of each attention row.
-  // own_of_rows [num_tokens]: the attention row of each step row; -1: another rank's.
+  // null if the shape has no own rows. own_rows [num_own_rows]: the step row of each attention row.
+  // own_of_rows [num_tokens]: the attention row of each step row; -1: the row is another rank's.
   int *own_rows, *own_of_rows;
   // [num_tokens] if there are trees, otherwise null; `parents`: see DraftChoices.
   int32_t *slots, *parents;
@@ -74,22 +74,22 @@ struct InputParts {
 };
 InputParts parts_of(uint8_t* input, const StepShape& shape);
 
-size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16
+size_t max_input_bytes(const BackendOptions& options);  // a multiple of 16 bytes
 
-int chunks_for(int num_pages);  // number of attend_rows()'s chunks for these pages
+int chunks_for(int num_pages);  // chunks of attend_rows()
 
 // A run whose drafts are a tree, and the place of its rows in the step.
 struct TreeOfStep {
   size_t run;
   int first_row;
-  int last_known;  // last row that is not a draft, as an index in the run
+  int last_known;  // the run's last row that is not a draft, as an index in the run
 };
 
 // Writes batches into the buffers that embed reads: step n uses buffer n % 2 (step_exchange.h). `step_`
 // counts steps whose embed is in the stream: batches without tokens and failed launches have no embed.
 class InputUpload {
  public:
-  // `device_step`: incremented by embed (EmbedArgs::step). `rank`: the input's, if ranks have own KV caches.
+  // `device_step`: step number on the device, incremented by embed. `rank`: selects one of several KV caches.
   InputUpload(const Config& config, const BackendOptions& options, const StepExchange& exchange,
               const uint32_t* device_step, int rank = 0);
 
@@ -99,16 +99,16 @@ class InputUpload {
   // the next upload waits for the stream and reads the step number from the device.
   void count_launch();
   uint32_t step() const { return step_; }                          // number of the last counted step
-  const std::vector<TreeOfStep>& trees() const { return trees_; }  // of the last uploaded batch
+  const std::vector<TreeOfStep>& trees() const { return trees_; }  // those of the last uploaded batch
   // Enqueues the copy of the last batch's masks; call after launching everything before the sampling.
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
-  // A step's shape, padded to that of a graph, and the counts of its batch.
+  // A step's shape, padded to that of a graph, and counts of its batch, without padding unless stated.
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};
-    int num_single_rows{0};  // of all ranks, including padding
+    int num_single_rows{0};  // of all ranks, with padding
     bool has_spare_rows{false};
     size_t num_page_ids{0};
   };

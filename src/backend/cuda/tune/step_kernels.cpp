@@ -47,7 +47,7 @@ void append_kernels(const Plan& plan, bool may_be_chosen, std::vector<StepKernel
   }
 }
 
-// True if attention's products of `a` and the experts' of `b` can form a step.
+// True if a step can combine the attention's matrix products of `a` with the experts' of `b`.
 bool agree(const StepKernels& a, const StepKernels& b) {
   const Pass &of_a = a.find(Operation::kQkv)->pass, &of_b = b.find(Operation::kQkv)->pass;
   return of_a.takes_norm == of_b.takes_norm && of_a.leaves_parts == of_b.leaves_parts &&
@@ -89,7 +89,7 @@ const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const O
   return found;
 }
 
-// First number of rows after `last` at which the plan switches kernels, at most `next`.
+// First number of rows after `last` at which the plan switches kernels; `next` if that is lower.
 int boundary_of(const Plan& plan, Operation operation, int last, int next) {
   int boundary = next;
   for (const KernelRow* row : plan.chosen())

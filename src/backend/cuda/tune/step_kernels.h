@@ -1,8 +1,8 @@
-// The candidates of `nibble tune` on a GPU, and what their times imply for the kernel table. Needs no GPU. A
-// step's kernels depend on each other: which of them computes norms, whether sums come in parts, whether
-// activations are images, how many pairs an expert's group has. So a candidate is the full set of kernels
-// that the table runs at one number of rows, tried at another; attention's products of one may be combined
-// with the experts' of another that agrees. Tiles, stages and warps are constants of the table's kernels.
+// The candidates of `nibble tune` on a GPU, and what their times imply for the kernel table. Needs no GPU.
+// The kernels of a step depend on each other: which of them computes norms, whether sums come in parts,
+// whether activations are images, how many pairs an expert's group has. So a candidate is the full set of
+// kernels that the table runs at one number of rows, tried at another. If two agree, attention's products of
+// one may be combined with the experts' of the other. Tiles, stages and warps are constants of the kernels.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace nibble::cuda {
 
-// Operations that are tried. Norms have one kernel; what is tried is which other kernel computes them.
+// Operations whose kernels are tried. Norms have one kernel, or kernels of other operations compute them.
 inline constexpr Operation kTriedOperations[]{
     Operation::kRmsNorm,   Operation::kQkv,         Operation::kProject, Operation::kRoute,
     Operation::kExpertsUp, Operation::kExpertsDown, Operation::kUnembed};
@@ -23,20 +23,20 @@ struct StepKernels {
   int of_rows{0};  // number of rows at which the table runs these kernels
   // If false, the kernels use mma.sync on a chip where wgmma is used, and are tried for comparison only.
   bool may_be_chosen{true};
-  // Rows of the table for a Plan; those of tried operations are changed to cover every number of rows.
+  // Table rows for a Plan; those of tried operations are changed to cover every number of rows.
   std::vector<KernelRow> rows{};
 
   const KernelRow* find(Operation operation) const;  // null: no kernel, for example norms computed by others
-  int most_rows() const;                             // the least max_rows of the rows of tried operations
+  int most_rows() const;  // most rows for which all kernels of tried operations work
 };
 
 // Candidates for steps of two rows and more; a single token has kernels of its own. `target`: the GPU's.
 std::vector<StepKernels> step_kernels(const Config& config, const BackendOptions& options,
                                       const Target& target);
-// The target for which a plan selects a candidate.
+// The target for a Plan with these kernels: without wgmma if may_be_chosen is false.
 Target target_of(const StepKernels& kernels, const Target& target);
 
-// Microseconds of a candidate at one number of rows: per layer; unembed: per step, up to kOutputRows.
+// Microseconds of a candidate's operations at one number of rows: per layer, or per step for unembed.
 struct StepTrial {
   size_t candidate{0};
   int num_rows{0};
@@ -48,16 +48,16 @@ struct StepChoice {
   int num_rows{0};
   size_t attention{0}, experts{0};
 };
-// chosen_now(): the table's choice for each number of rows that was tried. fastest(): a faster one, if it
-// saves a step of `num_layers` layers more than kWorthIt. `trials` are ordered by rows.
+// chosen_now(): what the table selects at each number of rows that was tried. fastest(): another choice, if
+// it speeds up a step of `num_layers` layers by a factor of kWorthIt. `trials` are in order of rows.
 inline constexpr double kWorthIt{1.02};
 std::vector<StepChoice> chosen_now(std::span<const StepKernels> candidates,
                                    std::span<const StepTrial> trials);
 std::vector<StepChoice> fastest(std::span<const StepKernels> candidates, std::span<const StepTrial> trials,
                                 int num_layers);
 
-// Choices as ranges of rows. A kernel takes over where the plan switches, if that lies between two numbers of
-// rows that were tried; otherwise at the higher one.
+// Choices as ranges of rows. Between two numbers of rows that were tried, the next kernel begins where the
+// plan switches kernels or, if it does not, at the higher number.
 std::vector<KernelChoice> ranges_of(std::span<const StepKernels> candidates,
                                     std::span<const StepChoice> choices, const Plan& plan);
 

@@ -27,8 +27,8 @@
 namespace nibble::cuda {
 namespace {
 
-// Enough layers that the weights of one have left the cache before they are read again: four layers of
-// gpt-oss-20b are 1.7 GB, of which two rows read an eighth.
+// Layers of the model: with four, the weights of one have left the cache before they are read again. Four
+// layers of gpt-oss-20b are 1.7 GB, of which a step of two rows reads an eighth.
 constexpr int kTrialLayers{4};
 constexpr int kTrialWarmups{2};
 
@@ -38,7 +38,7 @@ Config with_few_layers(Config config) {
   return config;
 }
 
-// Padded numbers of rows of steps, ascending.
+// Numbers of rows in ascending order, rounded up to those of a graph where steps run as graphs.
 std::vector<int> rows_of_steps(std::span<const int> num_rows) {
   std::set<int> rows;
   for (const int rows_of_step : num_rows)
@@ -75,7 +75,7 @@ class TrialStep {
 
   Batch batch() const { return {runs_, false}; }
 
-  static int num_pages(int most_rows) {  // of steps of up to most_rows rows
+  static int num_pages(int most_rows) {  // pages that steps of up to most_rows rows need
     return 2 * std::max(kMaxGraphTokens, (most_rows + kPageTokens - 1) / kPageTokens);
   }
 
@@ -163,7 +163,7 @@ class TrialModel {  // the model whose steps are timed
   InputUpload input_;
 };
 
-// Faults of kernels at numbers of rows that the table does not give them. Each is checked once.
+// Checks kernels at numbers of rows that the table does not give them, each kernel once per number.
 class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}
@@ -206,7 +206,7 @@ class Trials {
       for (size_t c = 0; c < candidates_.size(); ++c)
         if (rows <= candidates_[c].most_rows() && is_right(candidates_[c], rows, checks))
           right_.emplace_back(c, rows);
-      meter_.add(right_.size() == num_before ? 2 : 1);  // without a right candidate, nothing is timed
+      meter_.add(right_.size() == num_before ? 2 : 1);  // if no candidate is right, timing is skipped
     }
   }
 
@@ -240,7 +240,7 @@ class Trials {
     return is_right;
   }
 
-  // Adds a kernel's first trial at a number of rows: candidates share kernels.
+  // Adds the trial of a kernel at a number of rows, unless another candidate with this kernel has added one.
   void add_once(KernelTrial trial) {
     if (added_.emplace(trial.operation, trial.kernel, trial.num_rows).second)
       of_kernels_.push_back(std::move(trial));
@@ -255,7 +255,7 @@ class Trials {
   std::set<std::tuple<Operation, std::string, int>> added_;
 };
 
-CudaOptions on_one_gpu(CudaOptions own) {  // for one GPU that has the whole model
+CudaOptions on_one_gpu(CudaOptions own) {  // the options for one GPU that has the whole model
   own.gpus = {devices_of(own).front()};
   own.parts = {1};
   own.prompt_activations.reset();

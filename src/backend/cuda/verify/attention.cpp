@@ -79,10 +79,10 @@ std::vector<AttendCase> attend_cases() {
   cases.push_back({2, 1, 0, {{0, 512}}});
   cases.push_back({2, 1, 128, {{700, 512}}});
   cases.push_back({2, 2, 0, {{0, 100}, {300, 100}}, Values::kTypical, 8, 0, /*rows_per_launch=*/37});
-  // Rows of 32, 33 and 66 chunks; 32 are joined at once.
+  // Rows of 32, 33 and 66 chunks; up to 32 are joined at once.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
-  // One row's chunks, more than a CTA joins at once: several CTAs join them, one head each.
+  // One row with more chunks than a CTA joins at once: several CTAs join them, each for one head.
   cases.push_back({1, 1, 0, decoding({20000})});
   cases.push_back({64, 8, 0, decoding({18500})});
   // A row with more pages than one CTA's share: three CTAs pass on partial results.
@@ -90,7 +90,7 @@ std::vector<AttendCase> attend_cases() {
   // Zeros, which the mailbox must not mistake for words that have not arrived.
   cases.push_back({1, 1, 0, decoding({2600}), Values::kZero, 8});
   cases.push_back({12, 2, 0, {tree(2400, 1)}});
-  // Three chunks per CTA; the first chunk has one page, or all.
+  // CTAs take three chunks each; the first chunk of a row has one page, or all pages.
   cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});
   cases.push_back({8, 1, 0, {{131070, 2}}});
   cases.push_back({8, 1, 128, decoding({131071, 100000})});
@@ -99,8 +99,8 @@ std::vector<AttendCase> attend_cases() {
   return cases;
 }
 
-// q, k and v in the two parts that qkv() leaves, queries scaled by the sharpness. With `has_rest` every other
-// row has a second part; otherwise no row has one.
+// q, k and v in two parts as qkv() leaves them, queries scaled by c.sharpness. Without has_rest all second
+// parts are zero, otherwise those of every other row.
 std::vector<float> make_parts(const AttendCase& c, bool has_rest) {
   const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
@@ -130,7 +130,7 @@ struct Step {  // a case's inputs and expected q, k and v, on the host and on th
     const size_t half = parts.size() / 2;
     fill_on_device(device_parts.data() + half, 0xFF, half * sizeof(float), "poisoning the second part");
   }
-  // If q, k and v have no second part, its memory is poisoned.
+  // False: q, k and v have one part only, and the memory of the second part is poisoned.
   bool has_rest() const { return c.seed / 2000 % 2 == 0; }
   RopeInput rope() const { return {device_frequencies.data(), frequencies.concentration}; }
 
@@ -174,7 +174,7 @@ size_t attended_elements(const AttendCase& c) {
   return image_rows_of(c) ? image_bytes(image_rows_of(c), width) / 2
                           : static_cast<size_t>(c.num_tokens()) * static_cast<size_t>(width);
 }
-// Index at which append() stores an element of a query: contiguous within a head, also in an image.
+// Index at which append() stores element i of a row's queries. Heads are contiguous, also in an image.
 size_t place_of_query(const AttendCase& c, size_t row, int i) {
   return first_of_tile(static_cast<int>(row), i / kHeadDim, c.num_heads, image_rows_of(c)) +
          static_cast<size_t>(i % kHeadDim);
@@ -235,7 +235,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   Step step(c);
   const int T = c.num_tokens(), max_chunks = max_chunks_of(c);
   const auto sinks = make_sinks(c);
-  if (!c.writes_kv()) step.truth.put_into(step.cache);  // as append() would have done
+  if (!c.writes_kv()) step.truth.put_into(step.cache);  // as append() would do before attend()
   step.cache.upload();
   const int rows_per_launch = std::min(T, c.rows_per_launch);
   const auto launch_heads = static_cast<size_t>(rows_per_launch) * static_cast<size_t>(c.num_kv_heads);
@@ -274,7 +274,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
 }
 
 void check_attend_tiles_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
-  if (c.has_trees()) return;  // trees have no tiles (step_input.cpp)
+  if (c.has_trees()) return;  // steps with draft trees have no tiles (step_input.cpp)
   Step step(c);
   const auto sinks = make_sinks(c);
   step.truth.put_into(step.cache);
@@ -335,7 +335,7 @@ KernelFinding check_attend_cases(const KernelRow& row, const Target& target, con
   const OwnedStream stream;
   const Subject subject{row, {stream, target}};
   for (AttendCase c : attend_cases()) {
-    // With a single head, even a row at a far position is checked quickly.
+    // Cases at far positions are left out if too slow; with a single head, they are quick enough.
     const bool is_long =
         c.num_heads > 1 && std::any_of(c.runs.begin(), c.runs.end(), [&](const TestRun& run) {
           return run.first_position >= limits.num_positions;

@@ -14,7 +14,7 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// 2^exponent (at most 0) with bounds: 2 ulp of ex2.approx.ftz.f32 (PTX ISA), and a rounded exponent.
+// 2^exponent <= 1 and its bounds: ex2.approx.ftz.f32 errs by 2 ulp (PTX ISA), its argument is rounded.
 struct Power {
   double value, low, high;
 };
@@ -23,13 +23,13 @@ Power power(double exponent, double error) {
   return {std::exp2(exponent), std::exp2(exponent - wide) * (1 - 4 * kUlp),
           std::min(1.0, std::exp2(exponent + wide) * (1 + 4 * kUlp))};
 }
-Power exact_power(double exponent) {  // of a whole exponent
+Power exact_power(double exponent) {  // exponent: an integer
   const double value = std::exp2(exponent);
   return {value, value, value};
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
-// A score: q . k, a base-2 exponent because queries include kQueryFactor.
+// A score q . k, which is a base-2 exponent because queries are multiplied by kQueryFactor.
 struct Score {
   double value, error;
 };
@@ -67,11 +67,11 @@ struct Head {
   }
 };
 
-// One head of one row. The kernels compute the softmax page by page (32 positions), relative to the smallest
-// power of two that is not below the page's largest exponential, round the exponentials to bfloat16 for the
-// product and the sum, then join pages and chunks. All references but the sink's are powers of two, so
-// scaling is exact, also if a kernel rounds the largest score up to the next power. `relative` bounds the
-// roundings: 2 products of 16 positions, 8 warps with 3 roundings each, the chunks of 8 pages.
+// Computes one head of one row. The kernels compute the softmax page by page (32 positions), divided by a
+// reference: the smallest power of two that is at least the page's largest exponential. They round
+// exponentials to bfloat16 for product and sum, then join pages and chunks. As references except the sink's
+// are powers of two, joining is exact, even if a kernel takes the next power. `relative` bounds the
+// roundings: 2 products of 16 positions, 8 warps with 3 each, chunks of 8 pages.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
@@ -120,7 +120,7 @@ void attend_head(const Head& h, Attended* out) {
   const Power sink = all > h.sink ? power(h.sink - all, sink_error) : exact_power(0);
   total += sink.value;
   total_bound += slack_of(sink) + relative * sink.value;
-  // Loss from exponentials and products below the smallest float32.
+  // Loss of exponentials and products below the smallest normal float32, which kernels flush to zero.
   const double lost = static_cast<double>(scores.size()) * largest_value * 0x1p-118 + 0x1p-120;
   for (size_t i = 0; i < kHeadDim; ++i) {
     const double value = sums[i] / total;
@@ -131,8 +131,8 @@ void attend_head(const Head& h, Attended* out) {
 
 }  // namespace
 
-// Rotates elements i and i + D/2 of q and k by position * frequency_i, a float32 product. cosf and sinf are
-// off by 2 ulp. Concentration, products, sum, kQueryFactor and its product with q round once each.
+// Rotates elements i and i + D/2 of q and k by the angle position * frequency_i, rounded to float32. cosf and
+// sinf err by 2 ulp. Concentration, products, sum, kQueryFactor and its product round once each.
 RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                          const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());

@@ -8,20 +8,20 @@
 
 namespace nibble::cuda::verify {
 
-struct WarpRegisters {  // the product replaces d
+struct WarpRegisters {  // operands of a warp; the product is added to d
   uint32_t a[32][4], b[32][2], a_scale[32], b_scale[32];
   float d[32][4];
 };
 
 struct WarpProducts {
   double d[32][4];
-  double magnitudes[32][4];  // of the sum of the products and the previous d
+  double magnitudes[32][4];  // sum of the magnitudes of all products and of the previous d
 };
 
 // `a_byte`, `b_byte`: the first byte of the scales that the product uses.
 WarpProducts block_truth(BlockForm form, int a_byte, int b_byte, const WarpRegisters& registers);
 
-// Stores a code (8-bit container, E4M3 or nibble, depending on the form) at place k, which must be zero.
+// Stores a code (container, E4M3 or nibble) at position k of the contraction, where there must be 0.
 void put_a(BlockForm form, WarpRegisters& registers, int row, int k, uint32_t code);
 void put_b(BlockForm form, WarpRegisters& registers, int column, int k, uint32_t code);
 void put_a_scale(WarpRegisters& registers, int row, int byte, uint8_t scale);

@@ -23,7 +23,7 @@ size_t tile_of(const HostBlocks& blocks, int row, int col) {
          static_cast<size_t>(col / kTileCols);
 }
 
-// Position of a code. In a tile, lane t = 0..3 has 8 neighbours of columns 0-31, then 8 of columns 32-63.
+// Where a code is stored. A tile holds for each lane t = 0..3 its 8 columns of 0-31, then its 8 of 32-63.
 struct CodePlace {
   size_t byte;
   int nibble;  // MXFP4 only
@@ -71,7 +71,7 @@ void quantise_block(HostBlocks& blocks, int row, int block, const float (&x)[4][
   }
 }
 
-// Distance between adjacent numbers of a format near x. With MXFP4's smaller scale, 6 to 8 round to 6.
+// Distances between a format's numbers near x. E2M1 has 4 from 6 on: with MXFP4's smaller scale 8 becomes 6.
 double step_of_bf16(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -126.0) - 7); }
 double step_of_e4m3(double x) { return std::exp2(std::max(std::floor(std::log2(std::abs(x))), -6.0) - 3); }
 double step_of_e2m1(double x) {
@@ -125,7 +125,7 @@ HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vect
   return blocks;
 }
 
-// The sum of two terms is exact in float32: from its first to its last bit it spans at most 13 bits.
+// `value` as float32 is exact: the sum of two terms spans at most 13 bits.
 Activations activations_of(const HostBlocks& blocks, bool is_native) {
   Activations x(blocks.rows, blocks.cols);
   host_threads().for_each(blocks.rows, [&](ptrdiff_t row, int) {
@@ -172,7 +172,7 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
   for (int block = 0; block < actual.num_blocks(); ++block) {
     const uint8_t scale = actual.scale(row, block, 0);
     const bool is_padding = block * kBlockCols >= actual.cols;
-    double least = 0, most = 0;  // bounds of the largest magnitude
+    double least = 0, most = 0;  // bounds of the block's largest magnitude
     for (int i = block * kBlockCols; !is_padding && i < (block + 1) * kBlockCols; ++i) {
       const Near& number = expected[static_cast<size_t>(i)];
       least = std::max(least, std::abs(number.value) - number.bound);
@@ -194,8 +194,8 @@ void compare_numbers(Comparison& comparison, const char* what, const HostBlocks&
       }
       const Near& number = expected[static_cast<size_t>(i)];
       const double code = actual.code(row, i, 0);
-      // Two terms are the number itself, within half the second term's smallest step: 2^-9 of its scale,
-      // which is at least 2^-4 of the first term's scale or the smallest possible.
+      // Two terms equal the number to half the smallest step of the second term, which is 2^-9 of its scale.
+      // That scale is 2^-4 of the first term's, or the smallest possible.
       const double step = actual.format == BlockFormat::kMxfp8x2
                               ? std::max(0x1p-13 * unit, 0x1p-136)
                               : unit * (is_mxfp4 ? step_of_e2m1(code) : step_of_e4m3(code));

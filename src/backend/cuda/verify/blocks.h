@@ -16,13 +16,13 @@ struct HostBlocks {
   std::vector<uint8_t> codes;
   std::vector<uint32_t> scales;
 
-  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // of a row, with padding
+  int num_blocks() const { return padded_cols(cols) / kBlockCols; }  // blocks of a padded row
   uint8_t scale(int row, int block, int term) const;
   double code(int row, int col, int term) const;  // the value of a code, without its scale
   double value(int row, int col) const;           // the sum of all terms
 };
 
-// Scales of a block: four lanes of eight neighbours, errors added in the kernels' order (quantise_block.cuh).
+// Scales of a block: four lanes with eight elements, errors added in the order of quantise_block.cuh.
 struct BlockScales {
   uint32_t largest;  // bits of the largest magnitude
   uint8_t mxfp8, mxfp4;
@@ -32,7 +32,7 @@ BlockScales scales_of_block(const float (&x)[4][8]);
 // Quantises rows with the host build of the kernels' code.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
-// The numbers that a product multiplies. `is_native`: by the instruction; otherwise by its twin.
+// The numbers that block-scaled products multiply. is_native: true for the instruction, false for its twin.
 Activations activations_of(const HostBlocks& blocks, bool is_native);
 
 class DeviceBlocks {  // HostBlocks in device memory
@@ -49,7 +49,7 @@ class DeviceBlocks {  // HostBlocks in device memory
   DeviceArray<uint32_t> scales_;
 };
 
-// Requires equal bytes of both, padding included.
+// Requires all bytes of `actual` and `expected` to be equal, padding included.
 void compare_bytes(Comparison& comparison, const char* what, const HostBlocks& actual,
                    const HostBlocks& expected);
 

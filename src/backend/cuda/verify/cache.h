@@ -23,14 +23,14 @@ struct TestRun {
 
 struct AttendCase {
   int num_heads, num_kv_heads;
-  int window;  // 0: all positions
+  int window;  // number of positions that a row attends to; 0: all
   std::vector<TestRun> runs;
   Values values{Values::kTypical};
   float sharpness{8};  // scale of the queries: the larger, the more a single position dominates
   float sink{0};       // sinks are close to this value
   int rows_per_launch{1 << 20};
   uint64_t seed{0};
-  Format kv{Format::kBf16};  // or kE4m3
+  Format kv{Format::kBf16};  // format of the cache: bfloat16 or E4M3
 
   int num_tokens() const;
   int width() const { return (num_heads + 2 * num_kv_heads) * kHeadDim; }  // elements of a row of q, k and v
@@ -43,10 +43,10 @@ struct CacheRow {
   int position;
   int run;
   int slot;               // slot of the row itself
-  std::vector<int> path;  // slots of the positions before it (backend/draft_tree.h)
+  std::vector<int> path;  // slots of the positions before this row (backend/draft_tree.h)
 };
 
-// A run has the pages that its rows' windows reach. Positions before it are random; all else is poison.
+// Runs have the pages that their rows' windows reach. Earlier positions have random data; the rest is poison.
 class TestCache {
  public:
   explicit TestCache(const AttendCase& c);

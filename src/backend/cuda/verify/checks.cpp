@@ -10,7 +10,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Each kind of launch arguments has one check.
+// Returns the check for each type of launch arguments.
 struct CheckOf {
   Check operator()(LaunchRows<EmbedArgs>) const { return &check_embed; }
   Check operator()(Launch<RmsNormArgs>) const { return &check_rms_norm; }

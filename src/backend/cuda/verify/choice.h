@@ -22,7 +22,7 @@ struct TestChoice {
 };
 TestChoice choose(const float* logits, int num_experts, int experts_per_token);
 
-// The router's segments are as short as at load (device_weights.h).
+// Shape of a router matrix, with segments as short as those that are made at load (device_weights.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
   return {.rows = num_experts, .cols = hidden, .max_segment_tiles = kRouterSegmentTiles};
 }
@@ -35,18 +35,18 @@ struct GroupsRead {
 
 class DeviceGroups {
  public:
-  DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // poisoned
+  DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // filled with poison
   // Groups as route() leaves them for these choices of all tokens.
   DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size);
 
-  // Image rows that hold these groups for any routing; and each pair's row, if groups are filled in here.
+  // Image rows that suffice for any routing; each pair's image row, if the constructor got choices.
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 
   int size() const { return size_; }
   int max_groups() const { return static_cast<int>(expert_.count()); }
   Groups view() const;
-  int* chosen() const { return chosen_.data(); }  // [T, K]
+  int* chosen() const { return chosen_.data(); }  // [T, K]: experts
   GroupsRead read(Comparison& comparison) const;
 
  private:
@@ -58,7 +58,7 @@ class DeviceGroups {
 
 class DeviceRoutingMailbox {  // routing of a few tokens, as a RoutingMailbox
  public:
-  DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // before any step
+  DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token);  // state before any step
   explicit DeviceRoutingMailbox(const std::vector<TestChoice>& choices);  // as the choosing launch leaves it
 
   RoutingMailbox view() const;

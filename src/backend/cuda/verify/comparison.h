@@ -58,7 +58,7 @@ class Comparison {
   void near_rounded(const Compared& numbers, double step, double bound);
   void take(const Compared& numbers, double error, double bound) {
     ++finding_.num_compared;
-    if (error <= bound * finding_.worst) return;  // NaN does not return here
+    if (error <= bound * finding_.worst) return;  // a NaN error does not return here
     if (error > 0 || error != error) keep(numbers, error, bound);
   }
   void keep(const Compared& numbers, double error, double bound);

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kHeadDim{64};
 
-// Bound of a sum after a few more float32 additions and products: two roundings of each operand.
+// Error bound of a float32 sum to which a, b and c are added: two more roundings of each.
 double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }
@@ -53,7 +53,7 @@ DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& norm
   const std::vector<uint16_t> bits = bits_of(normed);
   return DeviceArray<uint16_t>(subject.row.pass.takes_image ? to_image(bits, normed.cols) : bits);
 }
-// The norm, or other activations of `num_rows` rows, as the kernel takes them.
+// Activations of `num_rows` rows (a norm, for example) in the layout that the kernel reads.
 cuda::Activations given(const Subject& subject, const DeviceArray<uint16_t>& activations, int num_rows) {
   return rows_or_image(bf16(activations), subject.row.pass.takes_image ? whole_eights(num_rows) : 0);
 }
@@ -61,7 +61,7 @@ cuda::Activations given(const Subject& subject, const DeviceArray<uint16_t>& act
 DeviceArray<float> room_for_sums(const Strips& strips, int num_tokens) {
   return DeviceArray<float>(num_tokens <= kSplitTokens ? num_segment_sums(strips, num_tokens) : 0);
 }
-// Activations that the kernel multiplies; exact if it takes the norm as input.
+// Activations that the kernel multiplies, known exactly (slack 0) if the kernel takes the norm as input.
 Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
   Activations normed = norm.normed(all_tokens(num_tokens));
   if (subject.row.pass.takes_norm) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);
@@ -76,7 +76,7 @@ std::vector<uint16_t> read_norm(Comparison& comparison, const DeviceArray<uint16
   return from_image(bits, num_rows, cols);
 }
 
-// Compares x after adding its terms, and its norm.
+// Compares x, to which the kernel has added the other terms, and the norm of x.
 void check_norm(Comparison& comparison, const TestNorm& norm, int num_tokens, const std::vector<float>& x,
                 const std::vector<uint16_t>& normed) {
   const auto expected = norm.numbers(all_tokens(num_tokens));
@@ -158,7 +158,7 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
 void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, rows = c.shape.hidden, cols = c.shape.num_heads * kHeadDim;
   const TestResidual residual(
-      // If the kernel takes the norm as input, rms_norm has added the terms.
+      // For kernels that take the norm as input, rms_norm has already added the other terms to x.
       c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));
   const auto attended =
       random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
@@ -194,7 +194,7 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
     }
   const DeviceArray<float> parts_after_short(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
   ProjectArgs after_short_args = args;
-  after_short_args.attended_chunks = 1;  // rings are then filled in a different order
+  after_short_args.attended_chunks = 1;  // so that rings are filled in another order
   after_short_args.parts = parts_after_short.data();
   subject.launch(after_short_args);
   wait_for_stream(subject.stream(), "checking project after a short attention");
@@ -292,7 +292,7 @@ class TestRouter {
                         with_rest(expected.bounds[at], expected.sums[at], b));
       }
   }
-  // Groups must follow from `logits`, unless experts_up() chooses the experts (are_matched()).
+  // Checks the groups, which must follow from `logits`, unless experts_up() forms them (are_matched()).
   void check_routing(Comparison& comparison, const std::vector<float>& logits, bool takes_image) const {
     if (!are_matched(c_.num_tokens, c_.shape.experts_per_token, groups_.size(), takes_image))
       check_choices(comparison, c_, logits, groups_);

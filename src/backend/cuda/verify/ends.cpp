@@ -54,12 +54,12 @@ class PlacesInTurn {
 // A step number that selects the first or the second of the alternating buffers.
 uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
 
-// Bytes of input after the rows: no multiple of 16, and for few rows more than threads copy at a time.
+// Bytes of input after the rows: no multiple of 16 and, for few rows, more than threads copy at a time.
 size_t rest_bytes(const Case& c) {
   return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
 }
 
-constexpr TokenInput kOtherToken = TokenInput::of(3);  // of another step's input, not to be read
+constexpr TokenInput kOtherToken = TokenInput::of(3);  // another step's token, which must not be read
 
 // Rows of a step and their tokens, some of which are results of the previous step.
 struct EmbedRows {
@@ -75,9 +75,9 @@ EmbedRows embed_rows(const Case& c) {
   std::vector<size_t> tokens;
   for (size_t t = 0; t < T; ++t) {
     tokens.push_back(t == 0 ? vocab - 1
-                            : random_bits(c.seed + 1, t) % vocab);  // the embedding's last row, or any
+                            : random_bits(c.seed + 1, t) % vocab);  // the last token, or a random one
     const auto token = static_cast<int32_t>(tokens.back());
-    const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // row of the previous step's results
+    const auto chosen_as = static_cast<int>(results.size() - 1 - t);  // output row of the previous step
     results[static_cast<size_t>(chosen_as)].token = token;
     const auto t32 = static_cast<uint32_t>(t);
     rows.push_back({t % 3 == 1 ? TokenInput::of_output_row(chosen_as) : TokenInput::of(token),
@@ -207,8 +207,8 @@ void disturb(std::vector<float>& logits, size_t vocab) {
   }
 }
 
-// Errors of log-probabilities: one rounded subtraction of the largest logit, (4 ln V + 4) 2^-24 of the sum of
-// exponentials (derived in tests/backend/cuda/sample_test.cpp), and 2 ulp of its logarithm.
+// Errors of log-probabilities: one rounding when the largest logit is subtracted; (4 ln V + 4) 2^-24 of the
+// sum of exponentials (derived in tests/backend/cuda/sample_test.cpp); 2 ulp of the logarithm of that sum.
 void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, size_t vocab,
                     const SampleResult& result) {
   std::vector<size_t> order(vocab);
@@ -285,7 +285,7 @@ class TestSampling {
   }
 
  private:
-  bool is_plain(size_t row) const { return !are_greedy_ && row % 8 == 0; }  // disturb() spares these
+  bool is_plain(size_t row) const { return !are_greedy_ && row % 8 == 0; }  // unchanged by disturb()
   bool is_masked(size_t row) const { return is_plain(row) && row / 8 % 3 == 2; }
 
   size_t num_rows_, vocab_;
@@ -305,7 +305,7 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   const DeviceArray<SampleResult> results(num_rows);
   const DeviceArray<uint64_t> best(num_rows * kBestCtas);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(num_rows, 0));
-  // Results are also written to host memory, for outputs that start in the middle of a step.
+  // Results are also written to host memory, here to output rows from kFirstOutput on.
   constexpr size_t kFirstOutput{5};
   const uint32_t number = step_of(c);
   const DeviceArray<uint32_t> step(std::vector<uint32_t>{number});

@@ -41,7 +41,7 @@ class TestRouting {
   }
 
   const std::vector<TestChoice>& choices() const { return choices_; }
-  const std::vector<float>& logits() const { return logits_; }  // [T, E], of choices made by this class
+  const std::vector<float>& logits() const { return logits_; }  // [T, E]: logits of random choices
   double weight(int pair) const {
     return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
   }
@@ -69,10 +69,10 @@ class TestRouting {
 
 double swish(double gate) { return gate / (1 + std::exp(-1.702 * gate)); }
 
-// swish(min(gate, limit)) (clamp(up, -limit, limit) + 1), with gate and up known within bounds; swish has its
-// minimum at -1.2784 / 1.702. Roundings: 2 ulp of the exponential, twice 1.702 |gate| 2^-24 of its argument,
-// 2 ulp of the division (CUDA C++ Programming Guide: __fdividef), and 4 of other operations. If the
-// exponential is near the largest float32 or beyond, 2^-117 is lost.
+// swish(min(gate, limit)) (clamp(up, -limit, limit) + 1) for gate and up within their bounds; swish is
+// smallest at -1.2784 / 1.702. Roundings: 2 ulp of the exponential, twice 1.702 |gate| 2^-24 of its argument,
+// 2 ulp of the division (CUDA C++ Programming Guide: __fdividef), and 4 of other operations. From an
+// exponential near the largest float32 on, the result may also be off by 2^-117.
 Near swiglu(const Near& gate, const Near& up) {
   const auto gate_at = [](double g) { return swish(std::min(g, double{kLimit})); };
   const auto up_at = [](double l) { return std::clamp(l, -double{kLimit}, double{kLimit}) + 1; };
@@ -193,7 +193,7 @@ DeviceGroups groups_of(const TestRouting& routing, const Case& c, int size) {
                       max_num_groups(c.num_tokens, num_experts, c.shape.experts_per_token, size), size);
 }
 
-DeviceGroups poisoned_groups(const Case& c, int size) {  // for a kernel that must not read them
+DeviceGroups poisoned_groups(const Case& c, int size) {  // groups for a kernel that must not read them
   const int T = c.num_tokens, K = c.shape.experts_per_token;
   return DeviceGroups(T, K, max_num_groups(T, c.shape.num_experts, K, size), size);
 }
@@ -202,10 +202,10 @@ DeviceGroups poisoned_groups(const Case& c, int size) {  // for a kernel that mu
 struct RoutedCase {
   RoutedCase(const Subject& subject, const Case& c)
       : c(c),
-        // Kernels for images or many columns have groups; `nibble tune` also tries them with few rows.
+        // False for kernels that read groups, which `nibble tune` also tries with few rows.
         has_mailbox(are_matched(c.num_tokens, c.shape.experts_per_token, subject.row.pass.columns,
                                 subject.row.pass.takes_image)),
-        // Without a mailbox, the groups define this rank's pairs.
+        // Groups contain only this rank's pairs, so without a mailbox all experts are its own.
         own(has_mailbox ? own_experts(c) : IndexRange{0, c.shape.num_experts}),
         routing(c),
         groups(has_mailbox ? poisoned_groups(c, subject.row.pass.columns)
@@ -219,7 +219,7 @@ struct RoutedCase {
   const IndexRange own;
   TestRouting routing;
   const DeviceGroups groups;
-  const int image_pairs;  // rows of images of pairs; 0: the subject takes rows
+  const int image_pairs;  // rows of an image of pairs; 0: the kernel takes rows
 };
 
 void check_experts_up_by_blocks(Comparison& comparison, const Subject& subject, const RoutedCase& routed,
@@ -280,7 +280,7 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
       RowResult{"bits of gated", c.shape.intermediate, test.gated_array(), gated});
 }
 
-// With one or two tokens a router's activations reach 2^96; sums of its products must stay below 2^31.
+// The router gets typical values instead of huge or mixed ones.
 Values router_values(const Case& c) {
   return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
 }
@@ -349,7 +349,7 @@ class TestDown {
           const auto column = static_cast<int>(i);
           const Near sum = with_bias(products, products.at(static_cast<int>(p), column),
                                      bias_[static_cast<size_t>(e) * hidden_ + i]);
-          // The routing weight is a float32, and the product with it is rounded.
+          // Kernels multiply by the routing weight in float32, which rounds once.
           const double weight = routing.weight(pairs[p]);
           comparison.near({"out", pairs[p], column}, actual[static_cast<size_t>(pairs[p]) * hidden_ + i],
                           weight * sum.value,

@@ -35,16 +35,16 @@ double relative_bound(const Strips& strips) {
 // 13 bits of the largest of its products and the addend, as FP8 on Ada and Hopper does, so each step may lose
 // 2^-10 of all magnitudes so far.
 double relative_bound(const Strips& strips, const BlockProducts& products) {
-  const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // per segment: 32 columns of one term
+  const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // 32 columns of one term each
   const double magnitudes = products.num_terms == 2 ? 3 : 1;
   const double of_segment = products.are_native ? (num_steps + 2) * 0x1p-10 : (2 * 18 + num_steps) * 0x1p-23;
   return magnitudes * (of_segment + strips.num_segments * 0x1p-23);
 }
 
-// Loss below the smallest float32, which the tensor cores may flush to zero.
+// Loss of products below the smallest normal float32, which the tensor cores may flush to zero.
 double absolute_bound(int cols) { return cols * 0x1p-125; }
 
-// Limits a bfloat16's exponent to what an MXFP4 block can hold: its scale is two below (formats/mxfp4.h).
+// Limits a bfloat16's exponent to what an MXFP4 block, whose scale is 2 less, can hold (formats/mxfp4.h).
 uint16_t below_largest_scale(uint16_t bits) {
   constexpr int kLargest{kLargestScale + 2};
   return (bits >> 7 & 0xFF) > kLargest ? static_cast<uint16_t>((bits & 0x807F) | kLargest << 7) : bits;

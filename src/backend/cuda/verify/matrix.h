@@ -13,14 +13,14 @@
 
 namespace nibble::cuda::verify {
 
-// How block-scaled products (ptx/block_mma.cuh) are computed: terms per number; instruction or twin.
+// How block-scaled products (ptx/block_mma.cuh) are computed: terms per number, and instruction or twin.
 struct BlockProducts {
   int num_terms;
   bool are_native;
 };
 
-// Rows that multiply a matrix, in bfloat16 or block-scaled. `slack`: how far numbers that a kernel computes
-// and rounds itself may be from ours, if its float32 falls on the other side of a rounding border; else 0.
+// Rows that multiply a matrix, in bfloat16 or block-scaled. `slack`: how far a number that the kernel
+// computes itself may be from ours, as another float32 may round to the next bfloat16; 0 for inputs.
 struct Activations {
   Activations(int num_rows, int num_cols) : rows(num_rows), cols(num_cols), values(size()), slack(size()) {}
   Activations(int num_rows, int num_cols, const std::vector<uint16_t>& bf16)
@@ -80,8 +80,8 @@ class TestMatrix {
   MatrixShape shape_;
   Strips strips_;
   std::vector<uint16_t> bf16_;
-  std::vector<uint8_t> codes_, scales_;  // as checkpoints store them
-  std::vector<float> row_scales_;        // E4M3 only
+  std::vector<uint8_t> codes_, scales_;  // as in checkpoints; only for E4M3 and MXFP4
+  std::vector<float> row_scales_;        // only for E4M3
   DeviceBuffer packed_, device_row_scales_;
 };
 

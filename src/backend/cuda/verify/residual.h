@@ -13,8 +13,8 @@ namespace nibble::cuda::verify {
 
 class TestResidual {
  public:
-  // Terms still to be added to x: none, the second part of a matrix product, K experts' outputs, or both.
-  // With typical values and several rows, the last row is huge.
+  // Terms that kernels add to x: none, the second part of a matrix product, outputs of num_experts experts,
+  // or both. If there are several rows of typical values, the last row of x is huge.
   struct Parts {
     bool has_rest{false};
     int num_experts{0};
@@ -22,7 +22,7 @@ class TestResidual {
   TestResidual(const Case& c, int num_tokens, const Parts& parts);
 
   ResidualInput input() const;
-  // One element of x, added up in order in float32: the device's bits.
+  // Element i of a token, with all terms added in the kernels' order in float32, so with the same bits.
   float at(int token, int i) const;
 
  private:

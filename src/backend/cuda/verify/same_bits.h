@@ -39,7 +39,7 @@ struct RowResult {
 template <typename T>
 RowResult(const char*, int, const DeviceArray<T>&, const std::vector<T>&) -> RowResult<T>;
 
-// For a kernel that uses wgmma: launches the mma.sync kernel with `args` in its form, compares both results.
+// If the kernel uses wgmma, also runs the mma.sync kernel with `args`, and compares the bits of the results.
 template <typename Args, typename T>
 void compare_with_mma(Comparison& comparison, const Subject& subject, const Args& args,
                       const RowResult<T>& result) {

@@ -17,7 +17,7 @@ enum class Values {
   kEqual,     // all 0.5: every choice is a tie
   kDenormal,  // subnormal numbers of bfloat16
   kTiny,      // about 2^-40
-  kHuge,      // about 2^30; scales of MXFP4 at their maximum
+  kHuge,      // about 2^30; MXFP4 scales near the largest
   kMixed,     // magnitudes from 2^-24 to 2^24 mixed
 };
 inline constexpr Values kAllValues[]{Values::kTypical, Values::kZero, Values::kEqual, Values::kDenormal,
@@ -27,8 +27,8 @@ const char* name(Values values);
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
-// A number that the kernel computes in float32 within `error` of ours and then rounds. `slack`: how far its
-// rounded value may be from ours if a rounding border lies between them.
+// A number that a kernel computes within `error` of `number`, and then rounds. Ours rounds to `value`; the
+// kernel's may be `slack` away, on the other side of a rounding border.
 struct Rounded {
   float value, slack;
   double number, error;  // before rounding

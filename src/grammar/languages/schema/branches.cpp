@@ -8,10 +8,10 @@
 namespace nibble::grammar {
 namespace {
 
-constexpr size_t kMaxBranches{2'000};  // alternatives tried for one set of terms
+constexpr size_t kMaxBranches{2'000};  // limit on branches made for one list of terms
 constexpr uint32_t kMaxDisjointDepth{4};
 
-// Keywords that restrict the valid values and are not enforced.
+// Keywords that are refused because they restrict values and can't be enforced.
 constexpr std::string_view kRefused[]{"$dynamicRef", "$recursiveRef"};
 // Draft 2019-09 split "dependencies" into the other two.
 constexpr std::string_view kDependencies[]{"dependentRequired", "dependentSchemas", "dependencies"};
@@ -22,7 +22,7 @@ bool is_about_names(const Term& term) {
           term.keyword == "propertyNames");
 }
 
-// Whether the effect of the term depends on the other terms of the branch.
+// Whether the term can be replaced only when the branch's other terms are known.
 bool depends_on_others(const Term& term) {
   return term.sense == Term::Sense::kUnknown || is_about_names(term);
 }
@@ -111,8 +111,8 @@ void Branches::check_complete() const {
   if (left_out_) refuse(*left_out_);
 }
 
-// Replaces terms about unnamed members by terms about the names in the branch. Unless the branch allows no
-// other names, adds a kUnknown alternative.
+// Replaces failures of keywords about unnamed members by failures for the names in the branch. Unless the
+// branch allows no other names, adds a kUnknown alternative for these.
 void Branches::name_members(const Branch& branch, Alternatives& alternatives) {
   constexpr size_t kMaxNames{16};
   if (std::ranges::none_of(alternatives,
@@ -170,7 +170,7 @@ void Branches::name_members(const Branch& branch, Alternatives& alternatives) {
   alternatives = std::move(named);
 }
 
-// Whether the keyword certainly applies to the member and can fail for it.
+// Whether the failing keyword certainly applies to the member, and the member can violate it.
 bool Branches::may_name(const Term& failing, std::string_view name) {
   const Json& schema = *failing.schema;
   fuel_.spend(5);
@@ -187,8 +187,8 @@ bool Branches::may_name(const Term& failing, std::string_view name) {
   return true;
 }
 
-// Removes alternatives that can't be expressed (kUnknown) and returns the first such term, if any. While
-// overlaps are searched (disjoint_depth_), such an alternative counts as one that any value satisfies.
+// Removes alternatives that can't be expressed (kUnknown) and returns the first such term, if any. During a
+// search for overlaps (disjoint_depth_), it instead replaces all by one that every value satisfies.
 std::optional<Term> Branches::drop_unknown(Alternatives& alternatives) {
   const auto is_unknown = [](const Terms& terms) { return terms.front().sense == Term::Sense::kUnknown; };
   const auto unknown = std::ranges::find_if(
@@ -222,7 +222,7 @@ Types Branches::types_of_failure(const Term& term) const {
   return keyword.ends_with("tems") || keyword == "contains" ? kArrayType : kObjectType;
 }
 
-// Removes alternatives that the types alone rule out.
+// Removes alternatives that no value of these types can satisfy.
 void Branches::drop_impossible(Alternatives& alternatives, Types types) const {
   std::erase_if(alternatives, [&](const Terms& terms) {
     return std::any_of(terms.begin(), terms.end(), [&](const Term& term) {
@@ -237,7 +237,7 @@ void Branches::choose(Open& open, Alternatives alternatives, uint32_t depth) {
   drop_impossible(alternatives, open.branch.types);
   if (std::ranges::any_of(alternatives, [](const Terms& terms) {
         return std::ranges::any_of(terms, depends_on_others);
-      })) {  // alternatives that depend on other terms are handled last
+      })) {  // choices are taken from the back, so these come last
     open.choices.insert(open.choices.begin(), std::move(alternatives));
     return;
   }
@@ -353,7 +353,7 @@ void Branches::add_holding(Open& open, const Json& schema, uint32_t depth) {
   }
 }
 
-// One alternative per member of the oneOf: it holds, and the members that could hold with it fail.
+// Returns one alternative per oneOf member: this one holds, and all members that overlap with it fail.
 const Branches::Alternatives& Branches::exclusive(const Json& schema) {
   if (const auto known = exclusive_.find(&schema); known != exclusive_.end()) return known->second;
   const Json& members = *document_.list(schema, "oneOf");

@@ -13,16 +13,16 @@
 
 namespace nibble::grammar {
 
-// One assertion. Schemas are identified by their address in the document.
+// One assertion about a value. Schemas are identified by their address in the document.
 struct Term {
   enum class Sense : uint8_t {
     kHolds,
     kFails,  // the schema as a whole fails
-    // This keyword fails. `index`: that of the required name, the property, the pattern, or the item.
+    // One keyword of the schema fails. `index` selects its required name, property, pattern or item.
     kKeywordFails,
     kHasMember,    // the value is an object with the member `name`
     kLacksMember,  // the value is not an object, or has no member `name`
-    kMemberFails,  // an object with the member `name`, which fails the schema
+    kMemberFails,  // the value is an object whose member `name` fails the schema
     kUnknown,      // the keyword fails in some way that can't be expressed
   };
   const Json* schema;
@@ -43,7 +43,7 @@ inline constexpr Types kNullType{1}, kBooleanType{2}, kIntegerType{4}, kFraction
     kArrayType{32}, kObjectType{64}, kNumberTypes{kIntegerType | kFractionType}, kAllTypes{127};
 
 struct Branch {
-  // kHolds stands for the schema's own keywords; its $ref, allOf and so on are separate terms.
+  // A kHolds term stands for the schema's own keywords; its $ref, allOf and so on have terms of their own.
   Terms terms;
   Types types{kAllTypes};
 };
@@ -54,8 +54,8 @@ class Branches {
   Branches(const SchemaDocument& document, Fuel& fuel, std::vector<std::string>& warnings)
       : document_(document), fuel_(fuel), warnings_(warnings) {}
 
-  // Branches whose values all satisfy the terms. If a schema must fail, some such values may be in no branch,
-  // because a grammar can't express some failures; if no branch is left for that reason, throws a Refusal.
+  // Every value in a branch satisfies the terms. Values that fail a schema in a way that a grammar can't
+  // express are in no branch; if this leaves no branch, throws a Refusal.
   std::vector<Branch> of(const Terms& terms);
 
   // Throws a Refusal if any way to fail was left out.
@@ -64,11 +64,11 @@ class Branches {
   // Throws InputError if the schema has a keyword that restricts values and is not enforced.
   void check_keywords(const Json& schema) const;
 
-  // Whether no value satisfies the branch, judged to `depth` levels, to find members of a oneOf that exclude
-  // each other. Set by the owner, which knows what the keywords of a branch mean together.
+  // Whether no value satisfies the branch, looking `depth` levels deep; used to find oneOf members that
+  // exclude each other. Set by the owner, which knows what the keywords of a branch mean together.
   std::function<bool(const Branch&, uint32_t depth)> is_impossible;
-  // is_found: whether the pattern (of patternProperties) is found in the name in every reading of regular
-  // expressions, or, if `is_negated`, in none. is_name: whether the name satisfies the schema.
+  // is_found: whether all engines find the pattern (of patternProperties) in the name; if `is_negated`,
+  // whether none does. is_name: whether the name satisfies the schema.
   std::function<bool(std::string_view name, const Json& schema, const std::string& pattern, bool is_negated)>
       is_found;
   std::function<bool(std::string_view name, const Json& schema)> is_name;
@@ -109,8 +109,8 @@ class Branches {
   const SchemaDocument& document_;
   Fuel& fuel_;
   std::vector<std::string>& warnings_;
-  std::map<const Json*, Alternatives> exclusive_;  // by schema with a oneOf
-  std::optional<Term> left_out_;                   // first term that could not be expressed
+  std::map<const Json*, Alternatives> exclusive_;  // results of exclusive(), by schema
+  std::optional<Term> left_out_;                   // first term that drop_unknown() removed
   uint32_t disjoint_depth_{0};
 };
 

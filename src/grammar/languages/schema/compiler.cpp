@@ -77,7 +77,7 @@ std::string SchemaCompiler::impossible_place() const {
   for (const auto& [terms, node] : values_) {
     if (builder_.is_productive(node)) continue;
     for (const Term& term : terms) {
-      // Skip the schema `false`: an optional member may have it.
+      // Skip the schema `false`, which is legitimate for an optional member.
       const bool is_false = term.schema->is_boolean();
       if (std::string place = document_.path_of(*term.schema); !is_false && depth(place) > depth(deepest))
         deepest = std::move(place);
@@ -91,7 +91,7 @@ NodeId SchemaCompiler::value(Terms terms) {
     return term.sense == Term::Sense::kHolds && SchemaDocument::is_true(*term.schema);
   });
   if (terms.empty()) return any_value();
-  // The same terms in any order are one rule. Its members have the order of the first use.
+  // The same terms in any order make one rule, whose members have the order of its first use.
   Terms key = terms;
   std::sort(key.begin(), key.end());
   key.erase(std::unique(key.begin(), key.end()), key.end());
@@ -145,7 +145,7 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-// Facts of arrays or objects with fewer items or members than all excluded values, and of those with more.
+// Facts of the arrays or objects that are shorter than all excluded values, and of those that are longer.
 std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const Facts& facts, Types type) {
   uint32_t least = kUnlimited, most = 0;
   for (const Json* value : facts.excluded) {
@@ -166,7 +166,7 @@ std::vector<Facts> SchemaCompiler::beside_excluded(const Branch& branch, const F
     fewer.objects.max = std::min(facts.objects.max, least - 1);
     more.objects.min = std::max(facts.objects.min, most + 1);
     more.objects.min_schema = excluding->schema;
-    // Undeclared members may share one name, so objects() can't guarantee more members than are declared.
+    // Undeclared members may all have one name, so objects() can't guarantee more members than are declared.
     size_t num_declared = facts.objects.required.size();
     for (const Json* source : facts.objects.sources)
       if (const Json* properties = SchemaDocument::find(*source, "properties"))

@@ -20,9 +20,9 @@ class SchemaCompiler {
   SchemaCompiler(const Json& schema, const SchemaOptions& options, const std::set<std::string>& widened = {});
   Compiled compile();
 
-  // JSON pointers of schemas to simplify if compilation fails (widening.h).
+  // JSON pointers of the schemas that are simplified if compilation fails (widening.h).
   std::string dearest_place() const;     // the schema that took the most work
-  std::string impossible_place() const;  // the deepest schema that no text satisfies
+  std::string impossible_place() const;  // the deepest schema that no value satisfies
   uint64_t fuel_left() { return builder_.expressions().fuel().left(); }
 
  private:
@@ -66,7 +66,7 @@ class SchemaCompiler {
 
   // Defined in schema/holds.cpp: check whether a value satisfies a term.
   bool holds(const Json& value, const Term& term);
-  // Also true if the value reaches a widened schema, whose lost keywords are unknown.
+  // Also true if the result depends on a widened schema, whose lost keywords are unknown.
   bool may_hold(const Json& value, const Terms& terms);
   bool holds(const Json& value, const Json& schema);
   bool all_keywords_hold(const Json& value, const Json& schema);
@@ -84,19 +84,19 @@ class SchemaCompiler {
   std::vector<std::string> warnings_;
   Branches branches_;
   std::map<Terms, NodeId> values_;
-  std::vector<std::pair<Terms, NodeId>> open_;  // declared, not yet defined
+  std::vector<std::pair<Terms, NodeId>> open_;  // rules declared, but not yet defined
   std::optional<NodeId> any_value_;
   std::map<std::pair<std::string, bool>, Expression> patterns_;
-  // Steps spent on each set of terms, by its first schema.
+  // Fuel spent on each list of terms, by its first schema.
   std::map<const Json*, uint64_t> work_;
   std::map<const Format*, Expression> formats_;
   uint32_t holds_depth_{0};
-  bool has_met_widened_{false};  // set by holds()
-  // Set while the values of this enum are filtered, which need not be looked up in it.
+  bool has_met_widened_{false};  // whether holds() has reached a widened schema
+  // The enum whose values are being filtered: they need not be looked up in it. Otherwise null.
   const Json* enum_of_listed_{nullptr};
 };
 
-// Numbers without an exponent, if `integers` without a fraction, within the bound (number_range.cpp).
+// The numbers within the bound without an exponent and, if `integers`, without a fraction (number_range.cpp).
 Expression numbers_at_least(Expressions& expressions, const Bound& bound, bool integers);
 Expression numbers_at_most(Expressions& expressions, const Bound& bound, bool integers);
 

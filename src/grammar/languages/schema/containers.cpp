@@ -33,7 +33,7 @@ GrammarBuilder::JsonArray::Needed SchemaCompiler::needed_item(const ArrayFacts& 
   return needed;
 }
 
-// OpenAI's strict mode closes objects that declare members; without members they could only be empty.
+// OpenAI's strict mode allows no undeclared members, unless none are declared: then only {} would be left.
 bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
   const auto has = [&](std::string_view keyword) {
     return std::any_of(facts.sources.begin(), facts.sources.end(),
@@ -43,7 +43,7 @@ bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
          !has("patternProperties") && facts.unevaluated.empty();
 }
 
-// The value of a member: each schema applies its properties and patterns, else additionalProperties.
+// Each schema applies its properties and patterns to the member or, if none match, additionalProperties.
 NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name) {
   if (std::find(facts.absent.begin(), facts.absent.end(), name) != facts.absent.end())
     return builder_.nothing();
@@ -82,7 +82,7 @@ NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name)
   return value(std::move(terms));
 }
 
-// Terms for a member that no schema declares and that matches these patterns, given by their schemas.
+// Terms for a member that no schema declares. `patterns` are the patternProperties that match, by schema.
 Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
                                        const std::vector<const Json*>& patterns) const {
   Terms terms;
@@ -124,7 +124,7 @@ std::vector<GrammarBuilder::Undeclared> SchemaCompiler::undeclared(const ObjectF
     const Json* patterns = SchemaDocument::find(*source, "patternProperties");
     if (patterns == nullptr) continue;
     for (const auto& [pattern, schema] : patterns->items()) {
-      // A name on which regex engines disagree is in neither group, so it is never generated.
+      // A name on which regex engines disagree matches neither expression, so it is never generated.
       const Expression matching = regex({source, "patternProperties", pattern, false});
       const Expression not_matching = regex({source, "patternProperties", pattern, true});
       std::vector<Group> divided;

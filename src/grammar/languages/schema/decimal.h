@@ -13,7 +13,7 @@ struct Decimal {
   std::string integer{"0"};  // without leading zeros
   std::string fraction;      // without trailing zeros
 
-  static Decimal of(const Json& number);  // from JSON text
+  static Decimal of(const Json& number);  // exactly the digits that nlohmann prints
   bool is_zero() const { return integer == "0" && fraction.empty(); }
   bool is_integer() const { return fraction.empty(); }
   Decimal magnitude() const { return {false, integer, fraction}; }

@@ -1,4 +1,4 @@
-// uniqueItems, for items that have few enough values to list.
+// uniqueItems for arrays whose items have few possible values: all of these are listed.
 #include <algorithm>
 #include <set>
 
@@ -7,10 +7,10 @@
 namespace nibble::grammar {
 namespace {
 
-constexpr uint32_t kMaxNested{3};    // arrays in arrays
-constexpr size_t kMaxListed{1'000};  // arrays, or integers before filtering
+constexpr uint32_t kMaxNested{3};    // levels of arrays within arrays
+constexpr size_t kMaxListed{1'000};  // limit on listed arrays, or on integers before filtering
 
-// The first (or last) integer within the bound. A value of more than 15 digits becomes 2^60 or -2^60.
+// The smallest (is_min) or largest integer within the bound; 2^60 or -2^60 if it has more than 15 digits.
 int64_t integer_of(const Bound& bound, bool is_min) {
   Decimal value = is_min ? ceil(bound.value) : floor(bound.value);
   if (bound.is_exclusive && bound.value.is_integer()) value = next_integer(value, is_min);

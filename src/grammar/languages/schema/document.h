@@ -17,15 +17,15 @@ struct Refusal : InputError {
   Refusal(std::string at, std::string_view of, const std::string& message)
       : InputError("{}", message), place(std::move(at)), keyword(of) {}
   std::string place;    // JSON pointer of the schema that has the keyword
-  std::string keyword;  // or "schema" for the whole schema
-  // True if what can't be enforced is that the schema fails.
+  std::string keyword;  // refused keyword; "schema" for the whole schema
+  // True if the keyword is supported, but not its failure (under "not", "if" or "oneOf").
   bool is_failure{false};
 };
 
 class SchemaDocument {
  public:
-  // The document must outlive this object. `widened`: JSON pointers of schemas that have lost keywords, so
-  // that it is unknown whether they fail. Throws InputError if the document is nested too deep.
+  // The document must outlive this object. `widened` has JSON pointers of schemas that lost keywords: whether
+  // such a schema fails is unknown. Throws InputError if the document is nested too deep.
   explicit SchemaDocument(const Json& root, const std::set<std::string>& widened = {});
 
   bool is_widened(const Json& schema) const { return widened_.contains(&schema); }
@@ -72,7 +72,7 @@ class SchemaDocument {
   mutable std::unordered_map<const Json*, std::unordered_map<std::string_view, const Json*>> properties_;
 };
 
-// The order of members does not matter.
+// Whether both are the same JSON value. The order of members does not matter.
 bool is_same_value(const Json& a, const Json& b);
 
 }  // namespace nibble::grammar

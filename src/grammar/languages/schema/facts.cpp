@@ -70,8 +70,8 @@ class FactsReader {
       unevaluated_items_.push_back(std::move(*unevaluated));
   }
 
-  // Applies unevaluatedItems to the items after those that prefixItems in its scope mention, unless a schema
-  // of the scope covers all further items.
+  // Applies unevaluatedItems to the items after those that any prefixItems of its scope covers, or to none if
+  // a schema of the scope covers all further items.
   void merge_unevaluated(const Unevaluated& unevaluated) {
     ArrayFacts& arrays = facts_.arrays;
     size_t num_mentioned = 0;
@@ -191,7 +191,7 @@ class FactsReader {
     ++arrays.num_needed;
   }
 
-  // The array must have an item at index `place`, and the schema must fail for it.
+  // Requires an item at index `place` that fails the schema.
   void item_fails(size_t place, const Json& schema) {
     ArrayFacts& arrays = facts_.arrays;
     while (arrays.first.size() <= place) arrays.first.push_back(*arrays.rest);
@@ -290,7 +290,7 @@ class FactsReader {
   // A lower bound fails at numbers below it, and an upper bound at those above it.
   void number_fails(const Json& schema, std::string_view keyword) {
     const bool is_draft_4_flag = find(schema, keyword)->is_boolean();
-    if (is_draft_4_flag) {  // part of the bound next to it, which fails separately
+    if (is_draft_4_flag) {  // it only qualifies the bound next to it, which fails separately
       facts_.types = 0;
     } else if (keyword == "minimum") {
       max_number(Decimal::of(*document_.number(schema, keyword)), !is_exclusive(schema, "exclusiveMinimum"));

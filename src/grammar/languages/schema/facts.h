@@ -1,4 +1,4 @@
-// The combined assertions of one branch, by type of value.
+// What the assertions of one branch together require, by type of value.
 #pragma once
 
 #include <optional>
@@ -40,37 +40,37 @@ struct StringFacts {
 };
 
 struct ArrayFacts {
-  std::vector<Terms> first;   // terms of items 0, 1, ...
-  std::optional<Terms> rest;  // absent: no further items
+  std::vector<Terms> first;   // terms of item 0, 1, ...
+  std::optional<Terms> rest;  // terms of all further items; absent: none allowed
   uint32_t min{0}, max{kUnlimited};
-  // One item after the first needed_from items must satisfy all of `needed`.
+  // At least one item after the first needed_from items must satisfy all terms of `needed`.
   Terms needed;
   size_t needed_from{0};
-  const Json* needed_of{nullptr};  // a schema that requires it, by keyword needed_by
+  const Json* needed_of{nullptr};  // one of the schemas that require this item, by keyword needed_by
   std::string_view needed_by;
   uint32_t num_needed{0};
-  const Json* unique{nullptr};  // the schema that requires unique items
-  // Maximum number of items, judged by the schemas' top level.
+  const Json* unique{nullptr};  // a schema that requires unique items; null if none does
+  // Maximum number of items, as far as the schemas show it without a look into nested ones.
   uint32_t most() const;
 };
 
 struct ObjectFacts {
   std::vector<const Json*> sources;   // schemas with properties, patternProperties or additionalProperties
-  std::vector<std::string> required;  // unique
+  std::vector<std::string> required;  // names of required members, each once
   std::vector<std::string> absent;    // names of members that must be absent
-  // Members that must be present and fail the schema.
+  // Members that must be present, each with a schema that it must fail.
   std::vector<std::pair<std::string, const Json*>> failing;
   std::vector<Unevaluated> unevaluated;
-  Terms names;  // propertyNames
+  Terms names;  // terms for the names of members (propertyNames)
   uint32_t min{0}, max{kUnlimited};
   const Json* min_schema{nullptr};
 };
 
 struct Facts {
   Types types{kAllTypes};
-  // Values of enum or const, of several lists the shortest. Each must still be checked against all terms.
+  // Values of enum or const; of several, the shortest list. Each must still be checked against all terms.
   std::optional<std::vector<const Json*>> values;
-  const Json* values_of{nullptr};     // that list if it is an enum
+  const Json* values_of{nullptr};     // the enum with these values; null for a const
   std::vector<const Json*> excluded;  // values that must not occur
   NumberFacts numbers;
   StringFacts strings;
@@ -78,8 +78,8 @@ struct Facts {
   ObjectFacts objects;
 };
 
-// What a schema says of items 0, 1, ... (prefixItems) and of those after them (items), or null. Drafts before
-// 2020-12 called these keywords "items" and "additionalItems".
+// What a schema requires of items 0, 1, ... (prefixItems) and of further items (items); null if absent.
+// Drafts before 2020-12 called these keywords "items" and "additionalItems".
 const Json* first_items(const Json& schema);
 const Json* further_items(const Json& schema);
 

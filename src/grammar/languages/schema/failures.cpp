@@ -5,7 +5,7 @@
 
 namespace nibble::grammar {
 
-// Whether the format is unknown and so asserts nothing.
+// Whether the keyword is a "format" of unknown name, which asserts nothing.
 bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
   return keyword == "format" && !find_format(document_.text(schema, keyword)->get_ref<const std::string&>());
 }
@@ -63,7 +63,7 @@ void Branches::exclusions_fail(const Json& schema, Alternatives& ways) {
   ways.push_back(std::move(none));
   constexpr size_t kMaxPairs{16};
   size_t num_pairs = 0;
-  for (const Terms& alone : exclusive(schema))  // a member, then those that may hold with it
+  for (const Terms& alone : exclusive(schema))  // one member, then those that overlap with it
     for (size_t i = 1; i < alone.size(); ++i)
       if (alone[i].schema > alone[0].schema && ++num_pairs <= kMaxPairs)
         ways.push_back({{alone[0].schema}, {alone[i].schema}});

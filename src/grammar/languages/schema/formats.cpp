@@ -8,17 +8,17 @@
 namespace nibble::grammar {
 namespace {
 
-// RFC 9562.
+// UUIDs of RFC 9562.
 Expression uuid_format(Expressions& e) {
   return whole_match(e, "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}");
 }
 
-// RFC 6901.
+// JSON Pointers of RFC 6901.
 constexpr std::string_view kPointer{R"((?:/(?:[^~/]|~[01])*)*)"};
 
 Expression json_pointer_format(Expressions& e) { return whole_match(e, kPointer); }
 
-// draft-bhutton-relative-json-pointer-00: up some levels, optionally along an array, then "#" or a pointer.
+// Relative JSON Pointers of draft-bhutton-relative-json-pointer-00: levels up, an offset, "#" or a pointer.
 Expression relative_json_pointer_format(Expressions& e) {
   constexpr std::string_view kNumber{R"((?:0|[1-9]\d*))"};
   return whole_match(e, fmt::format(R"({0}(?:[+-]{0})?(?:#|{1}))", kNumber, kPointer));

@@ -1,4 +1,4 @@
-// Enforced string formats. Each accepts what its standard says, and more only as `not_checked` says.
+// Enforced string formats. Each accepts what its standard does, and more only as `not_checked` says.
 #pragma once
 
 #include <string_view>
@@ -10,10 +10,10 @@ namespace nibble::grammar {
 struct Format {
   std::string_view name;
   Expression (*texts)(Expressions&);
-  // Too many states to list: length limits become part of the automaton, not a count (strings.cpp).
+  // The automaton has too many states to list, so length limits become part of it, not a count (strings.cpp).
   bool has_many_states{false};
-  std::string_view not_checked{};  // for a warning
-  // A wider format with few states, used with a warning if other keywords also restrict the text.
+  std::string_view not_checked{};  // parts that are not enforced, for a warning
+  // A wider format with few states. It is used, with a warning, if other keywords also restrict the text.
   Expression (*beside_others)(Expressions&){nullptr};
   std::string_view not_checked_beside_others{};
 };

@@ -7,7 +7,7 @@ namespace {
 constexpr std::string_view kGroup{"[0-9A-Fa-f]{1,4}"};
 constexpr uint32_t kMaxMailbox{64}, kMaxHostname{253};  // characters
 
-// RFC 1123, 2.1, and RFC 1034, 3.1: any number of labels of up to 63 letters, digits and inner hyphens.
+// Hostnames of RFC 1123, 2.1, and RFC 1034, 3.1: labels of up to 63 letters, digits and inner hyphens.
 Expression labels(Expressions& e) {
   constexpr std::string_view kLabel{"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"};
   return up_to(e, kMaxHostname, whole_match(e, fmt::format(R"({0}(?:\.{0})*)", kLabel)));
@@ -23,7 +23,7 @@ std::string ipv4_regex() {
 std::string ipv6_regex(int least_missing) {
   const std::string ipv4 = ipv4_regex();
   std::string regex = fmt::format("(?:{0}:){{7}}{0}|(?:{0}:){{6}}{1}", kGroup, ipv4);
-  const int most = 8 - least_missing;  // groups other than the `::`
+  const int most = 8 - least_missing;  // limit on groups next to `::`
   for (int before = 0; before <= most; ++before) {
     regex += before == 0 ? "|::" : fmt::format("|{0}(?::{0}){{{1}}}::", kGroup, before - 1);
     if (before == most) continue;

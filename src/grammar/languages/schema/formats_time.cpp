@@ -12,8 +12,8 @@ std::string joined(const std::vector<std::string>& alternatives) {
   return fmt::format("(?:{})", fmt::join(alternatives, "|"));
 }
 
-// A leap second is 23:59:60 UTC, so its local time and offset determine each other: a positive offset is the
-// local time plus one minute, a negative one 24 hours minus that. Minutes and hours are checked apart.
+// A leap second is 23:59:60 UTC, so the local time determines the offset: the local time plus one minute, or
+// 24 hours minus that if negative. leap_minutes() checks the minutes, leap_hours() the hours.
 std::string leap_minutes() {
   std::vector<std::string> minutes;
   for (int minute = 0; minute < 60; ++minute) {
@@ -73,7 +73,7 @@ Expression date_time_format_of_any_leap_second(Expressions& e) {
   return date_and(e, time_format_of_any_leap_second(e));
 }
 
-// RFC 3339, appendix A.
+// Durations of RFC 3339, appendix A.
 Expression duration_format(Expressions& e) {
   constexpr std::string_view kTime{R"(T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))"};
   return whole_match(

@@ -1,4 +1,4 @@
-// Finds branches that no value satisfies, judged to a few levels, to see which oneOf members exclude others.
+// Finds branches that no value satisfies, looking a few levels deep; used for the members of a oneOf.
 #include <algorithm>
 
 #include "grammar/languages/schema/compiler.h"

@@ -4,6 +4,6 @@
 
 namespace nibble::grammar {
 
-using Json = nlohmann::ordered_json;  // members keep the order of the text
+using Json = nlohmann::ordered_json;  // objects keep the order of their members
 
 }  // namespace nibble::grammar

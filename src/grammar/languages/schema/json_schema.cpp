@@ -10,9 +10,9 @@
 namespace nibble::grammar {
 namespace {
 
-// For SchemaOptions::drops_unenforceable: drops what can't be enforced until the schema compiles.
+// For SchemaOptions::drops_unenforceable: drops parts until the schema compiles, in the end all of it.
 Compiled compile_widened(const Json& schema, const SchemaOptions& options) {
-  constexpr uint64_t kMaxWork{4 * kCompileFuel};  // of all attempts
+  constexpr uint64_t kMaxWork{4 * kCompileFuel};  // fuel for all attempts together
   std::string why;
   try {
     Widening widening(schema);

@@ -56,7 +56,7 @@ class Ranges {
   }
   Expression not_zero() { return e_.concat(any_digits(0), e_.concat(digits('1', '9'), any_digits(0))); }
 
-  // What may follow an integer part that equals the bound's: nothing, or a point and digits.
+  // What may follow an integer part equal to the bound's, so that the number is at least the bound.
   Expression fraction_at_least(const std::string& low, bool is_exclusive) {
     if (integers_) return low.empty() && !is_exclusive ? Expression::kEmptyText : Expression::kNothing;
     if (low.empty())
@@ -90,7 +90,7 @@ class Ranges {
   bool integers_;
 };
 
-// A bound on integers as an inclusive integer.
+// Converts a bound to an inclusive bound that is an integer.
 Bound integer_bound(const Bound& bound, bool is_min) {
   Decimal value = is_min ? ceil(bound.value) : floor(bound.value);
   if (bound.is_exclusive && bound.value.is_integer()) value = next_integer(value, is_min);

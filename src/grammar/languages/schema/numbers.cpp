@@ -74,7 +74,7 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   std::vector<Expression> parts;
   if (numbers.min) parts.push_back(numbers_at_least(e, *numbers.min, integers));
   if (numbers.max) parts.push_back(numbers_at_most(e, *numbers.max, integers));
-  // Bounds and integer multiples already have the form of integers; the plain form would multiply states.
+  // Bounds and integer multiples already allow integers only; plain_number() would multiply the states.
   bool has_form = integers && (numbers.min || numbers.max), has_excluded = false;
   for (const NumberFacts::Multiple& multiple : numbers.multiples) {
     parts.push_back(multiples(multiple));
@@ -88,7 +88,7 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   if (types == kFractionType || parts.empty() || (integers && !has_form)) {
     parts.push_back(plain_number(types));
   } else if (has_excluded && !integers) {
-    parts.push_back(canonical_number(e));  // one text per value, so that excluding texts suffices
+    parts.push_back(canonical_number(e));  // one text per value, which can be excluded
   }
   // Doubles distinguish all numbers of 15 digits, so every reader finds a number on the same side of a bound.
   constexpr uint32_t kMaxDigits{15};

@@ -16,7 +16,7 @@ bool is_one_format(const StringFacts& facts, const std::vector<const Json*>& exc
 
 }  // namespace
 
-// The texts that match the pattern. A pattern that must not match is read as widely as any engine reads it.
+// The texts that match the pattern; if `is_negated`, those in which no regex engine finds it.
 Expression SchemaCompiler::regex(const StringFacts::Pattern& pattern) {
   const auto [known, is_new] =
       patterns_.emplace(std::pair{pattern.regex, pattern.is_negated}, Expression::kNothing);

@@ -1,6 +1,6 @@
-// unevaluatedItems and unevaluatedProperties, as far as the schema alone determines what they apply to. What
-// $ref and allOf mention is the same for every value; what keywords such as anyOf mention is not, so
-// unevaluated keywords next to those are refused.
+// unevaluatedItems and unevaluatedProperties apply to what no other keyword mentions. They are supported if
+// that is the same for every value, as with $ref and allOf. Next to keywords such as anyOf, whose mentions
+// depend on the value, they are refused.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,14 @@ namespace nibble::grammar {
 // The schema `value` applies to every item or member that no schema of `scope` mentions.
 struct Unevaluated {
   const Json* value;
-  // The schema with the keyword, then those that hold whenever it holds, because it refers to them.
+  // The schema with the keyword, then those that it includes by $ref or allOf.
   std::vector<const Json*> scope;
 
-  // Whether a schema of the scope mentions a member. `is_named`: by its properties or patternProperties.
+  // Whether a schema of the scope mentions a member. `is_named`: whether it does so by name or pattern.
   bool mentions_member(const std::function<bool(const Json& schema)>& is_named) const;
 };
 
-// Returns nullopt if the keyword is absent or has no effect. InputError if its effect depends on the value.
+// Returns nullopt if the keyword is absent or has no effect. Throws InputError if that depends on the value.
 std::optional<Unevaluated> unevaluated_of(const SchemaDocument& document, const Json& schema,
                                           std::string_view keyword);
 

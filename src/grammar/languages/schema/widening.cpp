@@ -8,7 +8,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Keywords that are always kept: "type" costs nothing, and other schemas may refer to the rest.
+// Keywords that are always kept: "type" costs nothing, and references may need the others.
 constexpr std::string_view kKept[]{"type", "$defs", "definitions", "$schema", "$id", "id", "$anchor"};
 // Keywords that are expensive, or multiply the cost of keywords next to them.
 constexpr std::string_view kDear[]{"oneOf",        "anyOf",       "allOf",
@@ -77,11 +77,11 @@ bool Widening::remove(Json& schema, const std::string& place, const std::string&
   return true;
 }
 
-// Also removes the keywords that apply to what `keyword` does not name: they would now apply to more.
+// Removes `keyword`, and keywords that apply to what it does not name: they would now apply to more.
 void Widening::drop_keyword(Json& schema, const std::string& place, const std::string& keyword) {
   places_.insert(place);
   remove(schema, place, keyword);
-  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // its siblings would now count
+  if (keyword == "$ref" && SchemaDocument::hides_siblings(schema_))  // else they would take effect
     for (const std::string& name : names_of(schema))
       if (name == "type" || !is_one_of(kKept, name)) schema.erase(name);
   if (keyword == "properties" || keyword == "patternProperties")
@@ -101,7 +101,7 @@ bool Widening::simplify(std::string place) {
   }
 }
 
-// Opens a schema that is not an object and so has no keywords to remove.
+// Replaces a schema by `true` if it is not an object and so has no keywords to remove.
 bool Widening::open_schema(Json& schema, const std::string& place) {
   if (SchemaDocument::is_true(schema)) return false;
   schema = true;

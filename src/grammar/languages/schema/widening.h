@@ -1,4 +1,4 @@
-// Removes from a schema what can't be enforced: better one unchecked keyword than an unchecked tool call.
+// Drops from a schema what can't be enforced: one unchecked keyword is better than an unchecked tool call.
 #pragma once
 
 #include <set>
@@ -14,7 +14,7 @@ class Widening {
   explicit Widening(const Json& schema);
 
   const Json& schema() const { return schema_; }
-  // JSON pointers of schemas that have lost keywords, or whose failing is not enforced.
+  // JSON pointers of schemas that have lost keywords, or whose negation is not enforced.
   const std::set<std::string>& places() const { return places_; }
   // One line for each removed part.
   const std::vector<std::string>& warnings() const { return warnings_; }

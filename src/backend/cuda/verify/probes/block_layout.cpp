@@ -17,8 +17,8 @@ ProbeFinding layout_finding(const BlockMachine& machine, const std::string& diff
   return {machine.expected_answer(), std::move(as_documented)};
 }
 
-// To find a single 1 in one operand, rows (columns) 0-5 of the other have ones where that bit of k is set,
-// row 6 only ones: D's nonzero row (column) is that of the single 1, and its values spell its place k.
+// To find a single 1 in an operand, row (column) i < 6 of the other has ones at each k whose bit i is set,
+// row 6 at all k. D's nonzero row (column) is then that of the single 1, and its values spell the k of the 1.
 bool spells_one(int row, int k) { return row < 6 ? (k >> row & 1) != 0 : row == 6; }
 
 // A single 1 at each place of each register of A, and of B.
@@ -93,7 +93,7 @@ ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
       machine, {}, fmt::format("lanes 4 (m % 8) + m / 8 and 4 n, others ignored: {} products", num_products));
 }
 
-// The scale bytes are different powers of two; D starts at zero and sums 32 of them, or 64 within 2^9.
+// Scale bytes are different small powers of two. D starts at 0, so sums of 32 or 64 products are exact.
 ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   for (const BlockForm form : kBlockForms) {
     WarpRegisters warp = ones(form);
@@ -111,7 +111,7 @@ ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   return layout_finding(machine, {}, "bytes 0-3, in MXFP4 0-1 and 2-3 for columns 0-31 and 32-63");
 }
 
-// An E2M1 code occupies bits 5-2 of a container. Other bits are probed too, to recognise unshifted codes.
+// An E2M1 code is at bits 5-2 of a container. The effect of the other bits is probed too.
 ProbeFinding ask_containers(const BlockMachine& machine) {
   constexpr BlockForm kForm{BlockForm::kMxfp8};
   Warps warps;

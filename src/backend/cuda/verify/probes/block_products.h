@@ -15,7 +15,7 @@ enum class BlockProduct {
   kUnscaled,  // kMxfp8's instruction without scales; d is unchanged on a GPU without it
 };
 
-// One warp multiplies each of `warps`, and its d becomes the product. kUnscaled ignores the scale bytes.
+// One warp multiplies each of `warps` and adds the product to its d. kUnscaled ignores the scale bytes.
 struct BlockProductArgs {
   BlockProduct product;
   BlockForm form;

@@ -23,7 +23,7 @@ inline constexpr uint8_t kScaleOfOne{127};
 struct ScaleBytes {
   int a, b;
 };
-std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // all pairs that the form supports
+std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // all pairs that the instruction can select
 
 WarpRegisters zeros_with_scales_of_one();
 // Random codes other than NaN, scales of 2^-spread to 2^spread in all bytes of all lanes, sums up to 128.
@@ -35,7 +35,7 @@ struct BlockMachine {  // this GPU, or in tests a simulated one
                                            const std::vector<WarpRegisters>&)>
       multiply;
 
-  ProbeFinding::Result expected_answer() const {  // the result of a kNative probe that is right
+  ProbeFinding::Result expected_answer() const {  // result if a probe with kNative finds no fault
     return has_block_mma ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
   }
 };

@@ -69,7 +69,7 @@ ProbeFinding probe_unpacking() {
       for (int tile = 0; tile < kTiles; ++tile, from += tile_bytes(Layout::kMxfp4)) {
         std::copy_n(from, kTileCodeBytes,
                     reinterpret_cast<uint8_t*>(words.data() + first + tile * kTileWords));
-        for (int lane = 0; lane < 32; lane += lane % 4 == 0 ? 1 : 3) {  // those of a quad that provide scales
+        for (int lane = 0; lane < 32; lane += lane % 4 == 0 ? 1 : 3) {  // lanes that provide scales
           uint32_t word = 0;
           std::copy_n(from + kTileCodeBytes + lane / 4 * 4, 4, reinterpret_cast<uint8_t*>(&word));
           const int row = strip * kStripRows + lane / 4 + lane % 4 * 8;
@@ -133,7 +133,7 @@ ProbeFinding probe_quantising() {
               return double{to_float(E4m3{static_cast<uint8_t>(
                   words[2 * eight + static_cast<size_t>(place / 4)] >> 8 * (place % 4))})};
             };
-            // Two terms are exact, or off by 2^-14 of the scale for numbers below 2^-6 of it.
+            // Two terms are exact, except for numbers below 2^-6 scales: these are off by up to 2^-14 scales.
             const double value = lanes[lane][c];
             comparison.near({"two terms", block, 8 * lane + c},
                             code(all_first) * unit + code(all_rest) * rest_unit, value,

@@ -9,18 +9,18 @@ namespace nibble::cuda::verify {
 
 // One thread unpacks one lane's four words of a tile (strips.h).
 struct UnpackArgs {
-  const uint32_t* words;  // [count, 4]
-  uint32_t* containers;   // [count, 2, 4]: for both groups of 32 columns
-  uint32_t* nibbles;      // [count, 4]
+  const uint32_t* words;  // [count, 4]: a lane's words of MXFP4 codes
+  uint32_t* containers;   // [count, 2, 4]: A registers of kMxfp8 per group of 32 columns
+  uint32_t* nibbles;      // [count, 4]: A registers of kMxfp4
   int count;
 };
 void unpack_codes(Stream stream, const UnpackArgs& args);
 
 struct QuantiseArgs {      // one quad of lanes per block of 32
-  const float* x;          // [num_blocks, 32]
-  uint32_t *first, *rest;  // [num_blocks, 8]: E4M3; `first` alone is MXFP8
-  uint32_t* nibbles;       // [num_blocks, 4]: E2M1
-  uint8_t* scales;         // [num_blocks, 3]: of first, rest, nibbles
+  const float* x;          // [num_blocks, 32]: numbers to quantise
+  uint32_t *first, *rest;  // [num_blocks, 8]: E4M3 codes of both terms; MXFP8 is `first` alone
+  uint32_t* nibbles;       // [num_blocks, 4]: E2M1 codes
+  uint8_t* scales;         // [num_blocks, 3]: scales of first, rest, nibbles
   int num_blocks;
 };
 void quantise_blocks(Stream stream, const QuantiseArgs& args);

@@ -39,7 +39,7 @@ ProbeFinding probe_ring_reads() {
   const DeviceBuffer bytes(kBytes), sum(sizeof(uint32_t));
   const size_t num_slots = kBytes / ring_slot_bytes();
   check(cudaMemsetAsync(bytes.as<void>(), 0, kBytes, stream), "measuring its memory");
-  // One nonzero word in the last slot: each pass adds it to the sum once if it reads to the end.
+  // The last slot ends with one nonzero word, which each pass adds to the sum if it reads everything once.
   constexpr uint32_t kMark{5};
   check(cudaMemcpyAsync(bytes.as<uint8_t>() + num_slots * ring_slot_bytes() - sizeof kMark, &kMark,
                         sizeof kMark, cudaMemcpyHostToDevice, stream),
@@ -73,8 +73,8 @@ ProbeFinding probe_shared_memory() {
            {"bytes_per_multiprocessor", static_cast<double>(of_multiprocessor)}}};
 }
 
-// A GPU that shares the host's memory counts the page cache as used, so the host must report what is
-// available. It reads managed memory at three fifths of the speed of its own.
+// On a GPU that shares the host's memory, "free" excludes the page cache, so the host's available bytes are
+// used. Such a GPU reads managed memory at three fifths of the speed of its own allocations.
 ProbeFinding probe_memory_kind() {
   const bool is_integrated = attribute(cudaDevAttrIntegrated) != 0,
              is_managed_concurrent = attribute(cudaDevAttrConcurrentManagedAccess) != 0,
@@ -83,7 +83,7 @@ ProbeFinding probe_memory_kind() {
   const auto total = static_cast<double>(device_caps().total_bytes),
              free = static_cast<double>(free_device_bytes(device_caps()));
   const size_t of_host = available_bytes();
-  const double available = of_host == SIZE_MAX ? 0 : static_cast<double>(of_host);  // SIZE_MAX: unknown
+  const double available = of_host == SIZE_MAX ? 0 : static_cast<double>(of_host);  // SIZE_MAX means unknown
   constexpr double kGb{1e9};
   return {Result::kOk,
           fmt::format("{}, {:.1f} GB, {:.1f} free{}; managed memory {}, pageable memory {}",

@@ -5,7 +5,7 @@
 
 namespace nibble::cuda::verify {
 
-inline constexpr int kOrderCells{8 * 128};  // CTAs * threads
+inline constexpr int kOrderCells{8 * 128};  // one per thread: CTAs * threads
 
 struct OrderArgs {
   uint32_t* cells;                // [kOrderCells]
@@ -13,7 +13,7 @@ struct OrderArgs {
   unsigned long long* num_stale;  // counts cells in which the reader found another value
 };
 void write_late(const LaunchContext& gpu, const OrderArgs& args);
-// `waits`: true, as kernels must; without waiting the reader should find the old value.
+// `waits` is true for what all kernels do. With false, the reader should find old values.
 void read_behind(const LaunchContext& gpu, const OrderArgs& args, bool waits);
 
 }  // namespace nibble::cuda::verify

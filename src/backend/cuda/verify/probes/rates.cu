@@ -18,7 +18,7 @@ template <RatedProduct product>
 __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs args) {
   long long clocks = 0;
   if constexpr (is_built<product>()) {
-    // Operands of small magnitude in every format, and unknown to the compiler.
+    // Operands are small numbers in every format, and not known to the compiler.
     const uint32_t one = gridDim.y;
     const uint32_t a[]{one, one << 8, one << 16, one << 24}, b[]{one << 4, one << 20};
     // Chains start with different values: the compiler would merge equal ones.

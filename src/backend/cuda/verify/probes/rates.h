@@ -13,7 +13,7 @@ enum class RatedProduct {
 };
 inline constexpr RatedProduct kRatedProducts[]{RatedProduct::kBf16, RatedProduct::kE4m3, RatedProduct::kMxfp8,
                                                RatedProduct::kMxfp4};
-constexpr int operations(RatedProduct product) {  // of one instruction: 2 per multiplication
+constexpr int operations(RatedProduct product) {  // of an instruction: 2 per multiply-add
   return 16 * 8 * 2 * (product == RatedProduct::kBf16 ? 16 : product == RatedProduct::kMxfp4 ? 64 : 32);
 }
 
