@@ -38,7 +38,7 @@ CacheRoom room_beside(const BackendOptions& options, const Config& config, const
                       first_reached_page(request.prompt_tokens, config.window);
   const double free = options.num_pages - num_running * (full + sliding),
                unused = std::min(free, static_cast<double>(options.num_pages / PagePool::kPagesPerUnused));
-  return {free - unused, unused, config.window};
+  return {free - unused, unused, config.window, num_running};
 }
 
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes) {
@@ -51,15 +51,17 @@ double found_share(const CacheRoom& room, const Request& request, double num_pre
   const double own_ends =
       std::min<double>(own, window_pages + std::min(window_pages, request.answer_tokens / kPageTokens));
   const double again = share_that_fits(room.pages, num_prefixes, pages + in_window, own + own_ends);
-  // A prefix that was found stays, and is found again, as long as its full pages last. The sliding pages of one that
-  // was missed are unused until it is requested again. A miss leaves those of the whole prefix, a hit none.
+  // A prefix that was found stays, and is found again, as long as its full pages last. The sliding pages of
+  // one that was missed are unused until it is requested again. A miss leaves those of the whole prefix, a
+  // hit none.
   double found = again;
   for (int round = 0; round < 60; ++round) {
     const double first_again =
         share_that_fits(room.unused_sliding, num_prefixes, 0, own - own_ends + (1 - found) * pages);
     found = first_again > 0 ? first_again / (first_again + 1 - again) : 0;
   }
-  return std::min(found, again);
+  const double is_running = 1 - std::exp(-0.5 * room.num_running / num_prefixes);
+  return is_running + (1 - is_running) * std::min(found, again);
 }
 
 ServingRound round_of(const Request& request, int num_running, double found, int max_batch_tokens,

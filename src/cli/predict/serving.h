@@ -22,7 +22,8 @@ struct Request {
 // windows at their ends, and for sliding pages that no sequence has used again (kv/page_pool.h).
 struct CacheRoom {
   double pages{0}, unused_sliding{0};
-  int window{0};  // window of the sliding layers
+  int window{0};       // window of the sliding layers
+  int num_running{0};  // requests that run; half of them are taken to have filled their prefix
 };
 // `options` must be those of one replica.
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,

@@ -104,7 +104,7 @@ double share_found_by_scheduler(const BackendOptions& options, const Request& re
 TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
   const Config config = *named_config("gpt-oss-20b");
   double least = 1, most = 0;
-  for (const int num_prefixes : {20, 100})
+  for (const int num_prefixes : {20, 100, 1000})
     for (const int num_running : {4, 16, 32})
       for (const int max_batch_tokens : {512, 8192})
         for (const int num_pages : {2000, 4000, 8000}) {
@@ -139,8 +139,8 @@ TEST(Serving, APrefixIsFoundWhereAllHaveRoom) {
   EXPECT_EQ(found_share({700, 10000, 128}, kShared, 50), 1);
 }
 
-// Each request misses, and leaves 10 sliding pages. A prefix is found if it is among the last T = 3 requests, whose
-// pages fill the room of 30: 1 - e^(-3 / 100). Then it stays, because full pages have room.
+// Each request misses, and leaves 10 sliding pages. A prefix is found if it is among the last T = 3
+// requests, whose pages fill the room of 30: 1 - e^(-3 / 100). Then it stays, because full pages have room.
 TEST(Serving, APrefixThatWasFoundOnceStays) {
   const double once = 1 - std::exp(-0.03), found = found_share({1400, 30, 128}, kShared, 100);
   EXPECT_GT(found, once);
@@ -156,8 +156,9 @@ TEST(Serving, PagesLeftByRequestsTakeRoomFromPrefixes) {
     EXPECT_LT(share, last) << own;
     last = share;
   }
-  // A request leaves 20 full pages and 5 sliding pages in the window at its end. A prefix is found if it was used within
-  // the last T requests, which fill the 1,400 pages: 100 (1 - e^(-T / 100)) 14 + 25 T = 1,400, T = 38.21.
+  // A request leaves 20 full pages and 5 sliding pages in the window at its end. A prefix is found if it
+  // was used within the last T requests, which fill the 1,400 pages: 100 (1 - e^(-T / 100)) 14 + 25 T =
+  // 1,400, T = 38.21.
   EXPECT_NEAR(last, 1 - std::exp(-0.3821), 1e-3);
 }
 
