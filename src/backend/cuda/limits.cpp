@@ -38,10 +38,9 @@ std::string advice(const Config& config, const BackendOptions& options, const Cu
   if (without_kv + fixed_bytes + page_bytes <= free.bytes) {
     const size_t num_pages = (free.bytes - without_kv - fixed_bytes) / page_bytes;
     return fmt::format(
-        "next to the weights {} pages of {} tokens fit, and {} are requested: a smaller --context or "
-        "--max-sequences "
+        "next to the weights {} tokens fit, and {} are requested: a smaller --context or --max-sequences "
         "needs less{}",
-        num_pages, kPagePositions, options.num_pages,
+        num_pages * kPagePositions, static_cast<size_t>(options.num_pages) * kPagePositions,
         options.kv_format == Format::kBf16 ? "; --kv-dtype fp8 halves the KV cache" : "");
   }
   BackendOptions small = options;

@@ -17,6 +17,7 @@
 #include "backend/cuda/sample/args.h"
 #include "backend/cuda/step/step_input.h"
 #include "model/batch.h"
+#include "model/page_layers.h"
 #include "model/rope.h"
 
 namespace nibble::cuda {

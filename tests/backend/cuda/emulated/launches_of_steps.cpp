@@ -109,9 +109,7 @@ struct Setup {
         kv(config, options, Stream{}) {
     place_weights(of);
     place_workspace(of);
-    for (size_t layer = 0; layer < config.layer_kinds.size(); ++layer)
-      arrays.add(fmt::format("kv{}", layer), kv.pages(layer).data,
-                 kv_layer_bytes(config, options, config.layer_kinds[layer]));
+    arrays.add("kv", kv.pages(0).data, kv_bytes(config, options));  // the two layers share their pages
   }
 
   static Config whole_config(const Case& of) {
