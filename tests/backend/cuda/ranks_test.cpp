@@ -355,7 +355,7 @@ TEST(CudaRanks, RefuseWhatTheyCannotRun) {
   EXPECT_NE(refusal(shared_among({0, num_gpus()})).find("--gpus 0,"), std::string::npos);
   CudaOptions many = pretended();
   many.parts = {1, 1, 1, 1, 1, 1, 1, 1, 1};
-  EXPECT_NE(refusal(many).find("up to 8 GPUs"), std::string::npos);
+  EXPECT_NE(refusal(many).find("at most 8 GPUs"), std::string::npos);
   BackendOptions short_steps = options_with(80);
   short_steps.max_batch_tokens = 2;
   EXPECT_NE(error_of([&] {

@@ -23,7 +23,8 @@ struct ReplicaSetup {
   auto operator<=>(const ReplicaSetup&) const = default;
 };
 
-// Returns the measured shares of prompt tokens found in the cache.
+// Returns the measured shares of prompt tokens found in the cache. Earlier records are of servers with a
+// pool of pages for each kind of layer.
 std::map<ReplicaSetup, std::vector<double>> measured_shares() {
   std::ifstream file(test::source_path("records/replicas.jsonl"));
   std::map<ReplicaSetup, std::vector<double>> shares;
@@ -31,6 +32,7 @@ std::map<ReplicaSetup, std::vector<double>> measured_shares() {
     const nlohmann::json record = nlohmann::json::parse(line), &setup = record.at("setup"),
                          &load = record.at("loads").at(0);
     const std::string affinity = setup.at("affinity"), serve = setup.at("serve");
+    if (record.at("date").get<std::string>() < "2026-11-27") continue;
     if (affinity != "none" && affinity != "deploy") continue;
     shares[{affinity == "deploy", serve.ends_with(" 64")}].push_back(
         load.at("num_cached_tokens").get<double>() / load.at("num_prompt_tokens").get<double>());
@@ -57,12 +59,16 @@ TEST(Serving, PrefixesAreFoundAsOftenAsTwoReplicasFoundThem) {
                  share = (1 - first) * found * chat.prefix_tokens / chat.prompt_tokens;
     std::vector<double> sorted = measured;
     std::sort(sorted.begin(), sorted.end());
-    // A small cache whose replica gets all prefixes keeps parts of many: they are found too, and not predicted.
-    if (!setup.by_prefix && !setup.is_large)
-      EXPECT_LT(share, sorted[sorted.size() / 2]);
-    else
-      EXPECT_NEAR(share, sorted[sorted.size() / 2], 0.03)
-          << (setup.by_prefix ? "by prefix" : "by turns") << (setup.is_large ? ", large" : ", small");
+    SCOPED_TRACE((setup.by_prefix ? "by prefix" : "by turns") +
+                 std::string(setup.is_large ? ", large" : ", small"));
+    const double median = sorted[sorted.size() / 2];
+    if (setup.is_large) {
+      EXPECT_NEAR(share, median, 0.03);
+    } else {
+      // A small cache also finds parts of prefixes, which the arithmetic leaves out.
+      EXPECT_LT(share, median);
+      EXPECT_GT(share, median - 0.25);
+    }
   }
 }
 
