@@ -43,14 +43,14 @@ Examples:
   nibble bench acceptance synthetic:gpt-oss-20b 0.7,0.5,0.3 0.9
   nibble bench acceptance tiny 0.8 -n 128 --json)"};
 
-constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // numbers of rows per step to time, for one sequence
-constexpr int kStepsOfRows{16};                     // steps timed for each in a repetition
-constexpr int kFixedDepths[]{1, 3, 5};              // fixed numbers of drafts per step
+constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // rows per timed step
+constexpr int kStepsOfRows{16};                     // timed steps for each number of rows, per repetition
+constexpr int kFixedDepths[]{1, 3, 5};              // drafts per step
 constexpr int kNumAcceptanceWarmups{1};
 
 struct AcceptanceProfile {
   std::string name;
-  std::vector<double> chances;  // by position of the draft in the step; a single one applies to all
+  std::vector<double> chances;  // by the draft's index in its step; a single value applies to all drafts
   double chance(size_t place) const {
     return chances.size() == 1 ? chances[0] : place < chances.size() ? chances[place] : 0;
   }
@@ -71,12 +71,10 @@ AcceptanceProfile read_profile(const std::string& text) {
   return profile;
 }
 
-// Returns the token of the sequence at `position`, regardless of drafts. Position 0 is the first timed token.
-TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }
+TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }  // 0: the first timed token
 
-// Proposes the tokens of token_at() up to a miss, and wrong tokens from there on. Whether a position can be a
-// miss is drawn per position, not per step, so that all numbers of drafts meet the same draws. No draw is
-// used twice, because a step ends at its first miss.
+// Drafts the tokens of token_at() up to a miss, wrong tokens after it. Misses are drawn per position, not per
+// step: all numbers of drafts meet the same draws. No draw is used twice: a step ends at its first miss.
 class ForcedDrafter final : public speculative::Drafter {
  public:
   ForcedDrafter(const AcceptanceProfile& profile, uint64_t draw_seed)
@@ -99,15 +97,15 @@ class ForcedDrafter final : public speculative::Drafter {
   int position_{0};
 };
 
-// One way to draft: no drafts, a fixed number of drafts per step, or the number that the controller chooses.
-// The controller keeps what it has learned for the next run, as in a server.
+// Drafts per step: none, a fixed number, or the number that the controller chooses. The controller keeps what
+// it has learned for the next run, as in a server.
 struct DraftedWay {
   std::string name;
-  std::unique_ptr<speculative::Speculator> speculator{};  // null: nothing is drafted
+  std::unique_ptr<speculative::Speculator> speculator{};  // null: no drafts
   std::vector<double> tokens_per_second{}, tokens_per_step{};
 };
 
-// Returns all ways to compare. They refer to `draw_seed`, which is read when a run begins.
+// The drafters keep a reference to `draw_seed` and read its value when a run begins.
 std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile, const uint64_t& draw_seed) {
   const auto make = [&](const speculative::DrafterSources&) {
     return std::make_unique<ForcedDrafter>(profile, draw_seed);
@@ -124,7 +122,6 @@ std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile, const uin
   return all;
 }
 
-// Runs and times one sequence.
 class DraftedRunner {
  public:
   DraftedRunner(BackendSequence& sequence, const Config& config, const AcceptanceOptions& options)
@@ -163,7 +160,6 @@ class DraftedRunner {
     way.tokens_per_step.push_back(static_cast<double>(num_tokens) / num_steps);
   }
 
-  // Returns the seconds of a step of `num_rows` rows: the median of kStepsOfRows steps.
   double step_seconds(int num_rows) {
     const std::vector<TokenId> tokens = tokens_at(options_.depth, num_rows, vocab_);
     std::vector<double> seconds;
@@ -196,7 +192,7 @@ struct ProfileResult {
   std::vector<DraftedWay> ways;
 };
 
-// Returns the speed of `way` over that of `other` in each repetition, in ascending order.
+// The speed of `way` divided by that of `other` in each repetition, ascending.
 std::vector<double> speed_ratios(const DraftedWay& way, const DraftedWay& other) {
   std::vector<double> ratios;
   for (size_t n = 0; n < way.tokens_per_second.size(); ++n)
@@ -257,7 +253,7 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
     results.push_back({.name = profile.name, .ways = drafted_ways(profile, draw_seed)});
   for (int n = 0; n < kNumAcceptanceWarmups + options.num_repetitions; ++n) {
     const bool counts = n >= kNumAcceptanceWarmups;
-    // Each repetition draws other misses; otherwise repeating would not average over the draws.
+    // Other misses in each repetition, or repeating would not average over the draws.
     draw_seed = static_cast<uint64_t>(n);
     for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
       const double step = runner.step_seconds(kRowsOfStep[i]);

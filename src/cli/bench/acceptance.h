@@ -1,6 +1,6 @@
-// nibble bench acceptance: the speed that speculative decoding would reach if each draft were accepted with
-// a given probability. The verification steps are run and timed; which drafts are accepted is drawn at
-// random. So synthetic weights, which produce no meaningful text, can show when drafting pays.
+// nibble bench acceptance: the speed of speculative decoding if each draft were accepted with a given
+// probability. Verification steps run and are timed; acceptance is drawn at random, so synthetic weights,
+// whose text is meaningless, can show when drafts pay.
 #pragma once
 
 #include <string>
@@ -13,20 +13,18 @@ namespace nibble::cli {
 
 struct AcceptanceOptions {
   std::string model;
-  // Each entry is one profile, such as "0.7,0.5,0.3": the probability that draft n of a step is right, given
-  // that those before it are. Later drafts have probability 0; a single number applies to every draft.
+  // One profile per entry, such as "0.7,0.5,0.3": the probability that draft n of a step is right if all
+  // before it are. Later drafts have probability 0; a single number applies to every draft.
   std::vector<std::string> profiles;
-  // Tokens of one run. Which drafts are right is random: with 128 tokens, this alone changed the ratio of
-  // `auto` to the best fixed number of drafts by 6 %; with 512 in each of five repetitions, by 1 %
-  // (docs/speculation.md).
+  // Tokens of one run. The random acceptance alone changed the ratio of `auto` to the best fixed number of
+  // drafts by 6 % with 128 tokens, by 1 % with 512 tokens in each of five repetitions (docs/speculation.md).
   int num_tokens{512};
   int depth{0};  // tokens in the KV cache before the run
   int num_repetitions{5};
 };
 
-// Runs the measurement and returns its table and record. Throws InputError.
 RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& settings,
-                           const std::string& command_line);
+                           const std::string& command_line);  // throws InputError
 
 Action define_bench_acceptance(CLI::App& command, Settings& settings);
 

@@ -84,7 +84,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
   const BackendRow& row = *resolved.backend;
   const Model model = open_model(options.model, resolved.places);
   const BackendOptions room = room_for(tests, model.config, resolved);
-  // Measure this before the weights are loaded, because it allocates memory of its own.
+  // Before the weights are loaded, because the measurement allocates memory of its own.
   const double read_bandwidth = row.memory.read_bandwidth(resolved.own);
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 
@@ -115,7 +115,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
         fmt::print("{}", options.as_csv ? csv_row(setup, result) : table.add(result));
         std::fflush(stdout);  // the next test may take minutes
       });
-  // Read the facts right after the work, while clocks and temperature are still as under load.
+  // Read device facts right after the tests, while clocks and temperature are still as under load.
   setup.record.machine.device = device_facts(row);
   setup.counters = backend->counters();
   const std::string line = record_line(bench_json(setup, results));
@@ -139,8 +139,7 @@ void add_flags(CLI::App& command, Settings& settings, BenchOptions& options) {
   command.footer(kBenchFooter);
 }
 
-// Refuses arguments between `bench` and the name of its subcommand, because the subcommand would not read
-// them.
+// Refuses arguments between `bench` and the name of its subcommand: the subcommand would not read them.
 void check_nothing_before(const CLI::App& bench, const CLI::App& command) {
   for (const CLI::Option* option : bench.get_options())
     if (option->count() > 0)

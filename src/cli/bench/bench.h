@@ -1,5 +1,4 @@
-// nibble bench: measures the speed of a model on this machine, and the share of the
-// memory bandwidth that it reaches.
+// nibble bench: measures a model's speed on this machine and the share of memory bandwidth it reaches.
 #pragma once
 
 #include "cli/command.h"

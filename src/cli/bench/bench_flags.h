@@ -1,4 +1,4 @@
-// The flags that all measurements of bench share: the model, repetitions, settings, and the file for records.
+// The flags of all bench commands: model, repetitions, settings, and the file for records.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,18 +22,18 @@ struct BenchFlags {
   int num_repetitions{5};
   std::optional<std::string> max_batch_tokens;  // -b
   bool as_json{false};
-  std::optional<std::string> record;  // file that the record is appended to
+  std::optional<std::string> record;  // file to which the record is appended
 };
 
-// Adds all flags but MODEL, which is the first positional argument of each command (add_model()).
+// Adds all flags except MODEL, the first positional argument of each command (add_model()).
 void add_bench_flags(CLI::App& command, Settings& settings, BenchFlags& flags,
                      std::initializer_list<SettingGroup> more_settings = {});
 
-// Returns the settings with -b, llama-bench's name for --max-batch-tokens, applied. -b wins over it.
+// Applies -b, llama-bench's name for --max-batch-tokens. -b overrides --max-batch-tokens.
 Settings settings_of(const BenchFlags& flags, const Settings& settings);
 
-// Calls measure(settings, command_line), then prints its table, or its record with --json, and appends the
-// record to the file of --record.
+// Calls measure(settings, command_line), prints the table (with --json the record), and appends the record to
+// the file of --record.
 template <typename Measure>
 int print_measurement(const BenchFlags& flags, const Settings& settings, const CLI::App& command,
                       const Measure& measure) {

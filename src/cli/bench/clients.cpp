@@ -35,23 +35,21 @@ Examples:
   nibble bench clients synthetic:gpt-oss-120b --tokenizer bytes --clients 1,16,64 -p 1024 -n 256
   nibble bench clients tiny --clients 4 -p 64 -n 64 --json)"};
 
-constexpr int kRequestsOfClient{4};  // one after another
+constexpr int kRequestsOfClient{4};  // per client, one after another
 
 struct ClientsLoad {
   int num_clients;
   std::vector<double> tokens_per_second{};
-  std::vector<double> seconds_per_token{};  // time between tokens of an answer: mean of each repetition
-  std::vector<double> idle_seconds{};       // the device's idle time between two steps (StepReport)
+  std::vector<double> seconds_per_token{};  // mean time between tokens of an answer, per repetition
+  std::vector<double> idle_seconds{};       // device idle time between two steps (StepReport)
 };
 
-// Makes `count` requests with random prompts. No two are equal, also across repetitions, so
-// the prefix cache never hits.
+// Random prompts, all different, also across repetitions: the prefix cache never hits.
 std::vector<GenerationRequest> random_requests(const ClientsOptions& options, int vocab, int count,
                                                int first_index) {
   std::vector<GenerationRequest> requests(static_cast<size_t>(count));
   for (int n = 0; n < count; ++n) {
     GenerationRequest& request = requests[static_cast<size_t>(n)];
-    // tokens_at() takes a position as int.
     const int64_t first = int64_t{first_index + n} * options.num_prompt_tokens % (int64_t{1} << 30);
     request.prompt = tokens_at(static_cast<int>(first), options.num_prompt_tokens, vocab);
     request.sample.temperature = 1;
@@ -61,7 +59,7 @@ std::vector<GenerationRequest> random_requests(const ClientsOptions& options, in
   return requests;
 }
 
-// Has a column for the device's idle time if the device reports it.
+// The column of idle time is present if the device reports it.
 std::string table_of(const ClientsOptions& options, const std::vector<ClientsLoad>& loads) {
   std::string table = fmt::format("Prompts of {} tokens, answers of {}, {} requests per client.\n\n",
                                   options.num_prompt_tokens, options.num_output_tokens, kRequestsOfClient);

@@ -32,11 +32,10 @@ struct Property {
   const char* name;
   const char* pointer;  // JSON pointer into a run
 };
-// Runs that differ in these are not the same work.
 constexpr Property kWork[]{{"the size of the weights in bytes", "/weight_bytes"},
                            {"the number of parameters", "/num_parameters"},
                            {"the backend", "/backend"}};
-// Runs may differ in these, which may be the point of the comparison: the report lists the differences.
+// Runs may differ in these, often on purpose; the report lists the differences.
 constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
                                     {"uncommitted changes", "/nibble/dirty"},
                                     {"build", "/nibble/build"},
@@ -50,7 +49,7 @@ constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
                                     {"tokens per step", "/max_batch_tokens"},
                                     {"tuning", "/tuning"}};
 
-// Returns null if the run, such as an older record, does not have the value.
+// Returns null for a value that the run lacks, as older records do.
 Json value_at(const Json& run, const char* pointer) {
   const Json::json_pointer place(pointer);
   return run.contains(place) ? run.at(place) : Json();
@@ -60,12 +59,12 @@ std::string text_of(const Json& value) {
   return value.is_null() ? "not recorded" : value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// Returns the name without its folder: on another machine the same file may be in another folder.
+// The model's file name without its folder, which may differ between machines.
 std::string model_of(const Json& run) {
   return std::filesystem::path(text_of(value_at(run, "/model"))).filename();
 }
 
-// Returns the formats of weights and activations of each operation, for all its kernels together.
+// The formats of weights and activations of each operation, over all its kernels.
 std::map<std::string, std::set<std::string>> formats_of(const Json& run) {
   std::map<std::string, std::set<std::string>> formats;
   for (const Json& row : value_at(run, "/kernels"))
@@ -85,7 +84,7 @@ void check_same_work(const std::string& name_a, const Json& a, const std::string
   }
   const auto formats_b = formats_of(b);
   for (const auto& [operation, formats] : formats_of(a)) {
-    const auto found = formats_b.find(operation);  // absent if one version fuses it with another operation
+    const auto found = formats_b.find(operation);  // absent if one version fuses this operation with another
     if (found != formats_b.end() && found->second != formats)
       refuse("the format of " + operation, fmt::format("{}", fmt::join(formats, " or ")),
              fmt::format("{}", fmt::join(found->second, " or ")));
@@ -108,7 +107,7 @@ bool is_run(const Json& run) {
   return tests.is_array() && std::all_of(tests.begin(), tests.end(), is_test);
 }
 
-// Pools the samples of all runs. The tests are in the order of the first run.
+// Pools the samples of all runs. Tests are in the order of the first run.
 std::vector<Samples> samples_of(const Runs& runs) {
   std::vector<Samples> all;
   for (const Json& run : runs)
@@ -159,7 +158,6 @@ std::string row(const Samples& a, const Samples& b) {
                      cell(b), difference.ratio, difference.chance, verdict(difference.b_is));
 }
 
-// Returns the distinct values of a property over all runs of a file.
 std::string values_of(const Runs& runs, const char* pointer) {
   std::vector<std::string> values;
   for (const Json& run : runs)

@@ -47,8 +47,8 @@ Examples:
 constexpr size_t kMaxReplayBytes{size_t{64} << 20};
 constexpr int kNumReplayWarmups{1};
 
-// Reads a line such as {"prompt": TEXT, "raw": true, "prediction": TEXT, "temperature": X, "seed": N,
-// "max_tokens": N, "reasoning": LEVEL}. Only the prompt is required.
+// Reads {"prompt": TEXT, "raw": true, "prediction": TEXT, "temperature": X, "seed": N, "max_tokens": N,
+// "reasoning": LEVEL}. Only the prompt is required.
 GenerationRequest read_request(const Field& line, const Settings& settings, const Config& config,
                                const Tokenizer& tokenizer, int context) {
   line.allow_only({"prompt", "raw", "prediction", "temperature", "seed", "max_tokens", "reasoning"});
@@ -66,7 +66,7 @@ GenerationRequest read_request(const Field& line, const Settings& settings, cons
     Settings asked = settings;
     asked.reasoning = line.find_string("reasoning").value_or(settings.reasoning);
     harmony::Chat chat = new_chat(asked);
-    chat.date = "2026-01-01";  // fixed, so that prompts do not depend on the day
+    chat.date = "2026-01-01";  // fixed: prompts must not depend on the day
     chat.messages.emplace_back().text = prompt;
     tokens = harmony::render(harmony::to_conversation(chat), tokenizer, {}).tokens;
   }
@@ -97,7 +97,7 @@ std::vector<GenerationRequest> read_requests(const std::string& file, const Sett
   return requests;
 }
 
-// One of the two ways to run: without drafts, or with them.
+// A way to run the requests: without drafts, or with them.
 struct Way {
   std::string name;
   EngineOptions options;
@@ -105,8 +105,8 @@ struct Way {
   RequestsRun last{};
 };
 
-// Returns the median over the repetitions of the speed of `on` over the speed of `off`. In each repetition
-// both ran one right after the other, so that other load on the machine slows both.
+// The median over the repetitions of on's speed divided by off's. The two alternate, so that other load on
+// the machine slows both.
 double ratio_of(const Way& on, const Way& off) {
   std::vector<double> ratios;
   for (size_t n = 0; n < on.tokens_per_second.size(); ++n)
@@ -167,7 +167,7 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
   on.name = settings.speculate.value_or(settings.speculative_config ? "config" : "auto");
   for (int n = 0; n < kNumReplayWarmups + options.num_repetitions; ++n) {
     for (Way* way : {&off, &on}) {
-      Engine engine(*backend, tokenizer, way->options);  // a new one: no cached prefixes, no learned drafts
+      Engine engine(*backend, tokenizer, way->options);  // new: no cached prefixes, no learned drafts
       way->last = run_requests(engine, requests, options.num_clients);
       const double seconds = options.num_clients == 1 ? way->last.decode_seconds : way->last.seconds;
       if (n >= kNumReplayWarmups)

@@ -1,5 +1,4 @@
-// nibble bench replay: runs the same requests through an engine, alternating between no drafts and the
-// drafts of --speculate.
+// nibble bench replay: runs the same requests through an engine with and without drafts, in alternation.
 #pragma once
 
 #include <string>
@@ -11,13 +10,13 @@ namespace nibble::cli {
 
 struct ReplayOptions {
   std::string model;
-  std::string file;    // JSON lines, one request per line
+  std::string file;    // JSON Lines, one request per line
   int num_clients{1};  // concurrent requests
   int num_repetitions{5};
 };
 
-// Runs the measurement and returns its table and record. Throws InputError.
-RunOutput replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line);
+RunOutput replay(const ReplayOptions& options, const Settings& settings,
+                 const std::string& command_line);  // throws InputError
 
 Action define_bench_replay(CLI::App& command, Settings& settings);
 

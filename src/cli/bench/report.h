@@ -1,5 +1,4 @@
-// Reports a run of bench as a JSON record with all samples, as CSV, and as the
-// text below its table (table.h).
+// Reports a bench run as JSON with all samples, as CSV, and as the text below its table (table.h).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +17,6 @@
 
 namespace nibble::cli {
 
-// The conditions shared by all figures of a run.
 struct BenchSetup {
   RunRecord record;
   std::string model;
@@ -26,13 +24,13 @@ struct BenchSetup {
   std::string backend;
   int num_threads{0}, max_batch_tokens{0}, num_repetitions{0};
   double read_bandwidth{0};       // bytes per second, measured in this run
-  std::optional<Tuning> tuning;   // tuning used by the run
+  std::optional<Tuning> tuning;   // used by this run
   std::vector<Counter> counters;  // read after all tests, so warm-up is included
 
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };
 
-// Figures of one test. Bytes and share are computed from the mean speed of the repetitions.
+// Bytes and share are computed from the mean speed of the repetitions.
 struct Figures {
   SampleStatistics speed;  // tokens per second
   double bytes_per_second{0};
@@ -43,7 +41,7 @@ Figures figures_of(const BenchSetup& setup, const BenchResult& result);
 
 std::string markdown_footer(const BenchSetup& setup);
 
-// One CSV row per test: its figures and the machine, program and settings that they were measured with.
+// One row per test: its figures and the machine, program and settings that they were measured with.
 std::string csv_header();
 std::string csv_row(const BenchSetup& setup, const BenchResult& result);
 

@@ -1,4 +1,4 @@
-// Runs requests through an engine like a server, but without HTTP: for bench replay and bench clients.
+// Runs requests through an engine, without HTTP.
 #pragma once
 
 #include <span>
@@ -12,12 +12,12 @@ namespace nibble::cli {
 struct RequestsRun {
   std::vector<std::vector<TokenId>> answers;
   double seconds{0};                   // from the first request to the end of the last answer
-  double decode_seconds{0};            // sum over the answers: time from the first token to the last
+  double decode_seconds{0};            // sum over the answers, from first token to last
   size_t num_tokens{0}, num_steps{0};  // sums over the answers; a step shared by two answers counts twice
   speculative::DraftCounts drafts{};
 };
 
-// Runs `num_clients` requests at a time; when one ends, the next begins. Throws InputError if one fails.
+// Keeps `num_clients` requests running. Throws InputError if a request fails.
 RequestsRun run_requests(Engine& engine, std::span<const GenerationRequest> requests, int num_clients);
 
 }  // namespace nibble::cli

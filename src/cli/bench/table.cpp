@@ -10,7 +10,6 @@
 namespace nibble::cli {
 namespace {
 
-// Numbers are right-aligned, text is left-aligned.
 constexpr const char* kRow{"| {:<18} | {:>20} | {:>9} | {:>7} | {:>7} | {:<18} |\n"};
 constexpr const char* kRule{"| {:-<18} | {:->19}: | {:->8}: | {:->6}: | {:->6}: | {:-<18} |\n"};
 constexpr int kDepthWidth{7};
@@ -23,8 +22,7 @@ std::string parameters_text(size_t count) {
 
 bool is_decode(const BenchTest& test) { return test.kind == BenchKind::kDecode; }
 
-// Decode columns are wider: only they show the share. Prefill is not bound by
-// memory, and the width is limited.
+// Only decode columns show the share: prefill is not bound by memory, and the table's width is limited.
 int width_of(const BenchTest& test) { return is_decode(test) ? 16 : 10; }
 
 std::string column_name(const BenchTest& test) {

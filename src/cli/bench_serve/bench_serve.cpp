@@ -70,7 +70,6 @@ std::vector<BenchLoad> loads_of(const BenchServeOptions& options) {
   return loads;
 }
 
-// Returns the number of requests of a load: by default enough for each client to send several.
 int num_requests_of(const BenchLoad& load, const BenchServeOptions& options) {
   constexpr int kLeast{64}, kTurns{8};
   return options.num_requests.value_or(std::max(kLeast, kTurns * load.num_clients));
@@ -109,7 +108,7 @@ int bench_serve(const BenchServeOptions& options, const std::string& command_lin
   const Workload workload = workload_of(options, endpoint);
   allow_open_files();
 
-  uint64_t num_sent = 0;  // over all loads, so that no prompt is sent twice
+  uint64_t num_sent = 0;  // over all loads: no prompt is sent twice
   const auto run = [&](int count, const Arrivals& arrivals) {
     const uint64_t first = num_sent;
     num_sent += static_cast<uint64_t>(count);

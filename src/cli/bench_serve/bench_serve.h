@@ -1,4 +1,4 @@
-// nibble bench serve: puts load on a server with the OpenAI API and measures what its clients see.
+// nibble bench serve: puts load on a server with the OpenAI API; measures latency and throughput.
 #pragma once
 
 #include "cli/command.h"

@@ -37,9 +37,8 @@ using Json = nlohmann::ordered_json;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
-// A failed request: the kind of error, by which failures are counted, and the message of this failure.
 struct Failure {
-  std::string kind, example;
+  std::string kind, example;  // failures are counted by `kind`; `example`: the message of this failure
 };
 Failure failure_of(const error_code& error) {
   std::string kind = error == beast::error::timeout ? "timeout" : error.message();
@@ -55,7 +54,7 @@ struct Connection {
   beast::flat_buffer buffer;
 };
 
-// Whether an idle connection can be used again: the server may have closed it.
+// Whether an idle connection can be reused: the server may have closed it.
 bool is_open(Connection& connection) {
   char byte{};
   const auto taken = ::recv(connection.stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -85,7 +84,6 @@ class Client {
   asio::io_context& io() { return io_; }
   double now() const { return clock_.seconds(); }
 
-  // Throws Failure.
   asio::awaitable<std::string> get(std::string path) {
     http::request<http::string_body> request = head(http::verb::get, path);
     std::unique_ptr<Connection> connection = co_await connect();
@@ -132,7 +130,7 @@ class Client {
     return request;
   }
 
-  // Returns an idle connection if one is open, otherwise a new one. Its timeout starts now.
+  // Reuses an idle connection if one is open. The connection's timeout starts now.
   asio::awaitable<std::unique_ptr<Connection>> connect() {
     while (!idle_.empty()) {
       std::unique_ptr<Connection> connection = std::move(idle_.back());
@@ -159,9 +157,8 @@ class Client {
     if (status != 200) throw Failure{fmt::format("HTTP {}", status), message_of(body)};
   }
 
-  // Reads the streamed answer. Returns true if the connection can be used again. Feeds the parser with bytes
-  // as they arrive, because http::async_read_some does not return the data of a chunk before the header of
-  // the next chunk has arrived.
+  // Returns true if the connection can be reused. Feeds the parser each read as it arrives, because
+  // http::async_read_some holds back a chunk until the header of the next one has arrived.
   asio::awaitable<bool> listen(Connection& connection, TimedAnswer& answer) {
     http::response_parser<http::string_body> parser;
     parser.body_limit(boost::none);

@@ -1,4 +1,4 @@
-// The client of bench serve: streamed requests to an OpenAI endpoint, many at a time on one thread.
+// The client of bench serve: concurrent streamed requests to an OpenAI endpoint, on one thread.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,16 @@ struct Endpoint {
 
   std::string url() const;  // "http://127.0.0.1:8080/v1"
 };
-// Parses "http://127.0.0.1:8080", with or without the "/v1" that official clients require. Throws InputError.
+// Accepts "http://127.0.0.1:8080" with or without the "/v1" that official clients require. Throws InputError.
 Endpoint read_endpoint(const std::string& url);
 
 std::string path_of(BenchApi api);  // relative to `base`: "/completions"
 
-// Returns the first model that the endpoint lists. Throws InputError if the request
-// fails or no model is listed.
+// The first model that the endpoint lists. Throws InputError if the request fails or the list is empty.
 std::string first_model(const Endpoint& endpoint, double timeout_seconds);
 
-// When requests are sent: by clients that each wait for their answer before the next request, or at given
-// times, regardless of how many requests are still running.
+// Closed loop: each client sends its next request after its answer. Or open loop: requests are sent at given
+// times, whatever is still running.
 struct Arrivals {
   int num_clients{0};           // 0: use `times`
   std::vector<double> times{};  // seconds from the start, one per request
@@ -42,11 +41,10 @@ struct RequestLoad {
   Arrivals arrivals{};
   std::function<nlohmann::ordered_json(int)> body_of{};  // called with i right before request i is sent
 };
-// Sends the requests and waits for all answers. A request that fails returns an answer with an error.
+// Waits for all answers. A failed request returns an answer with an error.
 std::vector<TimedAnswer> run_requests(const Endpoint& endpoint, const RequestLoad& load,
                                       double timeout_seconds);
 
-// One event of a streamed answer.
 struct StreamEvent {
   bool has_text{false};  // includes reasoning and tool calls
   bool is_done{false};   // "[DONE]"

@@ -1,6 +1,5 @@
-// Parses server-sent events from a stream that arrives in arbitrary pieces. Keeps the data of each event;
-// ignores comments and all other fields
-// (https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation).
+// Parser of server-sent events that arrive in arbitrary pieces. Keeps each event's data; ignores comments and
+// other fields (https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation).
 #pragma once
 
 #include <string>
@@ -11,14 +10,14 @@ namespace nibble::cli {
 
 class EventStream {
  public:
-  // Returns the data of the events that `bytes` completes.
+  // The data of the events that `bytes` completes.
   std::vector<std::string> push(std::string_view bytes);
 
  private:
   void end_line(std::vector<std::string>& events);
 
   std::string line_, data_;
-  bool after_return_{false};  // the last line ended in '\r': a '\n' right after it belongs to that line end
+  bool after_return_{false};  // the last line ended in '\r': a '\n' directly after it ends the same line
   bool has_data_{false};
 };
 

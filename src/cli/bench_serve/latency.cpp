@@ -10,8 +10,7 @@
 namespace nibble::cli {
 namespace {
 
-// Returns the largest number of concurrent requests. At equal times an end counts before a start: a request
-// that starts when another ends does not overlap with it.
+// At equal times an end counts before a start: a request that starts when another ends does not overlap it.
 int most_at_once(std::span<const TimedAnswer> answers) {
   std::vector<std::pair<double, int>> changes;
   for (const TimedAnswer& answer : answers) {
@@ -63,7 +62,7 @@ LoadSummary summarise(std::span<const TimedAnswer> answers) {
     if (answer.num_cached_tokens)
       summary.num_cached_tokens = summary.num_cached_tokens.value_or(0) + *answer.num_cached_tokens;
     e2e.push_back(answer.ended - answer.sent);
-    if (answer.texts.empty()) continue;  // only tokens without text: control tokens, partial UTF-8 characters
+    if (answer.texts.empty()) continue;  // the tokens had no text: control tokens, partial UTF-8 characters
     ttft.push_back(answer.texts.front() - answer.sent);
     for (size_t i = 1; i < answer.texts.size(); ++i) itl.push_back(answer.texts[i] - answer.texts[i - 1]);
     if (num_tokens > 1) tpot.push_back((e2e.back() - ttft.back()) / static_cast<double>(num_tokens - 1));

@@ -1,11 +1,9 @@
-// Summarises a load on a server: throughput, and percentiles of these times:
-//
+// Throughput of a server under load and percentiles of these times, defined as in vllm bench serve (failed
+// answers are left out):
 //   TTFT   time to first token: from sending to the first event with text
 //   ITL    inter-token latency: from one event with text to the next, over all answers
 //   TPOT   time per output token: (E2E - TTFT) / (output tokens - 1), one value per answer
 //   E2E    end to end: from sending to the complete answer
-//
-// The definitions are those of vllm bench serve. Failed answers are not included.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +15,11 @@
 
 namespace nibble::cli {
 
-// Times of one request, in seconds on a clock that all requests share.
+// Seconds on a clock that all requests share.
 struct TimedAnswer {
   double sent{0}, ended{0};
-  std::vector<double> texts;  // when events with text arrived
-  // As counted by the server. If it does not report them, events with text count as output tokens.
+  std::vector<double> texts;  // arrival of each event with text
+  // The server's counts. If it reports none, events with text count as output tokens.
   std::optional<int64_t> num_prompt_tokens, num_output_tokens, num_cached_tokens;
   std::string error;    // kind of the error; empty: the answer is complete
   std::string example;  // message of the error
@@ -30,7 +28,7 @@ struct TimedAnswer {
 struct Percentiles {
   double mean{0}, p50{0}, p90{0}, p95{0}, p99{0}, most{0};
 };
-// Interpolates linearly between ranks, like numpy.percentile. Returns nullopt if there are no samples.
+// Interpolates linearly, like numpy.percentile. Returns nullopt if there are no samples.
 std::optional<Percentiles> percentiles_of(std::vector<double> samples);
 
 struct ErrorCount {
@@ -52,6 +50,6 @@ struct LoadSummary {
   double prompt_tokens_per_second() const { return static_cast<double>(num_prompt_tokens) / seconds; }
   double output_tokens_per_second() const { return static_cast<double>(num_output_tokens) / seconds; }
 };
-LoadSummary summarise(std::span<const TimedAnswer> answers);  // at least one
+LoadSummary summarise(std::span<const TimedAnswer> answers);  // at least one answer
 
 }  // namespace nibble::cli

@@ -1,5 +1,4 @@
-// Reports what bench serve measured: a Markdown table that gets a row after each
-// load, or JSON with all figures.
+// Reports bench serve: a Markdown table, extended after each load, or JSON with all figures.
 #pragma once
 
 #include <string>
@@ -13,7 +12,7 @@
 namespace nibble::cli {
 
 struct BenchLoad {
-  int num_clients{0};  // each waits for its answer before the next request; 0: requests arrive at `rate`
+  int num_clients{0};  // each sends its next request after its answer; 0: requests arrive at `rate`
   double rate{0};      // requests per second
 };
 std::string name(const BenchLoad& load);  // "16 clients", "2.5 /s"

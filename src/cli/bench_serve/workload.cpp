@@ -16,10 +16,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kMaxLengthTokens{1 << 20};
-constexpr int kMostMeans{8};  // exponential lengths are clamped to this multiple of the mean
+constexpr int kMostMeans{8};  // exponential lengths are clamped to 8 times the mean
 constexpr uint64_t kNumIds{1000};
 
-// With a leading space each word is one token, also in the vocabulary of the bundled model.
+// With a leading space each word is one token, also in the bundled model's vocabulary.
 constexpr const char* kWords[]{
     "time",    "year",     "people", "way",    "day",     "man",    "thing",  "woman", "life", "child",
     "world",   "school",   "state",  "family", "country", "hand",   "part",   "place", "case", "week",
@@ -29,7 +29,7 @@ constexpr const char* kWords[]{
     "end",     "law",      "car",    "city",   "name",    "minute", "idea",   "body",  "back", "face",
     "others",  "office",   "door",   "health"};
 
-// Independent streams of random numbers derived from one seed.
+// Each Draw selects an independent random stream of the seed.
 enum class Draw : uint64_t { kPromptLength, kOutputLength, kPrefix, kArrival, kPrefixText, kText };
 uint64_t seed_of(uint64_t seed, Draw draw) { return random_bits(seed, static_cast<uint64_t>(draw)); }
 
