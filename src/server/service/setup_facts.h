@@ -16,8 +16,9 @@ struct SetupFacts {
     std::string what;
     size_t bytes;
   };
-  std::string backend;  // "cpu"
-  std::string device;   // description in one line
+  std::string backend;    // "cpu"
+  std::string device;     // description in one line
+  size_t num_devices{1};  // GPUs (on CPUs: machines) that share the model
   std::vector<Kernel> kernels;
   std::vector<Memory> memory;  // parts of the memory plan of the fullest device
   size_t memory_budget{0};     // these parts, plus the room left at the start on the fullest device
