@@ -29,19 +29,19 @@ that arrive by a Poisson process regardless of open requests (--rate), or reques
 without either). Every load has its own requests. Without --seed, or with another one, prompts differ as well, so that a
 prefix cache can reuse only --prefix-tokens, earlier turns, and equal blocks of a trace.
 
-Completion requests have token ids over the whole vocabulary as prompts, and --prompt-tokens is exact; in a chat (--api chat)
-prompts are words, and the template adds tokens. Prompt and output tokens are counted by the server. Servers that support
-ignore_eos answer with the requested number of tokens; others may stop earlier. A conversation of several --turns repeats the
-answers in its prompts: as token ids in completions (return_token_ids: nibble, vLLM), as text in a chat.
+Prompts of completions are random token ids of the whole vocabulary, so --prompt-tokens is exact. Prompts of chats (--api chat)
+are words, and the template adds tokens. The server counts prompt and output tokens. Servers that support ignore_eos answer
+with the requested number of tokens; others may stop earlier. With --turns a prompt repeats the prompts and answers before it:
+as token ids in completions (return_token_ids: nibble, vLLM, SGLang), as text in a chat.
 
-A file of requests has a JSON object per line, as Mooncake's traces: input_length, output_length, and optionally timestamp in
-milliseconds and hash_ids, each of which stands for a block of 512 tokens.
+A file of requests has a JSON object per line, in the form of Mooncake's traces: input_length and output_length, and optionally
+timestamp (milliseconds) and hash_ids, each of which stands for a block of 512 tokens.
 
-Times are those of the client. TTFT: from sending to the first event with a token. ITL: between events with tokens. TPOT:
-(E2E - TTFT) / (output tokens - 1). E2E: until the answer is complete. The table has their 50th, 90th and 99th percentile.
-tok/s counts prompt and output tokens; tok/s/user (interactivity) is 1 / median TPOT. An event has a token if it has text, or
-if its usage counts more output tokens than before (stream_options.continuous_usage_stats: nibble, vLLM, SGLang). Servers
-without such usage (llama.cpp) show a token without text only by the next one with text.
+Times are those of the client. TTFT is from sending to the first event with a token, ITL between events with tokens, TPOT
+(E2E - TTFT) / (output tokens - 1), and E2E until the answer is complete. The table has their 50th, 90th and 99th percentile.
+tok/s counts prompt and output tokens; tok/s/user (interactivity) is 1 / median TPOT. An event has a token if it has text, or if
+its usage has more output tokens than before (stream_options.continuous_usage_stats: nibble, vLLM, SGLang). Of servers without
+such usage (llama.cpp), a token without text is seen only with the next one that has text.
 
 Examples:
   nibble bench serve http://127.0.0.1:8080 --workload 1k1k --clients 1,4,16,64 --requests 10x --warmup 2x
