@@ -32,10 +32,10 @@ TEST(RequestCount, OtherTextIsRefused) {
 }
 
 TEST(BenchLoad, HasAName) {
-  EXPECT_EQ(name({.num_clients = 1}), "1 client");
-  EXPECT_EQ(name({.num_clients = 16}), "16 clients");
-  EXPECT_EQ(name({.rate = 2.5}), "2.5 /s");
-  EXPECT_EQ(name({}), "trace");
+  EXPECT_EQ(name(BenchLoad{.num_clients = 1}), "1 client");
+  EXPECT_EQ(name(BenchLoad{.num_clients = 16}), "16 clients");
+  EXPECT_EQ(name(BenchLoad{.rate = 2.5}), "2.5 /s");
+  EXPECT_EQ(name(BenchLoad{}), "trace");
 }
 
 }  // namespace
