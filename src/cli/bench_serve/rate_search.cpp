@@ -8,9 +8,9 @@ RateBounds highest_rate(const std::function<bool(double)>& holds, const RateSear
   RateBounds bounds;
   double rate = search.start;
   while (!bounds.holds || !bounds.fails) {
+    if (rate < search.lowest || rate > search.highest) return bounds;
     (holds(rate) ? bounds.holds : bounds.fails) = rate;
     rate *= bounds.fails ? 0.5 : 2;
-    if (rate < search.lowest || rate > search.highest) return bounds;
   }
   while (*bounds.fails > *bounds.holds * search.precision) {
     rate = std::sqrt(*bounds.holds * *bounds.fails);
