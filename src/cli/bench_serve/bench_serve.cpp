@@ -44,7 +44,8 @@ its usage has more output tokens than before (stream_options.continuous_usage_st
 such usage (llama.cpp), a token without text is seen only with the next one that has text.
 
 Examples:
-  nibble bench serve http://127.0.0.1:8080 --workload 1k1k --clients 1,4,16,64 --requests 10x --warmup 2x
+  nibble bench serve http://127.0.0.1:8080 --workload 1k1k --clients 1,4,16,64 \
+       --requests 10x --warmup 2x
   nibble bench serve http://10.0.0.5:8000 --rate 0.5,1,2 --requests 300 \
        --prompt-tokens lognormal:1000:0.8 --output-tokens 50-400
   nibble bench serve http://127.0.0.1:8080 --slo ttft=3,tpot=0.08 --workload 8k1k
